@@ -14,7 +14,7 @@ from bench.scale import Progress, Scale
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.topology_document import TopologyView, document
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower
+from topo.placement.capacity.follow import HostFollower
 from topo.publish.nodegroup import render
 
 
@@ -52,7 +52,7 @@ def measured(nodes: int, runs: int) -> Renderings:
     """
     snapshot = built_state(nodes).snapshot
     capacity = Capacity()
-    Follower(capacity).follow(snapshot.forest)
+    HostFollower(capacity).follow(snapshot.forest)
     view = TopologyView(snapshot, capacity.usage(()))
     Collector.AS_MASTER.prepare()
     rendering, squeezing, telling = [], [], []

@@ -44,7 +44,7 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.rate import RequestRate
-from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Patch, Target, Write, call_of
+from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Patch, Write, WriteTarget, call_of
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
 from topo.gangs.words import Words
@@ -121,7 +121,7 @@ class _Page(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class CleanedCluster:
     """Which cluster is cleaned, and how it is asked. `rate` waits until a request is allowed."""
 
     client: Caller
@@ -170,7 +170,7 @@ class Cluster:
 
 
 @dataclass(slots=True)
-class Removed:
+class RemovedObjects:
     """What was taken away so far, each once."""
 
     nodes: set[str] = field(default_factory=set)
@@ -214,7 +214,7 @@ async def command(settings: MasterSettings) -> int:
     client = KubeClient(config)
     try:
         await client.open()
-        found = Cluster(
+        found = CleanedCluster(
             client=client,
             namespace=settings.pod_namespace,
             domain=settings.domain,
@@ -233,9 +233,9 @@ async def command(settings: MasterSettings) -> int:
     return 0
 
 
-async def clean_up(cluster: Cluster, limit_s: float = LIMIT_S) -> Removed:
+async def clean_up(cluster: CleanedCluster, limit_s: float = LIMIT_S) -> RemovedObjects:
     """Takes everything away. Raises `CleanupError` where something is left after `limit_s`."""
-    removed, reason = Removed(), "it took too long"
+    removed, reason = RemovedObjects(), "it took too long"
     steps = [partial(_lead, cluster), partial(_remove_webhook, cluster)]
     steps += [partial(_remove_all, cluster, removed), partial(_await_binding, cluster, removed)]
     steps.append(partial(_remove_lease, cluster))
@@ -261,7 +261,7 @@ def _refused(error: KubeError) -> str:
     return f"Kubernetes refuses a call: {error.message}; {fix if error.is_denied else 'run again'}"
 
 
-async def _lead(cluster: Cluster) -> None:
+async def _lead(cluster: CleanedCluster) -> None:
     """Holds the lease; returns when whoever held it before has ended."""
     path = object_path(LEASES, LEASE, cluster.namespace)
     try:
@@ -299,7 +299,7 @@ def _lease(found: dict[str, Any], before: dict[str, Any]) -> object:
     }
 
 
-async def _remove_webhook(cluster: Cluster) -> None:
+async def _remove_webhook(cluster: CleanedCluster) -> None:
     """Followers answer it as long as they run: what they gate later nobody would open.
 
     Where this account may not take it away, masters of this release have none.
@@ -315,7 +315,7 @@ async def _remove_webhook(cluster: Cluster) -> None:
     await asyncio.sleep(UNHEARD_S)
 
 
-async def _await_binding(cluster: Cluster, removed: Removed) -> None:
+async def _await_binding(cluster: CleanedCluster, removed: RemovedObjects) -> None:
     """Takes the labels that pods select once these are bound, if that is soon."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BINDING_S):
@@ -324,7 +324,7 @@ async def _await_binding(cluster: Cluster, removed: Removed) -> None:
                 await _remove_from_nodes(cluster, removed, await _waiting_pods(cluster))
 
 
-async def _remove_all(cluster: Cluster, removed: Removed) -> None:
+async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
     """Looks and takes away until nothing is found, each time after a master would have written."""
     for again in range(SAME_AGAIN):
         await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
@@ -340,7 +340,7 @@ async def _remove_all(cluster: Cluster, removed: Removed) -> None:
     raise CleanupError(f"what is taken away comes again: a master still writes; {fix}")
 
 
-async def _waiting_pods(cluster: Cluster) -> list[_Object]:
+async def _waiting_pods(cluster: CleanedCluster) -> list[_Object]:
     """The pods that are not bound yet; none where this account may not know them: then no master
     of this release was allowed to put them anywhere.
     """
@@ -353,13 +353,13 @@ async def _waiting_pods(cluster: Cluster) -> list[_Object]:
         return []
 
 
-async def _open_gates(cluster: Cluster, pods: Sequence[_Object], opened: set[str]) -> int:
+async def _open_gates(cluster: CleanedCluster, pods: Sequence[_Object], opened: set[str]) -> int:
     """Our gates off, so that nothing waits for who will not come any more."""
     words = Words(cluster.domain)
     why = note.unplanned("what places gangs was taken away")
     writes = [
         Patch(
-            target=Target(PODS, each.metadata.name, each.metadata.namespace),
+            target=WriteTarget(PODS, each.metadata.name, each.metadata.namespace),
             manager=f"{MANAGER_PREFIX}cleanup",
             uid=each.metadata.uid,
             fields={
@@ -375,13 +375,15 @@ async def _open_gates(cluster: Cluster, pods: Sequence[_Object], opened: set[str
     return len(writes)
 
 
-def _selected(cluster: Cluster, pods: Sequence[_Object]) -> frozenset[str]:
+def _selected(cluster: CleanedCluster, pods: Sequence[_Object]) -> frozenset[str]:
     """Labels of gangs whose pods are to be bound yet: without them these could go nowhere."""
     prefix = Words(cluster.domain).node_label("")
     return frozenset(key for pod in pods for key in pod.spec.selector if key.startswith(prefix))
 
 
-async def _remove_from_nodes(cluster: Cluster, removed: Removed, waiting: Sequence[_Object]) -> int:
+async def _remove_from_nodes(
+    cluster: CleanedCluster, removed: RemovedObjects, waiting: Sequence[_Object]
+) -> int:
     selected, writes = _selected(cluster, waiting), []
     removed.selected.clear()
     async for each in cluster.objects(NODES):
@@ -390,7 +392,7 @@ async def _remove_from_nodes(cluster: Cluster, removed: Removed, waiting: Sequen
             if manager == writing.NODES_MANAGER and not selected.isdisjoint(each.metadata.labels):
                 removed.selected.add(name)
             else:
-                writes.append(Apply(target=Target(NODES, name), manager=manager, uid=uid))
+                writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
     await _together(cluster, writes)
     removed.nodes.update(write.target.name for write in writes)
     return len(writes)
@@ -405,7 +407,7 @@ def _ours(managers: Iterable[_Manager]) -> set[str]:
     }
 
 
-async def _remove_hypernodes(cluster: Cluster, removed: Removed) -> int:
+async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -> int:
     """Parents before their children, so that no tree names what is missing."""
     tiers: dict[int, list[_Object]] = {}
     labels = {managed_by(cluster.domain), SOURCE_LABEL}
@@ -421,7 +423,7 @@ async def _remove_hypernodes(cluster: Cluster, removed: Removed) -> int:
     return found
 
 
-async def _remove_config_maps(cluster: Cluster, removed: Removed) -> int:
+async def _remove_config_maps(cluster: CleanedCluster, removed: RemovedObjects) -> int:
     ours = f"{managed_by(cluster.domain)}={PRODUCT}"
     found = cluster.objects(CONFIG_MAPS, cluster.namespace, labelSelector=ours)
     writes = _deletions(CONFIG_MAPS, [each async for each in found], removed, cluster.namespace)
@@ -431,13 +433,13 @@ async def _remove_config_maps(cluster: Cluster, removed: Removed) -> int:
 
 
 def _deletions(
-    resource: Resource[Any], found: Iterable[_Object], removed: Removed, namespace: str = ""
+    resource: Resource[Any], found: Iterable[_Object], removed: RemovedObjects, namespace: str = ""
 ) -> list[Delete]:
     """Of what is not deleted yet; the rest is told."""
     writes = []
     for each in found:
         metadata = each.metadata
-        target = Target(resource, metadata.name, namespace)
+        target = WriteTarget(resource, metadata.name, namespace)
         if metadata.deleted_at:
             removed.leaving.add(str(target))
         else:
@@ -446,7 +448,7 @@ def _deletions(
     return writes
 
 
-async def _together(cluster: Cluster, writes: Iterable[Write]) -> None:
+async def _together(cluster: CleanedCluster, writes: Iterable[Write]) -> None:
     """Does the writes, a few at a time; the first one that fails ends it."""
     room = asyncio.Semaphore(TOGETHER)
 
@@ -463,7 +465,7 @@ async def _together(cluster: Cluster, writes: Iterable[Write]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _remove_lease(cluster: Cluster) -> None:
+async def _remove_lease(cluster: CleanedCluster) -> None:
     path = object_path(LEASES, LEASE, cluster.namespace)
     try:
         found = await cluster.ask("GET", path)

@@ -17,8 +17,8 @@ from master.controllers.events import PRODUCT, service_object
 from master.controllers.nomination.controller import Sources
 from master.controllers.table import (
     Controllers,
+    ControllerView,
     GangView,
-    View,
     build_controllers,
 )
 from master.controllers.unheard import Unheard
@@ -174,7 +174,7 @@ def cluster_controllers(
     if cluster is None:
         return Controllers()
     forget_at_s = engine.clock() + settings.discovery.forget_s
-    view = View(
+    view = ControllerView(
         nodes=cluster.nodes,
         hypernodes=cluster.hypernodes,
         writer=cluster.writer,

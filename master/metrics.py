@@ -105,7 +105,7 @@ class ServiceMetrics:
         self._certificate_ends_at.set(end_s)
 
 
-class Seen:
+class SeenLabels:
     """Labels that a series had once: they stay, at zero.
 
     A series that vanishes looks like one that was never there, and an alert on it has no end. What
@@ -149,11 +149,11 @@ class TreeCollector(Collector):
     by_group: bool = False
     """Whether there is a series for each group: asked for by --group-metrics."""
     _counted: tuple[int, _Counts] | None = None
-    _statuses: Seen = field(default_factory=lambda: Seen(*_STATUSES))
-    _kinds: Seen = field(default_factory=Seen)
-    _reasons: Seen = field(default_factory=lambda: Seen(*_SILENT))
-    _codes: Seen = field(default_factory=Seen)
-    _warned: Seen = field(default_factory=Seen)
+    _statuses: SeenLabels = field(default_factory=lambda: SeenLabels(*_STATUSES))
+    _kinds: SeenLabels = field(default_factory=SeenLabels)
+    _reasons: SeenLabels = field(default_factory=lambda: SeenLabels(*_SILENT))
+    _codes: SeenLabels = field(default_factory=SeenLabels)
+    _warned: SeenLabels = field(default_factory=SeenLabels)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families, at scrape time."""

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from master.controllers.table import ROWS
-from master.inspection.rights import RIGHTS, Scope
+from master.inspection.rights import RIGHTS, RightScope
 from topo.publish.gpu_annotations import keys
 from topo.publish.node_events import REASONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 _PLACES = {
-    Scope.CLUSTER: "the cluster",
-    Scope.OWN: "its own namespace",
-    Scope.DEFAULT: "the namespace `default`",
+    RightScope.CLUSTER: "the cluster",
+    RightScope.OWN: "its own namespace",
+    RightScope.DEFAULT: "the namespace `default`",
 }
 
 

@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class ProbeIntervals:
     """Seconds between readings that confirm a change, and between looks for an absent source."""
 
     quick_s: float
@@ -39,7 +39,7 @@ class ProbeLoops:
         host: HostFacts,
         pending: PendingReport,
         *,
-        pace: Pace,
+        pace: ProbeIntervals,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
         with_faults: Callable[[NodeFacts], NodeFacts] = lambda facts: facts,

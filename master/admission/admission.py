@@ -9,7 +9,7 @@ import prometheus_client as prom
 from aiohttp import web
 
 from master.admission.heeding import ConfigMapName, SchedulerConfigReader
-from master.admission.keeper import CertificateKeeper, Place
+from master.admission.keeper import CertificateKeeper, CertificateObjects
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
@@ -70,7 +70,7 @@ def build_admission(
         connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
         keeper=CertificateKeeper(
             client,
-            Place(
+            CertificateObjects(
                 namespace=settings.pod_namespace,
                 secret=settings.admission_secret,
                 configuration=settings.admission_configuration,

@@ -25,7 +25,7 @@ from master.kube.advice import next_step
 from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
 from master.kube.objects import MUTATING_WEBHOOKS, SECRETS, Resource, object_path
-from master.kube.writes import TIMEOUT_S, Apply, Target, call_of
+from master.kube.writes import TIMEOUT_S, Apply, WriteTarget, call_of
 from topo.kit.threads import off_loop
 from topo.kit.tls import load_pair
 from topo.model.errors import BadInputError, Refusal
@@ -67,7 +67,7 @@ class _Configuration(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CertificateObjects:
     """Where certificates are kept, and who is to trust them."""
 
     namespace: str
@@ -85,7 +85,7 @@ class CertificateKeeper:
     def __init__(  # noqa: PLR0913 - what it is made of
         self,
         client: Caller,
-        place: Place,
+        place: CertificateObjects,
         tls: ssl.SSLContext,
         *,
         names: tuple[str, ...],
@@ -208,7 +208,7 @@ class CertificateKeeper:
             {"name": each.name, "clientConfig": {"caBundle": bundle}} for each in found.webhooks
         ]
         write = Apply(
-            target=Target(MUTATING_WEBHOOKS, name),
+            target=WriteTarget(MUTATING_WEBHOOKS, name),
             manager=MANAGER,
             uid=found.metadata.uid,
             fields={"webhooks": trusting},

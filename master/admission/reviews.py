@@ -18,7 +18,7 @@ from master.admission.metrics import REFUSED
 from topo.gangs.admission.batch_job import batch_job
 from topo.gangs.admission.jobs import admit_job
 from topo.gangs.admission.json_patch import mapping
-from topo.gangs.admission.outcome import Outcome, Result, Rules
+from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
 from topo.gangs.admission.volcano_job import volcano_job
@@ -29,7 +29,7 @@ MAX_UID_CHARS = 128
 MAX_WARNING_CHARS = 400
 """Source: the same page: 256 characters, or a few more where they are needed."""
 Invalid = Literal["warn", "deny"]
-Judge = Callable[[Mapping[str, Any], Rules], Outcome]
+Judge = Callable[[Mapping[str, Any], Rules], AdmissionOutcome]
 
 _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
     ("batch.volcano.sh", "v1alpha1", "Job"): (

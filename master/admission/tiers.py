@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from topo.gangs.native import Tier, Tiers
+from topo.gangs.native import HyperNodeTier, Tiers
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import GroupPath
@@ -33,7 +33,7 @@ def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
     for path in nodes:
         by_number.setdefault(numbers[path].number, []).append(path)
     return tuple(
-        Tier(
+        HyperNodeTier(
             number,
             frozenset(numbers[path].kind for path in paths),
             frozenset(tuple(sorted(nodes[path].items())) for path in paths),

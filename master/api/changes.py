@@ -32,7 +32,7 @@ _STREAM_HEADERS = {
 }
 
 
-class Writer(Protocol):
+class EventWriter(Protocol):
     """Where events go."""
 
     async def write(self, text: bytes) -> None:
@@ -99,7 +99,9 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
     return named.number if named.is_of(run) else _NOT_REMEMBERED
 
 
-async def follow(stream: Writer, history: History, start: int | None, texts: StepTexts) -> None:
+async def follow(
+    stream: EventWriter, history: History, start: int | None, texts: StepTexts
+) -> None:
     """Writes what comes after `start` (None: after now) until the history closes.
 
     The cursor is all the state of a listener; `texts` are shared with the others. Raises
@@ -120,7 +122,7 @@ async def follow(stream: Writer, history: History, start: int | None, texts: Ste
             await stream.write(b": nothing new\n\n")
 
 
-async def _follow_bookings(stream: Writer, feed: BookingFeed, history: History) -> None:
+async def _follow_bookings(stream: EventWriter, feed: BookingFeed, history: History) -> None:
     """Writes what happens to holds and capacity from now on, until cancelled."""
     with feed.listening():
         cursor = feed.now
@@ -139,7 +141,7 @@ def _reset(history: History) -> bytes:
     return event("reset", {"generation": now}, f"{now}.{history.run_id}")
 
 
-async def _send(stream: Writer, texts: Iterator[StepText]) -> None:
+async def _send(stream: EventWriter, texts: Iterator[StepText]) -> None:
     """Writes one after the other, so that an old generation holds up nobody but who asked."""
     for text in texts:
         await stream.write(await text.made())

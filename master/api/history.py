@@ -22,7 +22,7 @@ from master.service import SERVICE, Service
 from master.tree import findings, topology_document
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.history import Step
-from master.tree.past import Picture, between
+from master.tree.past import PastForest, between
 from master.tree.topology_document import TopologyView
 from topo.discovery.tree.changes import compare, net
 from topo.history.ring import Moment, Piece, thinned
@@ -46,12 +46,12 @@ HISTORY_PARAMETERS = (
         minimum=1,
     ),
 )
-_BodyOf = Callable[[Picture, Query, str], bytes | web.Response]
+_BodyOf = Callable[[PastForest, Query, str], bytes | web.Response]
 """Makes the body of what is told of a moment, asked for by a query, in a mode. O(nodes)."""
 AT = Parameter("at", "moment", "the tree as it was then; what was free or booked is not kept")
 
 
-def find(service: Service, wanted: MomentId, field: str) -> Picture | web.Response:
+def find(service: Service, wanted: MomentId, field: str) -> PastForest | web.Response:
     """The picture of a moment, or 410 with the oldest that is kept, 400 for one to come."""
     if service.past.is_ahead(wanted):
         now = time_text(service.past.clock())
@@ -119,7 +119,7 @@ def _net_body(steps: Sequence[Step], numbers: tuple[int, int], run: str) -> byte
     return _with_changes(head, net(changes))
 
 
-def _compared_body(one: Picture, other: Picture) -> bytes:
+def _compared_body(one: PastForest, other: PastForest) -> bytes:
     start, end = one.moment, other.moment
     old, new = between(one, other)
     head = {
@@ -216,7 +216,7 @@ def _answer(
     )
 
 
-def _topology_body(picture: Picture, query: Query, mode: str) -> bytes | web.Response:
+def _topology_body(picture: PastForest, query: Query, mode: str) -> bytes | web.Response:
     moment, forest = picture.moment, picture.forest()
     part = selected(forest, query)
     if isinstance(part, web.Response):
@@ -227,7 +227,7 @@ def _topology_body(picture: Picture, query: Query, mode: str) -> bytes | web.Res
     return topology_document.dumped(document, moment.run)
 
 
-def _findings_body(picture: Picture, _query: Query, mode: str) -> bytes:
+def _findings_body(picture: PastForest, _query: Query, mode: str) -> bytes:
     moment = picture.moment
     view = TopologyView(Snapshot(moment.generation, picture.forest()))
     document = {

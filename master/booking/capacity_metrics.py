@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
-from master.metrics import MAX_KINDS, PREFIX, Seen
+from master.metrics import MAX_KINDS, PREFIX, SeenLabels
 from topo.model.rest.fragmentation import TypeDocument
 from topo.placement.booking.holds import HoldState
 from topo.placement.capacity.node_usage import SharedCards, TypeCounts
@@ -43,8 +43,8 @@ class CapacityCollector(Collector):
         totals: GpuTotals,
     ) -> None:
         self._metrics, self._booked, self._totals = metrics, booked, totals
-        self._types: dict[str, Seen] = {field: Seen() for field in TypeCounts._fields}
-        self._kinds, self._resources = (Seen(), Seen()), Seen()
+        self._types: dict[str, SeenLabels] = {field: SeenLabels() for field in TypeCounts._fields}
+        self._kinds, self._resources = (SeenLabels(), SeenLabels()), SeenLabels()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families, at scrape time."""

@@ -19,10 +19,10 @@ from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldChange, What
-from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits, Moment
+from topo.placement.booking.holds import ClockReading, Hold, HoldRefused, HoldsMemory, Limits
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower, differences
+from topo.placement.capacity.follow import HostFollower, differences
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.recount import restore_hosts
 from topo.placement.job.policy import Policy
@@ -41,7 +41,7 @@ class BookingState:
     ) -> None:
         self.capacity = Capacity(policy)
         self.bookings = Bookings(self.capacity, limits)
-        self.follower = Follower(self.capacity)
+        self.follower = HostFollower(self.capacity)
         self.saved = SavedChanges()
         self.metrics = metrics
         self.clock = clock
@@ -141,8 +141,8 @@ class BookingState:
         """Shows the holds of another process, in the place of all that are shown."""
         self.bookings.restore(memory, self._now())
 
-    def _now(self) -> Moment:
-        return Moment(boot_id(), self.clock(), time.time())
+    def _now(self) -> ClockReading:
+        return ClockReading(boot_id(), self.clock(), time.time())
 
     def _record_hosts(self, names: Sequence[NodeName]) -> None:
         if self.record is not None and names:

@@ -9,7 +9,7 @@ from master.controllers.controller import Names
 from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writer import Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Target
+from master.kube.writes import MANAGER_PREFIX, Apply, WriteTarget
 from master.metrics import PREFIX
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
@@ -85,7 +85,7 @@ class AnnotationComparer:
 
     def _compare(self, node: NodeObject, wanted: "_Wanted") -> None:
         name, annotations = node.metadata.name, node.metadata.annotations
-        target = Target(NODES, name)
+        target = WriteTarget(NODES, name)
         if wanted.items() <= annotations.items():
             self._foreign.discard(name)
             self._writer.withdraw(target, MANAGER)
@@ -104,4 +104,4 @@ class AnnotationComparer:
                 fix="remove both annotations where ours are wanted",
             )
         self._foreign.add(name)
-        self._writer.withdraw(Target(NODES, name), MANAGER)
+        self._writer.withdraw(WriteTarget(NODES, name), MANAGER)

@@ -22,10 +22,10 @@ from master.kube.objects import (
 )
 from master.kube.store import Store
 from master.kube.writer import Settled, Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Target
+from master.kube.writes import MANAGER_PREFIX, Apply, WriteTarget
 from master.metrics import PREFIX
 from topo.model.forest import Snapshot
-from topo.publish.event_series import EventSeries, Regarding, Reporter, Told
+from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter
 from topo.publish.node_events import Occurrence, Teller
 
 MANAGER = f"{MANAGER_PREFIX}events"
@@ -86,7 +86,7 @@ class EventTelling:
     now: Callable[[], float] = time.time
     """Unix time, which Events carry."""
     _teller: Teller = field(default_factory=Teller)
-    _unwritten: set[Target] = field(default_factory=set)
+    _unwritten: set[WriteTarget] = field(default_factory=set)
     _service: Regarding | None = None
 
     def __post_init__(self) -> None:
@@ -126,8 +126,8 @@ class EventTelling:
             return None
         return Regarding(NODES.api_version, NODES.kind, occurrence.node, node.metadata.uid)
 
-    def _write(self, told: Told) -> None:
-        target = Target(EVENTS, told.name, told.namespace)
+    def _write(self, told: EventRecord) -> None:
+        target = WriteTarget(EVENTS, told.name, told.namespace)
         self._unwritten.add(target)
         self.writer.put(Apply(target=target, manager=MANAGER, uid="", fields=told.fields))
 

@@ -12,7 +12,7 @@ from master.controllers.unheard import Unheard
 from master.kube.objects import HYPERNODES, HyperNodeObject, Key
 from master.kube.store import Store
 from master.kube.writer import Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Create, Delete, Target, Write
+from master.kube.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
@@ -22,7 +22,7 @@ from topo.publish.hypernodes import (
     GROUP,
     HyperNode,
     HyperNodes,
-    Member,
+    MemberRef,
     faults,
     hypernodes,
     keeping,
@@ -48,7 +48,7 @@ def managed_by(domain: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundHyperNodes:
     """The HyperNodes that there are: ours as values and as objects, and those of others.
 
     `leaving` are ours that are deleted and wait for a finalizer of somebody else, maybe for ever.
@@ -62,7 +62,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HyperNodePlan:
     """What there should be beside what others have, and the writes of the next step there."""
 
     wanted: HyperNodes
@@ -125,7 +125,7 @@ class HyperNodeComparer:
         forest: Forest,
         unheard: frozenset[NodeName],
         objects: Mapping[Key, HyperNodeObject],
-    ) -> Plan:
+    ) -> HyperNodePlan:
         """Ends the process if what there should be is no sound tree."""
         found = self._found(objects)
         wanted = hypernodes(forest)
@@ -140,23 +140,23 @@ class HyperNodeComparer:
         kept = keeping(wanted, found.ours, unheard) if unheard else wanted
         if kept is not wanted and not any(faults(kept)):
             wanted = kept
-        return Plan(wanted, tuple(self._writes(found, wanted)), _conflicts(names, taken))
+        return HyperNodePlan(wanted, tuple(self._writes(found, wanted)), _conflicts(names, taken))
 
-    def _writes(self, found: Found, wanted: HyperNodes) -> Iterator[Write]:
+    def _writes(self, found: FoundHyperNodes, wanted: HyperNodes) -> Iterator[Write]:
         step = next_step(found.ours, wanted)
         for each in step.create.values():
             fields = {"metadata": {"labels": self._labels}, "spec": spec(each)}
-            yield Create(target=Target(HYPERNODES, each.name), manager=MANAGER, fields=fields)
+            yield Create(target=WriteTarget(HYPERNODES, each.name), manager=MANAGER, fields=fields)
         for each in step.rewrite.values():
             fields = {"metadata": {"labels": self._labels}, "spec": spec(each)}
-            target, uid = Target(HYPERNODES, each.name), found.objects[each.name].metadata.uid
+            target, uid = WriteTarget(HYPERNODES, each.name), found.objects[each.name].metadata.uid
             # Forced: what made it was no apply, and counts as another manager of the same name.
             yield Apply(target=target, manager=MANAGER, uid=uid, fields=fields, force=True)
         for name in sorted(step.delete):
-            target, uid = Target(HYPERNODES, name), found.objects[name].metadata.uid
+            target, uid = WriteTarget(HYPERNODES, name), found.objects[name].metadata.uid
             yield Delete(target=target, manager=MANAGER, uid=uid)
 
-    def _found(self, present: Mapping[Key, HyperNodeObject]) -> Found:
+    def _found(self, present: Mapping[Key, HyperNodeObject]) -> FoundHyperNodes:
         ours: dict[str, HyperNode] = {}
         others: dict[str, HyperNode] = {}
         leaving: dict[str, HyperNode] = {}
@@ -173,7 +173,7 @@ class HyperNodeComparer:
             objects[name], ours[name] = each, _value(each)
             if len(carried) < len(self._labels):  # one was taken off: it is to be written anew
                 ours[name] = replace(ours[name], tier_name="")
-        return Found(ours, objects, others, leaving)
+        return FoundHyperNodes(ours, objects, others, leaving)
 
     def _tell(self, conflicts: tuple[str, ...]) -> None:
         for text in conflicts:
@@ -182,7 +182,7 @@ class HyperNodeComparer:
         self.conflicts = conflicts
 
 
-def _conflicts(names: AbstractSet[str], taken: Mapping[Member, str]) -> tuple[str, ...]:
+def _conflicts(names: AbstractSet[str], taken: Mapping[MemberRef, str]) -> tuple[str, ...]:
     """What is told of them, in a number of sentences that has a limit."""
     not_ours = "which this master did not make"
     texts = [
@@ -197,7 +197,7 @@ def _conflicts(names: AbstractSet[str], taken: Mapping[Member, str]) -> tuple[st
     return tuple(texts[:MOST_TOLD])
 
 
-def _taken(others: HyperNodes, wanted: HyperNodes) -> Mapping[Member, str]:
+def _taken(others: HyperNodes, wanted: HyperNodes) -> Mapping[MemberRef, str]:
     """Members that we want and that others have: HyperNodes at all, nodes at the same tier."""
     if not others:
         return {}
@@ -213,7 +213,7 @@ def _taken(others: HyperNodes, wanted: HyperNodes) -> Mapping[Member, str]:
 def _value(each: HyperNodeObject) -> HyperNode:
     """An object as a value; a member that is not matched exactly is one that nobody wants."""
     listed = [
-        Member(member.type, exact.name if (exact := member.selector.exact_match) else "")
+        MemberRef(member.type, exact.name if (exact := member.selector.exact_match) else "")
         for member in each.spec.members
     ]
     return HyperNode(

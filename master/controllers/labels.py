@@ -11,7 +11,7 @@ from master.controllers.unheard import Unheard
 from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writer import Settled, Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Target
+from master.kube.writes import MANAGER_PREFIX, Apply, WriteTarget
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import Kind, NodeName
@@ -88,7 +88,7 @@ class LabelComparer:
             self._foreign.pop(write.uid, None)
 
     def _compare(self, node: NodeObject, wanted: Labels) -> None:
-        target = Target(NODES, node.metadata.name)
+        target = WriteTarget(NODES, node.metadata.name)
         present, uid = self._labels(node.metadata.labels), node.metadata.uid
         foreign = self._foreign.get(uid, {})
         others = {k: v for k, v in foreign.items() if k not in wanted and present.get(k) == v}

@@ -31,7 +31,7 @@ from topo.publish.event_series import Regarding, Reporter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ControllerView:
     """What controllers see of the forest and of the cluster, and where they write.
 
     `is_settled`: the forest and the nodes are known. `facts`: what the worker of a node said.
@@ -92,7 +92,7 @@ class Running:
     warnings: Callable[[], tuple[WarningDocument, ...]] = tuple
 
 
-def _labels(view: View) -> Running:
+def _labels(view: ControllerView) -> Running:
     comparer = LabelComparer(
         view.nodes, view.writer, view.forest, keys=view.label_keys, unheard=view.unheard
     )
@@ -102,7 +102,7 @@ def _labels(view: View) -> Running:
     return Running(controller)
 
 
-def _hypernodes(view: View) -> Running:
+def _hypernodes(view: ControllerView) -> Running:
     comparer = HyperNodeComparer(
         view.hypernodes, view.writer, view.forest, domain=view.domain, unheard=view.unheard
     )
@@ -114,7 +114,7 @@ def _hypernodes(view: View) -> Running:
     return Running(controller, comparer.warnings)
 
 
-def _annotations(view: View) -> Running:
+def _annotations(view: ControllerView) -> Running:
     comparer = AnnotationComparer(
         view.nodes,
         view.writer,
@@ -129,7 +129,7 @@ def _annotations(view: View) -> Running:
     return Running(controller)
 
 
-def _events(view: View) -> Running:
+def _events(view: ControllerView) -> Running:
     return Running(
         EventTelling(
             nodes=view.nodes,
@@ -143,7 +143,7 @@ def _events(view: View) -> Running:
     )
 
 
-def _nomination(view: View) -> Running:
+def _nomination(view: ControllerView) -> Running:
     gangs = view.gangs
     require(gangs is not None, "gangs are placed where there are placements")
     assert gangs is not None, "it was required"  # noqa: S101 - for the type checker
@@ -166,7 +166,7 @@ def _nomination(view: View) -> Running:
 
 
 HYPERNODES, NOMINATION = "hypernodes", "nomination"
-ROWS: Mapping[str, Callable[[View], Running]] = {
+ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     "labels": _labels,
     HYPERNODES: _hypernodes,
     "annotations": _annotations,
@@ -207,7 +207,7 @@ class Controllers:
         return tuple(warning for each in self.running.values() for warning in each.warnings())
 
 
-def build_controllers(view: View, names: Iterable[str]) -> Controllers:
+def build_controllers(view: ControllerView, names: Iterable[str]) -> Controllers:
     """The controllers of these names, told of what changes from here on."""
     view.writer.follow(view.nodes)
     view.writer.follow(view.hypernodes)

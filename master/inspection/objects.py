@@ -103,7 +103,7 @@ class _PodStatus(_Object):
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class Pod(_Object):
+class OwnPod(_Object):
     """A pod of ours."""
 
     metadata: Metadata
@@ -138,7 +138,7 @@ class Pod(_Object):
 class Pods(_Object):
     """A list of them."""
 
-    items: tuple[Pod, ...] = ()
+    items: tuple[OwnPod, ...] = ()
 
 
 class _LeaseSpec(_Object):

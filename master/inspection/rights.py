@@ -21,7 +21,7 @@ from master.kube.objects import (
 from master.kube.volcano import POD_GROUPS, QUEUES
 
 
-class Scope(StrEnum):
+class RightScope(StrEnum):
     """Where a right is given."""
 
     CLUSTER = "cluster"
@@ -34,7 +34,7 @@ class Right(NamedTuple):
 
     resource: Resource[KubeObject]
     verbs: tuple[str, ...]
-    scope: Scope
+    scope: RightScope
     used_for: str
     name: str = ""
 
@@ -45,7 +45,9 @@ class Right(NamedTuple):
 
     def namespace(self, own: str) -> str:
         """The namespace that it is given in, empty for all of the cluster."""
-        return {Scope.CLUSTER: "", Scope.OWN: own, Scope.DEFAULT: "default"}[self.scope]
+        return {RightScope.CLUSTER: "", RightScope.OWN: own, RightScope.DEFAULT: "default"}[
+            self.scope
+        ]
 
 
 _REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
@@ -60,34 +62,34 @@ DEVICE_CONFIG_MAP = "metax-device-config"
 VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
 
 RIGHTS = (
-    Right(NODES, ("list", "watch"), Scope.CLUSTER, "capacity"),
-    Right(PODS, ("list", "watch"), Scope.CLUSTER, "capacity"),
-    Right(CONFIG_MAPS, ("list", "watch"), Scope.OWN, SHARED_CARDS, DEVICE_CONFIG_MAP),
-    Right(_REVIEWS, ("create",), Scope.CLUSTER, "the identity of workers and masters"),
-    Right(LEASES, ("create",), Scope.OWN, "leading"),
-    Right(LEASES, ("get", "update"), Scope.OWN, "leading", _NAME),
-    Right(CONFIG_MAPS, ("list", "create", "patch", "delete"), Scope.OWN, "the kept state"),
-    Right(NODES, ("patch",), Scope.CLUSTER, "labels"),
-    Right(NODES, ("patch",), Scope.CLUSTER, "annotations"),
+    Right(NODES, ("list", "watch"), RightScope.CLUSTER, "capacity"),
+    Right(PODS, ("list", "watch"), RightScope.CLUSTER, "capacity"),
+    Right(CONFIG_MAPS, ("list", "watch"), RightScope.OWN, SHARED_CARDS, DEVICE_CONFIG_MAP),
+    Right(_REVIEWS, ("create",), RightScope.CLUSTER, "the identity of workers and masters"),
+    Right(LEASES, ("create",), RightScope.OWN, "leading"),
+    Right(LEASES, ("get", "update"), RightScope.OWN, "leading", _NAME),
+    Right(CONFIG_MAPS, ("list", "create", "patch", "delete"), RightScope.OWN, "the kept state"),
+    Right(NODES, ("patch",), RightScope.CLUSTER, "labels"),
+    Right(NODES, ("patch",), RightScope.CLUSTER, "annotations"),
     Right(
         HYPERNODES,
         ("list", "watch", "create", "patch", "delete"),
-        Scope.CLUSTER,
+        RightScope.CLUSTER,
         "hypernodes",
     ),
-    Right(EVENTS, ("create", "patch"), Scope.DEFAULT, "events"),
-    Right(EVENTS, ("create", "patch"), Scope.OWN, "events"),
-    Right(DEPLOYMENTS, ("get",), Scope.OWN, "events", _NAME),
-    Right(SECRETS, ("get",), Scope.OWN, PLACEMENT, _ADMISSION),
-    Right(SECRETS, ("patch",), Scope.OWN, CERTIFICATES, _ADMISSION),
-    Right(MUTATING_WEBHOOKS, ("get", "patch"), Scope.CLUSTER, CERTIFICATES, _ADMISSION),
-    Right(CONFIG_MAPS, ("get",), Scope.CLUSTER, HEEDING, VOLCANO_CONFIG_MAP),
-    Right(NODES, ("patch",), Scope.CLUSTER, NOMINATION),
-    Right(PODS, ("patch",), Scope.CLUSTER, NOMINATION),
-    Right(_POD_STATUS, ("patch",), Scope.CLUSTER, NOMINATION),
-    Right(POD_GROUPS, ("list", "watch"), Scope.CLUSTER, NOMINATION),
-    Right(QUEUES, ("list", "watch"), Scope.CLUSTER, NOMINATION),
-    Right(EVENTS, ("create", "patch"), Scope.CLUSTER, NOMINATION),
+    Right(EVENTS, ("create", "patch"), RightScope.DEFAULT, "events"),
+    Right(EVENTS, ("create", "patch"), RightScope.OWN, "events"),
+    Right(DEPLOYMENTS, ("get",), RightScope.OWN, "events", _NAME),
+    Right(SECRETS, ("get",), RightScope.OWN, PLACEMENT, _ADMISSION),
+    Right(SECRETS, ("patch",), RightScope.OWN, CERTIFICATES, _ADMISSION),
+    Right(MUTATING_WEBHOOKS, ("get", "patch"), RightScope.CLUSTER, CERTIFICATES, _ADMISSION),
+    Right(CONFIG_MAPS, ("get",), RightScope.CLUSTER, HEEDING, VOLCANO_CONFIG_MAP),
+    Right(NODES, ("patch",), RightScope.CLUSTER, NOMINATION),
+    Right(PODS, ("patch",), RightScope.CLUSTER, NOMINATION),
+    Right(_POD_STATUS, ("patch",), RightScope.CLUSTER, NOMINATION),
+    Right(POD_GROUPS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(QUEUES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, NOMINATION),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})

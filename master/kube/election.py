@@ -44,7 +44,7 @@ class LeaseTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LeaseRecord:
     """What the record says. Its times are text: nobody reckons with another machine's clock."""
 
     holder: str = ""
@@ -58,7 +58,7 @@ class Record:
 class Found:
     """The record as it is; `metadata` with its version, which a write has to name."""
 
-    record: Record
+    record: LeaseRecord
     metadata: Mapping[str, object]
 
 
@@ -190,7 +190,7 @@ class Election:
         """A leader restores its record; nobody else takes a term that may still last."""
         if not self._leads and now_s < self._free_s():
             return Rest(self._next_look_s(now_s))
-        record = self.found.record if self.found is not None else Record()
+        record = self.found.record if self.found is not None else LeaseRecord()
         acquired = record.acquired if self._leads else None
         return Write(None, record.transitions + (not self._leads and bool(record.holder)), acquired)
 
@@ -229,11 +229,11 @@ class Election:
         return free_s if now_s < free_s < look_s else look_s
 
     def _renewal(self) -> Write:
-        record = self.found.record if self.found is not None else Record()
+        record = self.found.record if self.found is not None else LeaseRecord()
         return Write(self.found, record.transitions, record.acquired)
 
     def _claim(self) -> Write:
-        record = self.found.record if self.found is not None else Record()
+        record = self.found.record if self.found is not None else LeaseRecord()
         changes_hands = record.holder != self.name
         acquired = None if changes_hands else record.acquired
         return Write(self.found, record.transitions + changes_hands, acquired)

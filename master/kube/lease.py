@@ -30,11 +30,11 @@ from master.kube.election import (
     Event,
     Failed,
     Found,
+    LeaseRecord,
     LeaseTimes,
     Look,
     Lost,
     Missing,
-    Record,
     Rest,
     Woken,
     Write,
@@ -230,7 +230,7 @@ class Lease:
 
     async def _write(self, write: Write) -> Event:
         asked_s, now = self._clock(), self._now()
-        record = Record(
+        record = LeaseRecord(
             holder=self._name.holder,
             duration_s=self._times.duration_s,
             transitions=write.transitions,
@@ -239,7 +239,7 @@ class Lease:
         )
         return Written(await self._send(write.found, record), asked_s)
 
-    async def _send(self, found: Found | None, record: Record) -> Found:
+    async def _send(self, found: Found | None, record: LeaseRecord) -> Found:
         metadata = dict(found.metadata) if found else {}
         metadata.pop("managedFields", None)
         metadata |= {"name": self._name.name, "namespace": self._name.namespace}
@@ -310,7 +310,7 @@ def _found(content: bytes) -> Found:
     """The record of a Lease as the API server writes it; raises `ValidationError`."""
     lease = _Lease.model_validate_json(content)
     spec = lease.spec
-    record = Record(
+    record = LeaseRecord(
         holder=spec.holder or "",
         duration_s=min(spec.duration_s or 0.0, MAX_LEASE_S),
         transitions=spec.transitions or 0,

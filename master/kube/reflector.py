@@ -17,7 +17,7 @@ import structlog
 from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
 from master.kube.course import Course, ListPage, Watch
-from master.kube.decoding import Bookmark, Decoder, Happened, Happening, Page, Unreadable
+from master.kube.decoding import Bookmark, DecodedPage, Decoder, Happened, Happening, Unreadable
 from master.kube.errors import KubeError
 from master.kube.metrics import ENDED, KubeMetrics
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
@@ -232,7 +232,7 @@ class Reflector(Generic[T]):
             _log.info("Kubernetes answers again", resource=self.name)
         self.trouble = None
 
-    def _gather(self, page: Page[T]) -> None:
+    def _gather(self, page: DecodedPage[T]) -> None:
         """Compares page by page with what is known: all at the end would hold everybody up."""
         for each in page.objects:
             key = key_of(each.metadata)

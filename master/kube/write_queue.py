@@ -31,7 +31,7 @@ from math import inf
 from typing import Any
 
 from master.kube.objects import Key, Resource
-from master.kube.writes import Delete, Target, Write
+from master.kube.writes import Delete, Write, WriteTarget
 
 ECHO_S = 60.0
 """A watch that shows nothing for so long is broken; its reflector lists anew in the meantime."""
@@ -97,7 +97,7 @@ class _Repeat:
         return self.at_s + min(ECHO_S, REFUSED_S * 2.0 ** min(self.times - 1, 10))
 
 
-_Repeats = OrderedDict[tuple[str, Target], _Repeat]
+_Repeats = OrderedDict[tuple[str, WriteTarget], _Repeat]
 
 
 def _repeated(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
@@ -113,12 +113,12 @@ class WriteQueue:
     """All writes that are asked for and not yet seen. Mutable; owned by the writer."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, dict[Target, _Entry]] = {}
-        self._order: dict[str, deque[Target]] = {}
+        self._entries: dict[str, dict[WriteTarget, _Entry]] = {}
+        self._order: dict[str, deque[WriteTarget]] = {}
         self._turns: deque[str] = deque()
-        self._later: list[tuple[float, int, str, Target]] = []
+        self._later: list[tuple[float, int, str, WriteTarget]] = []
         self._number = 0
-        self._settled: list[tuple[float, int, str, Target]] = []
+        self._settled: list[tuple[float, int, str, WriteTarget]] = []
         self._done: _Repeats = OrderedDict()
         self._refused: _Repeats = OrderedDict()
 
@@ -140,7 +140,7 @@ class WriteQueue:
             self._list(write.manager, write.target, entry)
         return True
 
-    def withdraw(self, target: Target, manager: str) -> None:
+    def withdraw(self, target: WriteTarget, manager: str) -> None:
         """Asks for no write any more; one that is under way is not tried again."""
         entry = self._entries.get(manager, {}).get(target)
         if entry is not None:
@@ -197,7 +197,7 @@ class WriteQueue:
         """How often a write of this object has failed in a row."""
         return self._entries[write.manager][write.target].tries
 
-    def saw(self, target: Target, version: float) -> None:
+    def saw(self, target: WriteTarget, version: float) -> None:
         """The watch showed the object in this version; `GONE` when it was deleted."""
         for manager, entries in self._entries.items():
             entry = entries.get(target)
@@ -224,13 +224,13 @@ class WriteQueue:
             for entry in self._entries.get(manager, {}).values()
         )
 
-    def waiting(self, manager: str) -> Iterator[Target]:
+    def waiting(self, manager: str) -> Iterator[WriteTarget]:
         """The objects with a write that has not begun."""
         for target, entry in self._entries.get(manager, {}).items():
             if entry.waiting is not None:
                 yield target
 
-    def unfinished(self, manager: str) -> Iterator[Target]:
+    def unfinished(self, manager: str) -> Iterator[WriteTarget]:
         """The objects with a write that waits or is under way."""
         for target, entry in self._entries.get(manager, {}).items():
             if entry.waiting is not None or entry.active is not None:
@@ -259,7 +259,7 @@ class WriteQueue:
             self._list(write.manager, write.target, entry)
         self._tidy(write.manager, write.target, entry)
 
-    def _list(self, manager: str, target: Target, entry: _Entry) -> None:
+    def _list(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
         entry.settled = None
         if entry.is_listed:
             return
@@ -271,12 +271,12 @@ class WriteQueue:
         else:
             self._enqueue(manager, target)
 
-    def _postpone(self, manager: str, target: Target, at_s: float) -> None:
+    def _postpone(self, manager: str, target: WriteTarget, at_s: float) -> None:
         self._number += 1
         self._entries[manager][target].ticket = self._number
         heappush(self._later, (at_s, self._number, manager, target))
 
-    def _enqueue(self, manager: str, target: Target) -> None:
+    def _enqueue(self, manager: str, target: WriteTarget) -> None:
         order = self._order.setdefault(manager, deque())
         if not order:
             self._turns.append(manager)
@@ -293,7 +293,7 @@ class WriteQueue:
             while ended and next(iter(ended.values())).at_s <= now_s - REPEAT_MEMORY_S:
                 ended.popitem(last=False)
 
-    def _tidy(self, manager: str, target: Target, entry: _Entry) -> None:
+    def _tidy(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
         if entry.is_idle and not entry.is_listed:
             del self._entries[manager][target]
 

@@ -19,7 +19,7 @@ from master.kube.objects import BareObject, KubeObject, Metadata
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
 from master.kube.write_queue import GONE, WriteQueue, number
-from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
+from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
 from master.metrics import PREFIX
 from topo.kit.backoff import requested_wait_s
 
@@ -108,7 +108,7 @@ class Writer:
                 self._count(write.manager, "full")
         self._woken.set()
 
-    def withdraw(self, target: Target, manager: str) -> None:
+    def withdraw(self, target: WriteTarget, manager: str) -> None:
         """Takes back a write that has not begun."""
         self._queue.withdraw(target, manager)
 
@@ -128,7 +128,7 @@ class Writer:
                 self._queue.saw_all(store.resource, versions)
                 return
             metadata = event.object.metadata
-            target = Target(store.resource, metadata.name, metadata.namespace)
+            target = WriteTarget(store.resource, metadata.name, metadata.namespace)
             version = number(metadata.resource_version) if isinstance(event, Changed) else GONE
             self._queue.saw(target, version)
 

@@ -24,7 +24,7 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/strategic-merge-patch+json"
 
 
-class Target(NamedTuple):
+class WriteTarget(NamedTuple):
     """The object that is written."""
 
     resource: Resource[Any]
@@ -46,7 +46,7 @@ class Apply:
     `force`: fields that others have are taken over without a word, of what is ours as a whole.
     """
 
-    target: Target
+    target: WriteTarget
     manager: str
     uid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Apply:
 class Create:
     """Makes an object; one of the name that is there already stays as it is."""
 
-    target: Target
+    target: WriteTarget
     manager: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Create:
 class Delete:
     """Removes the object with this uid, and no other one of the name."""
 
-    target: Target
+    target: WriteTarget
     manager: str
     uid: str
 
@@ -82,7 +82,7 @@ class Patch:
     annotations too, but nothing of the spec, as the object itself takes nothing of the status.
     """
 
-    target: Target
+    target: WriteTarget
     manager: str
     uid: str
     version: str = ""

@@ -12,7 +12,7 @@ import structlog
 
 from master.replicas import source_states
 from master.replicas.credential import Credential
-from master.replicas.peer import NoAnswerError, Peer, PeerAnswer
+from master.replicas.peer import NoAnswerError, PeerAnswer, PeerMaster
 from master.role import Role
 from master.state.document import State, Unusable, decode
 from topo.discovery.memory import Memory
@@ -20,7 +20,7 @@ from topo.discovery.modes import Mode
 from topo.kit.boot import boot_id
 from topo.model.errors import BadInputError
 from topo.model.forest import SourceState
-from topo.placement.booking.holds import HoldsMemory, Moment
+from topo.placement.booking.holds import ClockReading, HoldsMemory
 
 PATH = "/v1/replica"
 ORIGIN = "Topo-Origin"
@@ -59,7 +59,7 @@ class Replicated:
         if holds.saved.boot != made.boot:
             return holds
         at_s = self.made_s + holds.saved.clock_s - made.clock_s
-        return replace(holds, saved=Moment(boot_id(), at_s, holds.saved.unix_s))
+        return replace(holds, saved=ClockReading(boot_id(), at_s, holds.saved.unix_s))
 
 
 class Origin(StrEnum):
@@ -86,7 +86,7 @@ class Follower:
 
     def __init__(
         self,
-        peer: Peer,
+        peer: PeerMaster,
         mode: Mode,
         *,
         credential: Credential,

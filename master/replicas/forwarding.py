@@ -12,7 +12,7 @@ import prometheus_client as prom
 import structlog
 from aiohttp import web
 
-from master.replicas.peer import NoAnswerError, Peer
+from master.replicas.peer import NoAnswerError, PeerMaster
 from master.role import Role, not_leader
 from topo.kit.body import body_bytes
 from topo.kit.problem import bad_input, problem
@@ -37,7 +37,7 @@ class ReportForwarder:
     """Passes reports on while this master follows."""
 
     role: Callable[[], Role]
-    peer: Peer
+    peer: PeerMaster
     reports: prom.Counter
     _under_way: int = 0
     _failing: bool = False

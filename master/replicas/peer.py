@@ -30,7 +30,7 @@ class PeerAnswer:
     body: bytes
 
 
-class Peer:
+class PeerMaster:
     """Another master. Where ports speak TLS it has to show the certificate that we show.
 
     All masters of one installation have the same; so no name and no authority is to be named, and

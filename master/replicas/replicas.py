@@ -15,7 +15,7 @@ from master.replicas.address import Ports, annotations, leader_address
 from master.replicas.credential import Credential
 from master.replicas.follower import AGE, ORIGIN, Follower, Origin, TakeUp
 from master.replicas.forwarding import ReportForwarder
-from master.replicas.peer import Peer
+from master.replicas.peer import PeerMaster
 from master.role import Replica, Role, RoleKind
 from master.settings import MasterSettings
 from topo.kit.tasks import Work
@@ -31,7 +31,7 @@ class Replicas:
     """The lease, the way to the leader, and what comes and goes by it."""
 
     lease: Lease
-    peer: Peer
+    peer: PeerMaster
     follower: Follower
     forwarder: ReportForwarder
     credential: Credential
@@ -124,7 +124,7 @@ def build_replicas(
             replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
 
     lease.on_change = follow
-    peer = Peer(settings.tls_cert)
+    peer = PeerMaster(settings.tls_cert)
     credential = Credential(settings.replica_token_file, cluster.reviews, clock)
     follower = Follower(
         peer,

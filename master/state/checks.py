@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from topo.model.limits import MAX_KEY_CHARS
-from topo.placement.booking.holds import FORMAT, Hold, HoldsMemory, Moment
+from topo.placement.booking.holds import FORMAT, ClockReading, Hold, HoldsMemory
 from topo.placement.job.request import flaw
 
 MAX_NUMBER = 2**53 - 1
@@ -24,7 +24,7 @@ MAX_TEXT_CHARS = 4096
 MAX_ID_CHARS = 64
 _SHOWN_CHARS = 64
 T = TypeVar("T")
-_HOLD, _MOMENT = TypeAdapter(Hold), TypeAdapter(Moment)
+_HOLD, _MOMENT = TypeAdapter(Hold), TypeAdapter(ClockReading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _hold(document: object) -> Hold | str:
     return next(_flaws(hold), "") or hold
 
 
-def _moment(document: object) -> Moment | str | None:
+def _moment(document: object) -> ClockReading | str | None:
     if document is None:
         return None
     if wrong := text_flaw(document):

@@ -47,7 +47,7 @@ class PastStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PastForest:
     """The forest at a moment: as it is shown now, or as it is rebuilt of pieces."""
 
     moment: Moment
@@ -144,11 +144,11 @@ class Past:
         self._failing = True
         self.failures += 1
 
-    def find(self, wanted: MomentId, field: str) -> Picture | Refusal:
+    def find(self, wanted: MomentId, field: str) -> PastForest | Refusal:
         """The picture of a moment; a refusal where that is too old or not ours to know."""
         if wanted.is_now:
             snapshot, run = self._engine.snapshot, self._engine.history.run_id
-            return Picture(
+            return PastForest(
                 Moment(snapshot.generation, run, self.clock(), {}), shown=snapshot.forest
             )
         at_s = wanted.at_s(self.clock())
@@ -158,7 +158,7 @@ class Past:
         elif wanted.generation is not None:
             place = self.ring.of(wanted.generation)
         if place is not None:
-            return Picture(self.ring.moment(place), pieces=self.ring.up_to(place))
+            return PastForest(self.ring.moment(place), pieces=self.ring.up_to(place))
         now = f"{self._engine.history.now}.{self._engine.history.run_id}"
         if (oldest := self.ring.oldest) is None:
             fix = f"the generation now is {now}; moments are kept once the tree is shown"
@@ -175,7 +175,7 @@ class Past:
         return at_s is not None and at_s > now_s + AHEAD_S
 
 
-def between(one: Picture, other: Picture) -> tuple[Forest, Forest]:
+def between(one: PastForest, other: PastForest) -> tuple[Forest, Forest]:
     """Both forests; of one segment of pieces the second is made of the first. O(nodes)."""
     first = one.forest()
     size = len(one.pieces)

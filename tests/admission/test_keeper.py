@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from master.admission.certificates import SKEW, issue
-from master.admission.keeper import CertificateKeeper, Place
+from master.admission.keeper import CertificateKeeper, CertificateObjects
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
 from master.kube.errors import KubeError
@@ -43,7 +43,7 @@ class Masters:
         self.registries.append(prom.CollectorRegistry())
         keeper = CertificateKeeper(
             self.cluster,
-            Place(namespace=NAMESPACE, secret=NAME, configuration=NAME),
+            CertificateObjects(namespace=NAMESPACE, secret=NAME, configuration=NAME),
             self.contexts[-1],
             names=(DNS_NAME,),
             rotation=self.rotation,

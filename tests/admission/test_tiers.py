@@ -7,7 +7,7 @@ import pytest
 
 from master.admission.tiers import OLD_S, POLL_S, SETTLED_S, KnownTiers, tiers
 from tests.publish.forests import box, forest
-from topo.gangs.native import Tier, holding, of_kind
+from topo.gangs.native import HyperNodeTier, holding, of_kind
 from topo.model.forest import Forest
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
@@ -26,8 +26,10 @@ def hosts(gpus: Mapping[str, int]) -> list[Host]:
 
 def test_each_tier_has_its_number_as_hypernodes_have_it_its_kind_and_the_shapes_of_its_groups():
     pairs, boxes = tiers(TREE, hosts({"a": 8, "b": 8, "c": 4, "e": 16, "f": 64}))
-    assert pairs == Tier(1, frozenset({DRAGONFLY}), frozenset({((8, 2),), ((4, 1),)}))
-    assert boxes == Tier(2, frozenset({SWITCHBOX}), frozenset({((4, 1), (8, 2)), ((16, 1),)}))
+    assert pairs == HyperNodeTier(1, frozenset({DRAGONFLY}), frozenset({((8, 2),), ((4, 1),)}))
+    assert boxes == HyperNodeTier(
+        2, frozenset({SWITCHBOX}), frozenset({((4, 1), (8, 2)), ((16, 1),)})
+    )
     numbers = {each.tier for each in hypernodes(TREE).values()}
     assert numbers == {pairs.number, boxes.number}
 

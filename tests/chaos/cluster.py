@@ -18,7 +18,7 @@ from tests.chaos.model.truth import SILENT, Truth
 from tests.chaos.model.verdicts import Violation
 from tests.chaos.schedule import MASTER
 from topo.cli import worlds
-from topo.cli.demo.plan import BEAT_S, DemoFiles, Ports, prepare, programs
+from topo.cli.demo.plan import BEAT_S, DemoFiles, DemoPorts, prepare, programs
 from topo.cli.demo.processes import Program, environment
 from topo.kit.child_process import die_with_parent_command
 
@@ -30,7 +30,7 @@ class Cluster:
     """The processes, by the names that the demo gives them, in a directory and on ports."""
 
     def __init__(
-        self, place: tuple[Path, Ports], truth: Truth, now: Callable[[], float], found: Found
+        self, place: tuple[Path, DemoPorts], truth: Truth, now: Callable[[], float], found: Found
     ) -> None:
         world = worlds.chosen(truth.wiring.world)
         home, self.ports = place

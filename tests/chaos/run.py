@@ -22,7 +22,7 @@ from tests.chaos.readers import Readers
 from tests.chaos.schedule import GPUS, Round, rounds
 from tests.chaos.state_file import StateFile
 from tests.chaos.tokens import Tokens
-from topo.cli.demo.plan import Ports
+from topo.cli.demo.plan import DemoPorts
 
 _GIVE_UP_S = 60.0
 """Beyond the limit, so that a late tree is told from none."""
@@ -41,7 +41,7 @@ class Run:
     """One run: everything that has a part in it."""
 
     def __init__(
-        self, place: tuple[Path, Ports], bounds: Bounds, notes: Notes, session: ClientSession
+        self, place: tuple[Path, DemoPorts], bounds: Bounds, notes: Notes, session: ClientSession
     ) -> None:
         self._now = asyncio.get_running_loop().time
         self.notes, self.session = notes, session
@@ -150,7 +150,7 @@ async def chaos(seed: int, bounds: Bounds, log: Path, length: Length) -> Notes:
         notes = Notes(file, lambda: loop.time() - began_s)
         notes.say(f"seed {seed}, {length}, {bounds}")
         async with ClientSession(connector=TCPConnector(limit=0)) as session:
-            place = (Path(folder, "demo"), Ports(*ports))
+            place = (Path(folder, "demo"), DemoPorts(*ports))
             await Run(place, bounds, notes, session).go(seed, length)
         if notes.violations:
             shutil.copytree(

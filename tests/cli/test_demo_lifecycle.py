@@ -123,7 +123,7 @@ def fake_programs(fake_master: FakeMaster) -> Chosen:
     """The demo starts no process, and finds the fake master at the master's port."""
 
     def start(*given: object) -> Sequence[processes.Program]:
-        (ports,) = [value for value in given if isinstance(value, plan.Ports)]
+        (ports,) = [value for value in given if isinstance(value, plan.DemoPorts)]
         fake_master.stop()
         fake_master.port = ports.api
         fake_master.start()

@@ -410,7 +410,7 @@ def test_the_banner_of_a_world_fits_80_columns(monkeypatch: pytest.MonkeyPatch) 
     simulated = worlds.chosen("nvl72-18x4")
     out = io.StringIO()
     said = Messages(Console(file=out, width=80, highlight=False))
-    said.starting(simulated, plan.Ports(1, 2, 3), plan.Ports(9001, 2, 9443))
+    said.starting(simulated, plan.DemoPorts(1, 2, 3), plan.DemoPorts(9001, 2, 9443))
     said.suggestions(simulated, Demo("http://127.0.0.1:1", "/x", (), "nvl72-18x4"))
     lines = out.getvalue().splitlines()
     assert lines[:2] == [
@@ -495,7 +495,7 @@ def test_prometheus_reads_the_master_and_each_worker_by_the_name_of_its_node(
 ) -> None:
     files, small = plan.DemoFiles(tmp_path), world(0, 1, 2)
     names = [str(node.name) for node in small.nodes]
-    ports = plan.Ports(1, 2, 3, prometheus=4, workers=(5, 6))
+    ports = plan.DemoPorts(1, 2, 3, prometheus=4, workers=(5, 6))
     plan.prepare(files, small)
     made = Prometheus("/bin/prometheus", tmp_path / "rules.yaml").program(files, names, ports)
     config = json.loads((files.prometheus / "prometheus.yml").read_text())
@@ -521,7 +521,7 @@ def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
     secrets.append((files.manager / "secret" / "password").read_text().strip())
     secrets.append(files.api_token.read_text())
     assert len(set(secrets)) == 10
-    ports = plan.Ports(1, 2, 3)
+    ports = plan.DemoPorts(1, 2, 3)
     programs = plan.programs(files, demo_world(), "demo", ports)
     assert [program.name for program in programs[:3]] == [
         "topo-master",
@@ -542,7 +542,7 @@ def test_a_world_without_switchboxes_needs_no_manager(tmp_path: Path) -> None:
     files = plan.DemoFiles(tmp_path)
     small = world(0, 1, 4)
     plan.prepare(files, small)
-    programs = plan.programs(files, small, "0x1x4", plan.Ports(1, 2, 3))
+    programs = plan.programs(files, small, "0x1x4", plan.DemoPorts(1, 2, 3))
     assert "cluster manager" not in {program.name for program in programs}
     assert "--mode=auto" in programs[0].argv
     assert "--node-number=4" in programs[0].argv

@@ -12,7 +12,7 @@ from tests.cli.conftest import FakeMaster
 from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client import client, sse
 from topo.cli.client.client import MasterClient, Target, connect
-from topo.cli.client.following import Connected, Lost, follow, resumed
+from topo.cli.client.following import Connected, MasterLost, follow, resumed
 from topo.cli.client.sse import ServerEvent
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
@@ -91,12 +91,12 @@ async def test_what_happened_while_the_master_was_away_is_told_afterwards(
     lost = await news
     while isinstance(lost, Connected):
         lost = await heard(stream)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, MasterLost)
     fake_master.document = samples.troubled()
     fake_master.changes = samples.changes(13)
     await asyncio.to_thread(fake_master.start)
     seen = [await heard(stream)]
-    while isinstance(seen[-1], Lost):
+    while isinstance(seen[-1], MasterLost):
         seen.append(await heard(stream))
     assert seen[-1] == Connected(13)
     assert (await heard(stream)).generation == 13

@@ -25,7 +25,7 @@ from tests.clustermanager.conftest import Bench
 from tests.clustermanager.control import command
 from tests.support.answers import bent
 from topo.discovery.manager.contract import ManagerAnswer
-from topo.discovery.manager.expressions import Expression, Place
+from topo.discovery.manager.expressions import AnswerValue, Expression
 from topo.discovery.manager.mapping import (
     contract,
     read_mapping,
@@ -468,7 +468,7 @@ def test_an_answer_nested_a_thousand_deep_is_refused(
 )
 def test_an_expression_that_fails_on_a_deep_value_shows_none_of_it(call: str) -> None:
     with pytest.raises(BadInputError) as error:
-        Place(DEEP, "topology").text(Expression(call), "cursor")
+        AnswerValue(DEEP, "topology").text(Expression(call), "cursor")
     assert "[[[" not in str(error.value)
     assert len(str(error.value)) < 300
 

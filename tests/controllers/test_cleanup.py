@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from master import cleanup
-from master.cleanup import CleanupError, Cluster, Removed, clean_up
+from master.cleanup import CleanedCluster, CleanupError, RemovedObjects, clean_up
 from master.kube.errors import KubeError
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -32,8 +32,8 @@ OURS = {"metax-tech.com/managed-by": "topo-master"}
 THEIRS = {"metax-tech.com/gpu.installed": "true", "metax-tech.com/dragonfly": "by-hand"}
 
 
-def cluster(api: ApiModel) -> Cluster:
-    return Cluster(client=api, namespace=NAMESPACE, domain="metax-tech.com", webhook=WEBHOOK)
+def cluster(api: ApiModel) -> CleanedCluster:
+    return CleanedCluster(client=api, namespace=NAMESPACE, domain="metax-tech.com", webhook=WEBHOOK)
 
 
 def add_lease(api: ApiModel, holder: str, duration_s: int = 15) -> Any:
@@ -76,7 +76,7 @@ async def test_all_that_a_master_wrote_goes_and_what_others_wrote_stays():
 async def test_a_label_of_our_keys_that_somebody_else_wrote_stays():
     api = ApiModel()
     api.add(NODES, "node-1", metadata={"labels": THEIRS})
-    assert await clean_up(cluster(api)) == Removed()
+    assert await clean_up(cluster(api)) == RemovedObjects()
     assert api.labels() == {"node-1": THEIRS}
 
 
@@ -86,7 +86,7 @@ async def test_a_second_run_finds_nothing_and_is_as_good():
         await world.end()
         assert len((await clean_up(cluster(world.api))).nodes) == 8
         before = len(world.api.writes)
-        assert await clean_up(cluster(world.api)) == Removed()
+        assert await clean_up(cluster(world.api)) == RemovedObjects()
         lease = [("POST", "topo-master"), ("DELETE", "topo-master")]
         assert world.api.writes[before:] == lease
 
@@ -159,7 +159,7 @@ async def test_a_master_that_writes_all_the_time_is_told_and_the_code_is_a_failu
 
 async def _against(world: ClusterWorld) -> None:
     """A clean-up while a leader repairs what it takes away."""
-    slow = Cluster(
+    slow = CleanedCluster(
         client=world.api,
         namespace=NAMESPACE,
         domain="metax-tech.com",
@@ -189,7 +189,7 @@ async def test_it_ends_in_its_time_and_says_why_it_is_not_finished():
 
 async def test_a_cluster_without_volcano_is_cleaned():
     api = ApiModel(served=frozenset({"nodes", "configmaps"}))
-    assert await clean_up(cluster(api)) == Removed()
+    assert await clean_up(cluster(api)) == RemovedObjects()
 
 
 async def test_nodes_are_looked_at_in_pages():

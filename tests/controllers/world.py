@@ -9,7 +9,7 @@ from typing import Any
 
 import prometheus_client as prom
 
-from master.controllers.table import Controllers, View, build_controllers
+from master.controllers.table import Controllers, ControllerView, build_controllers
 from master.controllers.unheard import Unheard
 from master.kube.objects import HYPERNODES, NODES, collection_path
 from master.kube.writer import Writer, WriterMetrics
@@ -118,7 +118,7 @@ async def _leading(
     registry = prom.CollectorRegistry()
     metrics, rng = WriterMetrics(registry), random.Random(1)  # noqa: S311
     writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
-    view = View(
+    view = ControllerView(
         nodes=store,
         hypernodes=world.hypernode_store,
         writer=writer,

@@ -9,7 +9,7 @@ import yaml
 
 from topo.gangs.admission.batch_job import batch_job
 from topo.gangs.admission.jobs import admit_job
-from topo.gangs.admission.outcome import Outcome, Rules
+from topo.gangs.admission.outcome import AdmissionOutcome, Rules
 from topo.gangs.admission.volcano_job import volcano_job
 from topo.gangs.words import Words
 
@@ -50,7 +50,7 @@ def patched(document: Mapping[str, Any], patch: Iterable[Mapping[str, Any]]) -> 
     return dict(result)
 
 
-def admitted(job: Mapping[str, Any], rules: Rules = RULES) -> Outcome:
+def admitted(job: Mapping[str, Any], rules: Rules = RULES) -> AdmissionOutcome:
     """What becomes of a job of either kind."""
     read = volcano_job if job["apiVersion"].startswith("batch.volcano.sh/") else batch_job
     return admit_job(job, read(job), rules)

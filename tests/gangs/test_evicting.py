@@ -8,7 +8,7 @@ from tests.gangs.world import Cluster, Leader, dragonflies, job
 from topo.gangs.evicting import Evictable, cheapest
 from topo.gangs.gang import Binding, GangId, PodUid
 from topo.gangs.gangs import GangSettings
-from topo.gangs.instructions import Place, Pod, Reason
+from topo.gangs.instructions import GangReason, NamedPod, Place
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
@@ -16,7 +16,7 @@ from topo.placement.job.plan import NoFit
 
 
 def asked(pods: int, size: int = 16, **more: object) -> Place:
-    wanted = tuple(Pod(PodUid(f"p{rank}"), f"p{rank}", rank) for rank in range(pods))
+    wanted = tuple(NamedPod(PodUid(f"p{rank}"), f"p{rank}", rank) for rank in range(pods))
     request = job("a", pods, size).request
     known = {"id": GangId("a"), "ask": 1, "request": request, "wanted": wanted, "over": 9}
     return Place(**(known | more))  # type: ignore[arg-type]
@@ -146,14 +146,14 @@ def test_for_one_group_over_single_pods_it_is_the_least_there_is(seed: int) -> N
 @pytest.mark.parametrize(
     ("binding", "mode", "ends", "stands"),
     [
-        (Binding.WHOLE, "required", False, Reason.NO_ROOM),
-        (Binding.PIECEMEAL, "required", False, Reason.BOUND),
-        (Binding.WHOLE, "preferred", False, Reason.BOUND),
-        (Binding.WHOLE, "required", True, Reason.BOUND),
+        (Binding.WHOLE, "required", False, GangReason.NO_ROOM),
+        (Binding.PIECEMEAL, "required", False, GangReason.BOUND),
+        (Binding.WHOLE, "preferred", False, GangReason.BOUND),
+        (Binding.WHOLE, "required", True, GangReason.BOUND),
     ],
 )
 def test_what_several_groups_that_volcano_would_mix_are_told_to_do_has_them_run(
-    *, binding: Binding, mode: str, ends: bool, stands: Reason
+    *, binding: Binding, mode: str, ends: bool, stands: GangReason
 ) -> None:
     """As a batch Job, with preferred groups, or once the pods of lower priority have ended."""
     world = Cluster(dragonflies(2), preempts=True)

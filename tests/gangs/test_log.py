@@ -4,7 +4,7 @@ import pytest
 
 from tests.gangs.test_random_life import STEPS, Life
 from topo.gangs.gangs import GangSettings
-from topo.gangs.log import Advanced, LogHeader, Replay, line_of, replay
+from topo.gangs.log import GangLogHeader, GangReplay, GangsAdvanced, line_of, replay
 from topo.model.errors import Refusal
 
 
@@ -16,8 +16,8 @@ def lived(seed: int) -> list[bytes]:
     life.late.clear()
     life.rest()
     return [
-        line_of(LogHeader(life.settings)),
-        *(line_of(Advanced(*step)) for step in life.leader.log),
+        line_of(GangLogHeader(life.settings)),
+        *(line_of(GangsAdvanced(*step)) for step in life.leader.log),
     ]
 
 
@@ -25,7 +25,7 @@ def lived(seed: int) -> list[bytes]:
 def test_the_same_events_give_the_same_instructions_byte_for_byte(seed: int) -> None:
     lines = lived(seed)
     found = replay(iter(lines))
-    assert isinstance(found, Replay)
+    assert isinstance(found, GangReplay)
     assert found.difference == ""
     assert found.steps == len(lines) - 1
     assert lived(seed) == lines
@@ -37,7 +37,7 @@ def test_the_first_step_that_differs_is_named() -> None:
     at = next(n for n, line in enumerate(lines) if wanted in line)
     lines[at] = lines[at].replace(b'"reserve":true', b'"reserve":false')
     found = replay(iter(lines))
-    assert isinstance(found, Replay)
+    assert isinstance(found, GangReplay)
     assert found.difference.startswith(f"line {at + 1}: it was Place")
 
 
@@ -46,7 +46,7 @@ def test_a_step_that_is_missing_is_found() -> None:
     lines = next(log for log in map(lived, range(20)) if any(wanted in line for line in log))
     at = next(n for n, line in enumerate(lines) if wanted in line)
     found = replay(iter([*lines[:at], *lines[at + 1 :]]))
-    assert isinstance(found, Replay)
+    assert isinstance(found, GangReplay)
     assert found.difference
 
 
@@ -55,8 +55,8 @@ def test_a_step_that_is_missing_is_found() -> None:
     [
         ([], "line 1"),
         ([b"{}\n"], "line 1"),
-        ([line_of(Advanced(0.0, (), ()))], "line 1"),
-        ([line_of(LogHeader(GangSettings()))] * 2, "line 2"),
+        ([line_of(GangsAdvanced(0.0, (), ()))], "line 1"),
+        ([line_of(GangLogHeader(GangSettings()))] * 2, "line 2"),
         ([b'{"kind":"topo-gang-log","format":2,"settings":{}}\n'], "line 1"),
     ],
 )
@@ -69,6 +69,6 @@ def test_what_is_no_log_is_refused_with_its_line(lines: list[bytes], where: str)
 def test_a_last_line_that_was_cut_is_left_out() -> None:
     lines = lived(2)
     found = replay(iter([*lines[:-1], lines[-1][:-5]]))
-    assert isinstance(found, Replay)
+    assert isinstance(found, GangReplay)
     assert found.difference == ""
     assert found.steps == len(lines) - 2

@@ -17,15 +17,15 @@ from tests.gangs.patching import (
     task,
     volcano,
 )
-from topo.gangs.admission.outcome import Outcome, Result, Rules
+from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
-from topo.gangs.native import Tier
+from topo.gangs.native import HyperNodeTier
 from topo.gangs.terms import Way
 from topo.model.ids import DRAGONFLY, SWITCHBOX
 
 GROUP = WORDS.group
-PAIRS = Tier(1, frozenset({DRAGONFLY}), frozenset({((8, 2),), ((8, 1),)}))
-BOXES = Tier(2, frozenset({SWITCHBOX}), frozenset({((8, 8),)}))
+PAIRS = HyperNodeTier(1, frozenset({DRAGONFLY}), frozenset({((8, 2),), ((8, 1),)}))
+BOXES = HyperNodeTier(2, frozenset({SWITCHBOX}), frozenset({((8, 8),)}))
 NATIVE = replace(RULES, way=Way.NATIVE, tiers=(PAIRS, BOXES))
 ASKED = {"placement_mode": "native"}
 
@@ -153,7 +153,7 @@ def test_a_copy_that_is_no_native_job_any_more_loses_the_stamp_of_the_job() -> N
     assert WORDS.pods not in again["metadata"]["annotations"]
 
 
-def refused(outcome: Outcome) -> str:
+def refused(outcome: AdmissionOutcome) -> str:
     assert outcome.result is Result.INVALID
     return str(outcome.refusal)
 

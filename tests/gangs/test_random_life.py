@@ -7,14 +7,14 @@ import pytest
 from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.gangs import GangSettings
-from topo.gangs.instructions import Instruction, Reason
+from topo.gangs.instructions import GangReason, Instruction
 from topo.model.ids import NodeName
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import PlacementMode
 
 STEPS = 120
-WAITING = {Reason.NO_ROOM, Reason.NEVER_FITS, Reason.BEHIND}
+WAITING = {GangReason.NO_ROOM, GangReason.NEVER_FITS, GangReason.BEHIND}
 
 
 class Life:
@@ -142,13 +142,13 @@ def reasons_are_true(life: Life) -> None:
         assert standing is not None
         bound = life.cluster.bound(gang_id)
         if len(bound) == each.request.pods:
-            assert standing.reason in {Reason.BOUND, Reason.SPLIT}, standing
+            assert standing.reason in {GangReason.BOUND, GangReason.SPLIT}, standing
         else:
-            assert standing.reason is not Reason.BOUND, standing
+            assert standing.reason is not GangReason.BOUND, standing
             assert standing.text
         if standing.reason in WAITING:
             fits = not isinstance(place(capacity, each.request), NoFit)
-            assert standing.reason is Reason.BEHIND or not fits, standing
+            assert standing.reason is GangReason.BEHIND or not fits, standing
 
 
 @pytest.mark.parametrize(

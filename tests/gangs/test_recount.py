@@ -11,7 +11,7 @@ from topo.model.cluster import ClusterNode, Taint
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower
+from topo.placement.capacity.follow import HostFollower
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
@@ -86,7 +86,7 @@ def test_whatever_is_used_room_that_it_finds_the_engine_finds_too():
         gpus = draw.choice((4, 8))
         request = Request(pods=draw.randint(1, 8), gpus_per_pod=gpus, group_size=size)
         capacity = Capacity(Policy())
-        follower = Follower(capacity)
+        follower = HostFollower(capacity)
         follower.follow(Snapshot(Generation(1), VENDOR).forest)
         follower.follow_cluster([stated(name) for name in NODES])
         for name, taken in used.items():

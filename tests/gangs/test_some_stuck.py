@@ -5,7 +5,7 @@ import pytest
 from tests.gangs.world import Cluster, Leader, dragonflies, job
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.gangs import GangSettings
-from topo.gangs.instructions import Nominate, Reason
+from topo.gangs.instructions import GangReason, Nominate
 from topo.model.ids import NodeName
 
 A = GangId("a")
@@ -17,7 +17,7 @@ def led(*boxes: int) -> tuple[Cluster, Leader]:
     return cluster, Leader.over(cluster, GangSettings())
 
 
-def reason(leader: Leader) -> Reason:
+def reason(leader: Leader) -> GangReason:
     found = leader.gangs.standing(A)
     assert found is not None
     return found.reason
@@ -33,7 +33,7 @@ def test_pods_without_a_gate_of_a_gang_that_is_bound_whole_go_into_its_plan(
     for rank in slipped:
         cluster.change(cluster.uids(A)[rank], gated=False)
     leader.settle()
-    assert reason(leader) is Reason.BOUND
+    assert reason(leader) is GangReason.BOUND
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
     leader.settle()
     assert not list(cluster.bookings)
@@ -59,10 +59,10 @@ def test_groups_that_can_be_whole_are_let_go_though_one_has_no_room_beside_its_p
     leader.settle()
     assert sorted(cluster.bound(A)) == [0, 2, 3]
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
-    assert reason(leader) is Reason.HALF_BOUND
+    assert reason(leader) is GangReason.HALF_BOUND
     cluster.leave("f")
     leader.settle()
-    assert reason(leader) is Reason.BOUND
+    assert reason(leader) is GangReason.BOUND
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
 
 
@@ -94,7 +94,7 @@ def test_a_group_of_which_nothing_runs_is_placed_anew_beside_those_that_run() ->
     assert taken is not None
     cluster.intrude("f", taken)
     leader.settle()
-    assert reason(leader) is Reason.BOUND
+    assert reason(leader) is GangReason.BOUND
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
 
 

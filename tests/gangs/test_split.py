@@ -7,7 +7,7 @@ import pytest
 from tests.gangs.world import Cluster, Job, Leader, dragonflies, job
 from topo.gangs.checking import apart_groups, split_groups
 from topo.gangs.gang import Binding, GangId, PodUid
-from topo.gangs.instructions import Check, Pod, Reason
+from topo.gangs.instructions import Check, GangReason, NamedPod
 from topo.gangs.standing import Standing
 from topo.model.ids import SWITCHBOX, GroupPath, Kind, NodeName
 from topo.placement.job.request import PlacementMode, Request
@@ -35,7 +35,9 @@ def look(request: Request, bound: tuple[str, ...], waiting: tuple[str, ...] = ()
         id=A,
         ask=1,
         request=request,
-        waiting=tuple((Pod(PodUid(f"p{at}"), f"p{at}", at), NodeName(node)) for at, node in ahead),
+        waiting=tuple(
+            (NamedPod(PodUid(f"p{at}"), f"p{at}", at), NodeName(node)) for at, node in ahead
+        ),
         bound=tuple((at, NodeName(node)) for at, node in enumerate(bound)),
         holds=(),
     )
@@ -74,7 +76,7 @@ def slipped(asked: Job, nodes: tuple[str, ...]) -> tuple[Cluster, Leader]:
     cluster.jobs[A] = asked
     uids = [cluster.create(A, rank, gated=False) for rank in range(len(nodes))]
     leader.settle(schedule=False)
-    assert stands(leader).reason is Reason.OPENED, "none of it runs yet"
+    assert stands(leader).reason is GangReason.OPENED, "none of it runs yet"
     for uid, node in zip(uids, nodes, strict=True):
         cluster.bind(uid, NodeName(node))
     leader.settle()
@@ -92,10 +94,10 @@ def test_a_gang_of_which_every_pod_passed_the_webhook_by_is_told_as_split_where_
     binding: Binding,
 ) -> None:
     cluster, leader = slipped(job("a", 4, binding=binding), SPLIT)
-    assert stands(leader).reason is Reason.SPLIT
+    assert stands(leader).reason is GangReason.SPLIT
     assert stands(leader).text == "pods of group 0 and 1 run in several domains"
-    assert [each.reason for each in leader.said].count(Reason.SPLIT) == 1
-    assert stands_after_takeover(cluster).reason is Reason.SPLIT
+    assert [each.reason for each in leader.said].count(GangReason.SPLIT) == 1
+    assert stands_after_takeover(cluster).reason is GangReason.SPLIT
 
 
 @pytest.mark.parametrize("binding", BOTH)
@@ -103,8 +105,8 @@ def test_a_gang_of_which_every_pod_passed_the_webhook_by_is_told_as_split_where_
 def test_one_that_was_bound_whole_or_prefers_groups_is_bound(binding: Binding, mode: str) -> None:
     nodes = WHOLE if mode == "required" else SPLIT
     cluster, leader = slipped(job("a", 4, binding=binding, mode=mode), nodes)
-    assert stands(leader).reason is Reason.BOUND
-    assert stands_after_takeover(cluster).reason is Reason.BOUND
+    assert stands(leader).reason is GangReason.BOUND
+    assert stands_after_takeover(cluster).reason is GangReason.BOUND
 
 
 def stands_after_takeover(cluster: Cluster) -> Standing:
@@ -116,7 +118,7 @@ def stands_after_takeover(cluster: Cluster) -> Standing:
 @pytest.mark.parametrize("binding", BOTH)
 def test_whole_groups_in_other_switchboxes_than_one_are_told_as_split(binding: Binding) -> None:
     _, leader = slipped(Job(A, within(), binding=binding), APART)
-    assert stands(leader).reason is Reason.SPLIT
+    assert stands(leader).reason is GangReason.SPLIT
     assert stands(leader).text == "its pods share no switchbox: those of group 1 are elsewhere"
 
 
@@ -136,7 +138,7 @@ def test_a_pod_that_was_bound_outside_of_the_gangs_switchbox_is_told() -> None:
     for uid, node in zip(uids[4:], (f"{far}-1-1", f"{far}-1-2"), strict=True):
         cluster.bind(uid, NodeName(node))
     leader.settle()
-    assert stands(leader).reason is Reason.SPLIT
+    assert stands(leader).reason is GangReason.SPLIT
     assert "its pods share no switchbox: those of group 2" in stands(leader).text
 
 
@@ -155,5 +157,5 @@ def test_of_a_gang_that_others_bound_apart_the_rest_is_bound_and_it_is_told_once
     leader.settle(schedule=False)
     leader.settle()
     assert len(cluster.bound(A)) == 4
-    assert stands(leader).reason is (Reason.SPLIT if size == 32 or kind else Reason.BOUND)
-    assert [each.reason for each in leader.said].count(Reason.SPLIT) <= 1
+    assert stands(leader).reason is (GangReason.SPLIT if size == 32 or kind else GangReason.BOUND)
+    assert [each.reason for each in leader.said].count(GangReason.SPLIT) <= 1

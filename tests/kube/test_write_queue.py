@@ -6,18 +6,18 @@ from math import inf
 from master.kube import write_queue
 from master.kube.objects import HYPERNODES, NODES
 from master.kube.write_queue import ECHO_S, GONE, REFUSED_S, WriteQueue
-from master.kube.writes import Apply, Create, Delete, Target, Write
+from master.kube.writes import Apply, Create, Delete, Write, WriteTarget
 
 LABELS, OTHERS = "topo-master/labels", "topo-master/annotations"
 
 
 def apply(name: str, value: str, manager: str = LABELS) -> Apply:
     fields = {"metadata": {"labels": {"example.com/a": value}}}
-    return Apply(target=Target(NODES, name), manager=manager, uid=f"uid-{name}", fields=fields)
+    return Apply(target=WriteTarget(NODES, name), manager=manager, uid=f"uid-{name}", fields=fields)
 
 
 def delete(name: str) -> Delete:
-    return Delete(target=Target(HYPERNODES, name), manager=LABELS, uid=f"uid-{name}")
+    return Delete(target=WriteTarget(HYPERNODES, name), manager=LABELS, uid=f"uid-{name}")
 
 
 def queue(*writes: Write) -> WriteQueue:
@@ -83,7 +83,7 @@ def test_a_write_whose_answer_was_lost_is_not_waited_for_once_the_watch_has_show
 
 
 def test_what_is_made_after_the_watch_showed_that_it_was_gone_is_waited_for():
-    target = Target(HYPERNODES, "a")
+    target = WriteTarget(HYPERNODES, "a")
     create = Create(target=target, manager=LABELS, fields={})
     of = queue(create)
     of.saw(target, GONE)
@@ -98,11 +98,11 @@ def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
     of = queue(apply("a", "1"))
     begun(of)
     of.done(apply("a", "1"), "7", 0.0)
-    of.saw(Target(NODES, "a"), 6)
+    of.saw(WriteTarget(NODES, "a"), 6)
     of.put(apply("a", "1"), 1.0)
     assert begun(of, 1.0) == []
     assert of.is_busy(LABELS, 1.0)
-    of.saw(Target(NODES, "a"), 7)
+    of.saw(WriteTarget(NODES, "a"), 7)
     assert not of.is_busy(LABELS, 0.0)
     of.put(apply("a", "1"), 2.0)  # somebody changed it after that
     assert begun(of, 2.0) == [apply("a", "1")]
@@ -111,7 +111,7 @@ def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
 def test_a_watch_that_shows_it_before_the_answer_comes_counts():
     of = queue(apply("a", "1"))
     begun(of)
-    of.saw(Target(NODES, "a"), 7)
+    of.saw(WriteTarget(NODES, "a"), 7)
     of.done(apply("a", "1"), "7", 0.0)
     assert not of.is_busy(LABELS, 0.0)
     of.put(apply("a", "1"), 0.0)
@@ -141,7 +141,7 @@ def test_a_version_that_is_no_number_is_taken_as_seen_with_any_news():
     begun(of)
     of.done(apply("a", "1"), "opaque", 0.0)
     assert not of.is_busy(LABELS, 0.0)
-    of.saw(Target(NODES, "a"), 3)
+    of.saw(WriteTarget(NODES, "a"), 3)
     of.put(apply("a", "1"), 0.0)
     assert begun(of) == [apply("a", "1")]
 
@@ -150,10 +150,10 @@ def test_a_deletion_is_seen_when_the_object_is_gone():
     of = queue(delete("a"))
     begun(of)
     of.done(delete("a"), "", 0.0)
-    of.saw(Target(HYPERNODES, "a"), 9)
+    of.saw(WriteTarget(HYPERNODES, "a"), 9)
     of.put(delete("a"), 0.0)
     assert begun(of) == []
-    of.saw(Target(HYPERNODES, "a"), GONE)
+    of.saw(WriteTarget(HYPERNODES, "a"), GONE)
     assert not of.is_busy(LABELS, 0.0)
 
 
@@ -162,16 +162,16 @@ def test_a_deletion_that_waits_for_a_finalizer_is_seen_when_the_object_is_marked
     begun(of)
     of.done(delete("a"), "9", 0.0)
     assert of.is_busy(LABELS, 0.0)
-    of.saw(Target(HYPERNODES, "a"), 9)
+    of.saw(WriteTarget(HYPERNODES, "a"), 9)
     assert not of.is_busy(LABELS, 0.0)
 
 
 def test_what_was_made_and_deleted_by_somebody_can_be_made_again():
-    made = Create(target=Target(HYPERNODES, "a"), manager=LABELS)
+    made = Create(target=WriteTarget(HYPERNODES, "a"), manager=LABELS)
     of = queue(made)
     begun(of)
     of.done(made, "7", 0.0)
-    of.saw(Target(HYPERNODES, "a"), GONE)
+    of.saw(WriteTarget(HYPERNODES, "a"), GONE)
     of.put(made, 0.0)
     assert begun(of) == [made]
 
@@ -185,7 +185,7 @@ def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
         of.put(apply("a", "1"), 0.0)
         assert begun(of) == []
         if news:
-            of.saw(Target(NODES, "a"), 8)
+            of.saw(WriteTarget(NODES, "a"), 8)
         of.put(apply("a", "1"), later_s)
         assert begun(of, later_s) == [apply("a", "1")]
 
@@ -223,10 +223,10 @@ def test_what_failed_is_tried_again_at_its_time_and_the_newest_of_it():
 
 def test_what_is_taken_back_is_not_begun_and_not_tried_again():
     of = queue(apply("a", "1"), apply("b", "1"))
-    of.withdraw(Target(NODES, "a"), LABELS)
+    of.withdraw(WriteTarget(NODES, "a"), LABELS)
     (under_way,) = begun(of)
     assert under_way == apply("b", "1")
-    of.withdraw(Target(NODES, "b"), LABELS)
+    of.withdraw(WriteTarget(NODES, "b"), LABELS)
     of.again(under_way, 1.0)
     assert begun(of, 2.0) == []
     assert of.next_at_s is None

@@ -15,7 +15,7 @@ from master.kube.errors import KubeError
 from master.kube.objects import EVENTS, HYPERNODES, NODES, PODS, collection_path
 from master.kube.rate import RequestRate
 from master.kube.writer import CONCURRENCY, Settled, Writer, WriterMetrics
-from master.kube.writes import Apply, Create, Delete, Patch, Target, call_of
+from master.kube.writes import Apply, Create, Delete, Patch, WriteTarget, call_of
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 
@@ -34,7 +34,7 @@ PASSING = [
 def apply(api: ApiModel, name: str, fly: str | None) -> Apply:
     uid = api.objects[collection_path(NODES), name].document["metadata"]["uid"]
     fields = {"metadata": {"labels": {FLY: fly}}} if fly else {}
-    return Apply(target=Target(NODES, name), manager=LABELS, uid=uid, fields=fields)
+    return Apply(target=WriteTarget(NODES, name), manager=LABELS, uid=uid, fields=fields)
 
 
 def nodes(*names: str, **more: Any) -> ApiModel:
@@ -101,7 +101,7 @@ async def test_a_label_is_written_for_the_node_with_its_uid_and_by_its_manager()
 
 
 def test_an_object_in_a_namespace_is_made_there():
-    target = Target(EVENTS, "x", "a b")
+    target = WriteTarget(EVENTS, "x", "a b")
     call = call_of(Create(target=target, manager=LABELS, fields={"metadata": {"labels": {}}}))
     assert call.path == "/apis/events.k8s.io/v1/namespaces/a%20b/events"
     assert orjson.loads(call.body or b"")["metadata"] == {
@@ -207,9 +207,11 @@ async def test_a_thousand_refusals_of_one_kind_are_one_line_a_minute():
 async def test_what_is_there_already_is_not_made_and_what_is_gone_is_not_deleted():
     api = ApiModel()
     there = api.add(HYPERNODES, "there", spec={"tier": 1})
-    make = Create(target=Target(HYPERNODES, "there"), manager=LABELS, fields={"spec": {"tier": 2}})
-    gone = Delete(target=Target(HYPERNODES, "gone"), manager=LABELS, uid="uid")
-    other = Delete(target=Target(HYPERNODES, "there"), manager=LABELS, uid="another")
+    make = Create(
+        target=WriteTarget(HYPERNODES, "there"), manager=LABELS, fields={"spec": {"tier": 2}}
+    )
+    gone = Delete(target=WriteTarget(HYPERNODES, "gone"), manager=LABELS, uid="uid")
+    other = Delete(target=WriteTarget(HYPERNODES, "there"), manager=LABELS, uid="another")
     async with writing(api) as writer:
         writer.put(make)
         await rest(1)
@@ -291,7 +293,7 @@ async def test_who_compares_at_any_moment_never_writes_twice():
 def test_a_patch_of_a_status_names_the_object_and_the_version_that_was_looked_at():
     call = call_of(
         Patch(
-            target=Target(PODS, "worker-0", "jobs"),
+            target=WriteTarget(PODS, "worker-0", "jobs"),
             manager="topo-master/nomination",
             uid="uid-1",
             version="7",
@@ -310,7 +312,7 @@ def test_a_patch_of_a_status_names_the_object_and_the_version_that_was_looked_at
 def patch(api: ApiModel, name: str, fly: str | None, *, version: str = "") -> Patch:
     metadata = api.objects[collection_path(NODES), name].document["metadata"]
     return Patch(
-        target=Target(NODES, name),
+        target=WriteTarget(NODES, name),
         manager=LABELS,
         uid=metadata["uid"],
         version=version or metadata["resourceVersion"],

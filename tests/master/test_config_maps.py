@@ -21,7 +21,7 @@ from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.model.errors import BadInputError
 from topo.model.ids import Generation
-from topo.placement.booking.holds import HoldsMemory, Moment
+from topo.placement.booking.holds import ClockReading, HoldsMemory
 
 pytestmark = pytest.mark.virtual_time
 
@@ -50,7 +50,7 @@ def _fields(memory: Memory) -> dict[str, Any]:
 
 def holds(clock_s: float = 1.0) -> HoldsMemory:
     """Holds that differ by the moment at which they were saved."""
-    return HoldsMemory(1, (), Moment("boot", clock_s, 1e9))
+    return HoldsMemory(1, (), ClockReading("boot", clock_s, 1e9))
 
 
 async def saved(maps: Maps, *judgements: SavedDiscovery) -> None:

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from master.api.gang_documents import gang_document, gang_summary, in_turn
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 from topo.gangs.standing import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
@@ -42,7 +42,7 @@ def host(name: NodeName) -> Host | None:
 
 
 def stands(found: Gang, **more: object) -> Standing:
-    given = {"reason": Reason.OPENED, "text": "", **more}
+    given = {"reason": GangReason.OPENED, "text": "", **more}
     return Standing(id=found.id, **given)  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 
 from master.app import build_app
 from master.composition.service import build_service
-from master.metrics import MAX_KINDS, MAX_SEEN, Seen, TreeCollector
+from master.metrics import MAX_KINDS, MAX_SEEN, SeenLabels, TreeCollector
 from tests.master.world import settings
 from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, Status, Unplaced
 from topo.model.ids import Generation, GroupName, Kind, NodeName
@@ -127,7 +127,7 @@ def test_what_there_was_once_stays_at_zero() -> None:
 
 
 def test_labels_that_people_invent_for_ever_do_not_pile_up() -> None:
-    seen = Seen()
+    seen = SeenLabels()
     for number in range(10 * MAX_SEEN):
         told = seen.filled({number: 1.0})
         assert told[number] == 1.0

@@ -17,7 +17,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type
 from tenacity.wait import wait_base
 
 import worker.reporting
-from master.sources.workers.sessions import Sessions, Taken
+from master.sources.workers.sessions import ReportTaken, Sessions
 from tests.builders import discovery, facts, managed, nodes, not_ready, ring, shape
 from tests.support.virtual_time import VirtualTimeLoop
 from topo.discovery.modes import DiscoverySettings, Mode
@@ -149,7 +149,7 @@ class Network:
                 raise ReportLostError(Trouble.TIMEOUT, "the master does not answer")
             raise ReportLostError(Trouble.NETWORK, "refused")
         answer = self.master.sessions.receive(report, clock())
-        assert isinstance(answer, Taken)
+        assert isinstance(answer, ReportTaken)
         beat_s = self.master.pace.beat_s
         return ReportAnswer(seq=report.seq, want=answer.want, beat_s=beat_s)
 

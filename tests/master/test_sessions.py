@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from master.sources.workers.sessions import ReportRefused, Sessions, Taken, interned, same_machine
+from master.sources.workers.sessions import (
+    ReportRefused,
+    ReportTaken,
+    Sessions,
+    interned,
+    same_machine,
+)
 from tests.master.world import facts
 from topo.model.ids import NodeName
 from topo.model.machine import Link, LinkKind, LinkMatrix, LinkPort, NodeFacts, PortState
@@ -46,19 +52,19 @@ class _World:
     def _resume(self) -> None:
         self.resumed += 1
 
-    def full(self, said: NodeFacts, instance: str, seq: int) -> Taken | ReportRefused:
+    def full(self, said: NodeFacts, instance: str, seq: int) -> ReportTaken | ReportRefused:
         report = Report(
             node=said.identity.name, instance=instance, seq=seq, kind="full", facts=said
         )
         return self.sessions.receive(report, self.now_s)
 
-    def beat(self, node: str, instance: str, seq: int) -> Taken | ReportRefused:
+    def beat(self, node: str, instance: str, seq: int) -> ReportTaken | ReportRefused:
         report = Report(node=NodeName(node), instance=instance, seq=seq, kind="beat")
         return self.sessions.receive(report, self.now_s)
 
     def change(
         self, node: str, instance: str, seq: int, change: FactsChange
-    ) -> Taken | ReportRefused:
+    ) -> ReportTaken | ReportRefused:
         report = Report(
             node=NodeName(node), instance=instance, seq=seq, kind="change", change=change
         )
@@ -66,7 +72,7 @@ class _World:
 
 
 ONE, TWO, THREE = "instance-one", "instance-two", "instance-three"
-CHANGE, FULL = Taken("change"), Taken("full")
+CHANGE, FULL = ReportTaken("change"), ReportTaken("full")
 
 
 @pytest.fixture
@@ -74,7 +80,7 @@ def world() -> _World:
     return _World()
 
 
-def _refused(answer: Taken | ReportRefused, status: int) -> ReportRefused:
+def _refused(answer: ReportTaken | ReportRefused, status: int) -> ReportRefused:
     assert isinstance(answer, ReportRefused)
     assert answer.status == status
     assert answer.fix
@@ -255,7 +261,7 @@ def test_restarting_does_not_refill_the_allowance() -> None:
     assert sum(isinstance(a, ReportRefused) for a in beats) == 3
     world.now_s = 1.0
     assert world.full(facts("n1"), THREE, 0) == CHANGE
-    assert isinstance(world.beat("n1", THREE, 1), Taken)
+    assert isinstance(world.beat("n1", THREE, 1), ReportTaken)
     assert isinstance(world.beat("n1", THREE, 2), ReportRefused), "the process before spent it"
 
 

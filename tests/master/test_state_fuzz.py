@@ -15,7 +15,7 @@ from tests.master.world import running, settings
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.placement.booking.bookings import Bookings
-from topo.placement.booking.holds import HoldsMemory, Moment
+from topo.placement.booking.holds import ClockReading, HoldsMemory
 from topo.placement.capacity.capacity import Capacity
 
 pytestmark = pytest.mark.virtual_time
@@ -28,7 +28,7 @@ FLAGS = (
 )
 SEEDS = [range(start, start + 50) for start in range(0, 400, 50)]
 STARTS = [range(start, start + 10) for start in range(0, 160, 10)]
-NOW = Moment("boot", 10.0, 1.8e9)
+NOW = ClockReading("boot", 10.0, 1.8e9)
 PATHS = (
     "/node_group",
     "/ready",

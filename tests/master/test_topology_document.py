@@ -24,7 +24,7 @@ from topo.model.observation import (
     WorkerReported,
 )
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower
+from topo.placement.capacity.follow import HostFollower
 
 OURS = declared(
     {"box-2": {"fly-10": ["node-10", "node-9"], "fly-9": ["node-8"]}, "box-1": {"fly": ["node-1"]}}
@@ -34,7 +34,7 @@ OURS = declared(
 def written(snapshot: Snapshot, mode: str, now_s: float, **part: Any) -> Any:
     """The document as it travels, of nodes on which nothing is booked."""
     capacity = Capacity()
-    Follower(capacity).follow(snapshot.forest)
+    HostFollower(capacity).follow(snapshot.forest)
     view = TopologyView(snapshot, capacity.usage(()))
     return orjson.loads(orjson.dumps(document(view, mode, now_s, Part(**part))))
 

@@ -17,7 +17,7 @@ from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.gangs.gang import Gang
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 from topo.gangs.standing import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.model.rest.gangs import GangsDocument
@@ -44,12 +44,12 @@ def waiting(name: str, ahead: int = 0) -> Told:
     asked = gang(name=name)
     found = replace(asked, request=replace(asked.request, eligible=ELIGIBLE))
     text = {"text": WHY, "would_fit": FITS, "ahead": ahead}
-    return found, stands(found, reason=Reason.NO_ROOM, **text)
+    return found, stands(found, reason=GangReason.NO_ROOM, **text)
 
 
 def placed(name: str) -> Told:
     found = gang(*(member(rank, node=node) for rank, node in enumerate(NODES)), name=name)
-    return found, stands(found, reason=Reason.BOUND, places=tuple(enumerate(NODES)))
+    return found, stands(found, reason=GangReason.BOUND, places=tuple(enumerate(NODES)))
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from tests.placement.holding import committed, reserved
 from tests.placement.test_holds import cluster, wish
 from topo.placement.booking.bookings import Bookings
-from topo.placement.booking.holds import Hold, HoldId, HoldsMemory, Moment
+from topo.placement.booking.holds import ClockReading, Hold, HoldId, HoldsMemory
 from topo.placement.capacity.capacity import Capacity
 
 LENGTH_S = 120.0
@@ -50,8 +50,10 @@ class Machine:
         self.bookings = Bookings(self.capacity)
 
     @property
-    def now(self) -> Moment:
-        return Moment(f"boot-{self.boot}", self.true_s - self.booted_s, self.true_s + self.set_by_s)
+    def now(self) -> ClockReading:
+        return ClockReading(
+            f"boot-{self.boot}", self.true_s - self.booted_s, self.true_s + self.set_by_s
+        )
 
     def save(self) -> None:
         self.bookings.advance(self.now.clock_s)

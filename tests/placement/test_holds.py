@@ -12,6 +12,7 @@ from tests.placement.holding import committed, expired, released, reserved, rese
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import (
+    ClockReading,
     Ended,
     Hold,
     HoldId,
@@ -20,7 +21,6 @@ from topo.placement.booking.holds import (
     HoldsMemory,
     HoldState,
     Limits,
-    Moment,
     Obstacle,
     unusable_nodes,
 )
@@ -210,13 +210,15 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     reserved(holds, capacity, wish(1, hold_s=600, key="k"), name="long", now_s=100.0)
     reserved(holds, capacity, wish(1, hold_s=60), name="kept", now_s=100.0)
     committed(holds, HoldId("kept"), 100.0)
-    text = TypeAdapter(HoldsMemory).dump_json(holds.memory(Moment("boot-1", 100.0, 1_000_100.0)))
+    text = TypeAdapter(HoldsMemory).dump_json(
+        holds.memory(ClockReading("boot-1", 100.0, 1_000_100.0))
+    )
 
     # Another boot, whose clock is at 5, two minutes later by the wall clock.
     fresh = cluster()
     again = Bookings(fresh)
     memory = TypeAdapter(HoldsMemory).validate_json(text)
-    dropped = again.restore(memory, Moment("boot-2", 5.0, 1_000_220.0))
+    dropped = again.restore(memory, ClockReading("boot-2", 5.0, 1_000_220.0))
     assert [hold.id for hold in dropped] == ["short"]
     assert sorted(fresh.bookings()) == ["kept", "long"]
     assert fresh.bookings()["long"] == capacity.bookings()["long"]
@@ -234,9 +236,9 @@ def test_holds_of_an_earlier_version_get_no_more_than_their_own_length_again() -
     capacity = cluster()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=120), name="h1")
-    memory = replace(holds.memory(Moment("", 0.0, 2_000_000.0)), saved=None)
+    memory = replace(holds.memory(ClockReading("", 0.0, 2_000_000.0)), saved=None)
     again = Bookings(cluster())
-    again.restore(memory, Moment("", 0.0, 1_000_000.0))
+    again.restore(memory, ClockReading("", 0.0, 1_000_000.0))
     found = again.find(HoldId("h1"))
     assert isinstance(found, Hold)
     assert found.deadline_s == 120.0

@@ -27,7 +27,7 @@ from topo.placement.booking.events import (
     PodSeen,
     What,
 )
-from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRequest, Limits, Moment
+from topo.placement.booking.holds import ClockReading, Ended, Hold, HoldId, HoldRequest, Limits
 from topo.placement.booking.log import text_of
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
@@ -355,11 +355,11 @@ def test_a_kept_hold_and_its_pods_may_come_back_in_either_order(first: str):
     bookings = Bookings(capacity)
     pods = bound(pod("p0", "n0"), pod("p1", "n1"))
     if first == "hold":
-        bookings.restore(before.memory(Moment("", 1, 1)), Moment("", 1, 1))
+        bookings.restore(before.memory(ClockReading("", 1, 1)), ClockReading("", 1, 1))
         bookings.advance(2, *pods)
     else:
         bookings.advance(1, *pods)
-        bookings.restore(before.memory(Moment("", 2, 2)), Moment("", 2, 2))
+        bookings.restore(before.memory(ClockReading("", 2, 2)), ClockReading("", 2, 2))
         assert of_holds(bookings.advance(2)) == ["bound h1"]
     assert bookings.find(HoldId("h1")) == Ended(HoldId("h1"), "bound", 2)
     bookings.advance(3, PodGone("p0"), PodGone("p1"))

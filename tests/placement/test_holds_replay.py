@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from tests.placement.holding import committed, reserved_as
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.bookings import Bookings
-from topo.placement.booking.holds import Hold, HoldId, HoldRequest, HoldsMemory, Moment
+from topo.placement.booking.holds import ClockReading, Hold, HoldId, HoldRequest, HoldsMemory
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -68,10 +68,10 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
         if kept:
             committed(holds, hold.id, 50.0)
 
-    text = MEMORY.dump_json(holds.memory(Moment("", 50.0, 1e9)))
+    text = MEMORY.dump_json(holds.memory(ClockReading("", 50.0, 1e9)))
     fresh = cluster()
     again = Bookings(fresh)
-    now = Moment("", started_s, 1e9 + later_s)
+    now = ClockReading("", started_s, 1e9 + later_s)
     dropped = again.restore(MEMORY.validate_json(text), now)
 
     living = {

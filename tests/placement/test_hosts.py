@@ -12,7 +12,7 @@ from topo.model.cluster import NO_WORKER_CODE, ClusterNode, Taint
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower, differences, hosts_of
+from topo.placement.capacity.follow import HostFollower, differences, hosts_of
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.recount import host_differences, restore_hosts
 from topo.placement.capacity.what_if import Assumptions, assumed
@@ -96,7 +96,7 @@ CHANGES = {
 def test_the_capacity_is_that_of_the_forest_after_each_change(what):
     forest, changed = CHANGES[what]
     capacity = Capacity()
-    follower = Follower(capacity)
+    follower = HostFollower(capacity)
     assert len(follower.follow(FOREST)) == 5
     assert followed(capacity) == hosts_of(FOREST)
     assert len(follower.follow(forest)) == changed
@@ -109,7 +109,7 @@ def test_the_capacity_is_that_of_the_forest_after_each_change(what):
 def test_a_forest_that_is_joined_in_turns_is_overtaken_by_the_next_one(most):
     """Whatever came between the turns: a node of the cluster, another forest."""
     capacity = Capacity()
-    follower = Follower(capacity)
+    follower = HostFollower(capacity)
     follower.begin(FOREST, differences(Forest(), FOREST))
     changed = [*follower.join(most), *follower.follow_cluster([stated("a")])]
     other = CHANGES["a node fell ill"][0]
@@ -127,7 +127,7 @@ def test_hosts_from_elsewhere_are_left_alone():
     capacity = Capacity()
     stranger = hosts_of(FOREST)[NodeName("e")]
     capacity.upsert(replace(stranger, name=NodeName("stranger")))
-    follower = Follower(capacity)
+    follower = HostFollower(capacity)
     follower.follow(FOREST)
     follower.follow(Forest())
     assert [host.name for host in capacity.hosts()] == ["stranger"]
@@ -140,7 +140,7 @@ def stated(name: str, **more: Any) -> ClusterNode:
 
 def test_what_the_cluster_says_survives_changes_of_the_forest_and_the_recount():
     capacity = Capacity()
-    follower = Follower(capacity)
+    follower = HostFollower(capacity)
     follower.follow(FOREST)
     assert follower.follow_cluster([stated("a")]) == ("a",)
     for forest in (CHANGES["a node fell ill"][0], FOREST, Forest(), FOREST):
@@ -250,7 +250,7 @@ def test_groups_with_generated_names_are_counted_in_the_order_of_the_tree() -> N
     later = replace(dragonfly("d-0", node("n3"), node("n4")), place="n3")
     first = replace(dragonfly("d-9", node("n1"), node("n2")), place="n1")
     capacity = Capacity()
-    follower = Follower(capacity)
+    follower = HostFollower(capacity)
     follower.follow(Forest(roots=(first, later)))
     assert [host.name for host in capacity.hosts()] == ["n1", "n2", "n3", "n4"]
     grown = replace(later, children=(node("n0"), *later.children), place="n0")
@@ -320,7 +320,7 @@ class TwoDoors(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.capacity = Capacity()
-        self.follower = Follower(self.capacity)
+        self.follower = HostFollower(self.capacity)
         self.forest = Forest()
         self.cluster: dict[NodeName, ClusterNode] = {}
         self.capacity.slots(Eligibility(selector=(("zone", "1"),)), "MXC500", 8)

@@ -14,10 +14,10 @@ from topo.publish.event_series import (
     MOST_SERIES,
     REFILL_S,
     SERIES_S,
+    EventRecord,
     EventSeries,
     Regarding,
     Reporter,
-    Told,
 )
 from topo.publish.node_events import Occurrence
 
@@ -35,7 +35,7 @@ def series() -> EventSeries:
     return EventSeries(Reporter("topo-master", "topo-master-0"))
 
 
-def due(events: EventSeries, now_s: float = T0, most: int = 1000) -> list[Told]:
+def due(events: EventSeries, now_s: float = T0, most: int = 1000) -> list[EventRecord]:
     return list(events.due(now_s, most))
 
 

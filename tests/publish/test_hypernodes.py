@@ -12,7 +12,7 @@ from tests.publish.forests import VENDOR, box, fly, forest, forests, group, node
 from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Forest
 from topo.model.ids import NVLINK_CLIQUE, NVLINK_DOMAIN, Kind
-from topo.publish.hypernode_steps import Step, next_step
+from topo.publish.hypernode_steps import HyperNodeStep, next_step
 from topo.publish.hypernodes import HyperNode, HyperNodes, hypernodes, spec, validate
 
 MAX_STEPS = 12
@@ -31,7 +31,9 @@ def tree(*hypernodes: HyperNode) -> HyperNodes:
     return {each.name: each for each in hypernodes}
 
 
-def watched(present: HyperNodes, step: Step, order: list[str]) -> list[dict[str, HyperNode]]:
+def watched(
+    present: HyperNodes, step: HyperNodeStep, order: list[str]
+) -> list[dict[str, HyperNode]]:
     """What somebody who watches sees while a step is written in an order."""
     now, seen = dict(present), list[dict[str, HyperNode]]()
     for name in order:
@@ -43,9 +45,9 @@ def watched(present: HyperNodes, step: Step, order: list[str]) -> list[dict[str,
     return seen
 
 
-def steps(present: HyperNodes, wanted: HyperNodes) -> list[Step]:
+def steps(present: HyperNodes, wanted: HyperNodes) -> list[HyperNodeStep]:
     """All steps on the way, each written as it stands."""
-    found: list[Step] = []
+    found: list[HyperNodeStep] = []
     while step := next_step(present, wanted):
         found.append(step)
         assert len(found) <= MAX_STEPS, "the way has no end"
@@ -54,7 +56,7 @@ def steps(present: HyperNodes, wanted: HyperNodes) -> list[Step]:
     return found
 
 
-def names_of(step: Step) -> list[str]:
+def names_of(step: HyperNodeStep) -> list[str]:
     return [*step.create, *step.rewrite, *sorted(step.delete)]
 
 
@@ -157,8 +159,8 @@ def test_a_node_that_moves_is_let_go_before_it_is_taken_in():
     before = tree(leaf("fly-1", "a", "b"), leaf("fly-2", "c"), above("box", "fly-1", "fly-2"))
     after = tree(leaf("fly-1", "b"), leaf("fly-2", "a", "c"), above("box", "fly-1", "fly-2"))
     first, second = steps(before, after)
-    assert first == Step({}, tree(leaf("fly-1", "b")), frozenset())
-    assert second == Step({}, tree(leaf("fly-2", "a", "c")), frozenset())
+    assert first == HyperNodeStep({}, tree(leaf("fly-1", "b")), frozenset())
+    assert second == HyperNodeStep({}, tree(leaf("fly-2", "a", "c")), frozenset())
 
 
 def test_from_nothing_the_leaves_come_first_and_each_is_written_once():
@@ -184,14 +186,14 @@ def test_what_somebody_edited_is_written_back():
     fly_1 = wanted["dragonfly-1"]
     edited = {**wanted, "dragonfly-1": replace(fly_1, nodes=fly_1.nodes | {"node-9"}, tier=7)}
     (only,) = steps(edited, wanted)
-    assert only == Step({}, {"dragonfly-1": fly_1}, frozenset())
+    assert only == HyperNodeStep({}, {"dragonfly-1": fly_1}, frozenset())
 
 
 def test_a_leaf_that_somebody_deleted_comes_back_and_its_parent_is_not_touched():
     wanted = hypernodes(VENDOR)
     without = {name: each for name, each in wanted.items() if name != "dragonfly-1"}
     (only,) = steps(without, wanted)
-    assert only == Step({"dragonfly-1": wanted["dragonfly-1"]}, {}, frozenset())
+    assert only == HyperNodeStep({"dragonfly-1": wanted["dragonfly-1"]}, {}, frozenset())
 
 
 def test_hypernodes_that_name_each_other_in_a_circle_go():

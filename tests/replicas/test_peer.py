@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from master.replicas.peer import NoAnswerError, Peer
+from master.replicas.peer import NoAnswerError, PeerMaster
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,7 +36,7 @@ async def served(pair: tuple[Path, Path], answer: Answer) -> TestServer:
 
 async def asked(url: str, certificate_file: Path | None) -> bytes:
     """What a master with that certificate gets from there."""
-    peer = Peer(certificate_file)
+    peer = PeerMaster(certificate_file)
     await peer.open()
     headers = {"Authorization": "Bearer x"}
     try:
@@ -83,7 +83,7 @@ async def test_a_redirect_is_an_answer_and_no_way_to_go() -> None:
     app = web.Application()
     app.router.add_get("/", answer)
     async with TestServer(app) as server:
-        peer = Peer()
+        peer = PeerMaster()
         await peer.open()
         url = str(server.make_url("/"))
         found = await peer.ask("GET", url, headers={}, limit_bytes=1000, timeout_s=30)

@@ -12,7 +12,7 @@ from topo.model.rest.topology import NodeDocument, TopologyDocument, UnplacedDoc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedNode:
+class NodeRow:
     """A node with what one asks of many: its place, its status, its GPUs, and why it is not Ready.
 
     `group` is the path of the innermost group, empty in none. `since_s` is for how long it has had
@@ -36,7 +36,7 @@ class ListedNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class NodeFilter:
     """Which nodes are listed: those that fit all that is given.
 
     `names` are patterns of which one must fit, `free` is the least number.
@@ -49,7 +49,7 @@ class Wanted:
     held: bool | None = None
     cordoned: bool | None = None
 
-    def has(self, node: ListedNode) -> bool:
+    def has(self, node: NodeRow) -> bool:
         """Whether the node is one of them."""
         return (
             (not self.names or any(fnmatchcase(node.name, name) for name in self.names))
@@ -61,7 +61,7 @@ class Wanted:
         )
 
 
-def listed(document: TopologyDocument, *, unplaced: bool) -> list[ListedNode]:
+def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
     """The nodes in the order of the tree, then those in no group if they are wanted. O(nodes).
 
     A node with degraded links says so, although it is Ready.
@@ -81,14 +81,14 @@ def listed(document: TopologyDocument, *, unplaced: bool) -> list[ListedNode]:
     return placed + [_unplaced(node) for node in document.unplaced if unplaced]
 
 
-def _unplaced(node: UnplacedDocument) -> ListedNode:
+def _unplaced(node: UnplacedDocument) -> NodeRow:
     own = [reason.text or reason.code for reason in node.reasons]
     why = node.reason.text or node.reason.code
     return _listed(node, (), [*own, *([] if any(why in text for text in own) else [why])])
 
 
-def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> ListedNode:
-    return ListedNode(
+def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> NodeRow:
+    return NodeRow(
         name=node.name,
         group=group,
         status=str(node.status),
@@ -105,24 +105,24 @@ def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> L
     )
 
 
-def as_document(generation: int, nodes: Sequence[ListedNode]) -> dict[str, Any]:
+def as_document(generation: int, nodes: Sequence[NodeRow]) -> dict[str, Any]:
     """The list for programs: the generation that it is of, and an object per node."""
     rows = [{**asdict(node), "group": list(node.group)} for node in nodes]
     return {"generation": generation, "nodes": rows}
 
 
-def shared_cards(node: ListedNode) -> str:
+def shared_cards(node: NodeRow) -> str:
     """What pods use of the node's shared cards, of how many: `metax-tech.com/sgpu 5/32`."""
     return ", ".join(f"{s['resource']} {s['used']}/{s['allocatable']}" for s in node.shared)
 
 
-def as_csv(nodes: Sequence[ListedNode]) -> str:
+def as_csv(nodes: Sequence[NodeRow]) -> str:
     """The list as CSV with a header (RFC 4180); a path's names are joined with `/`.
 
     Shared cards are as `shared_cards` has them.
     """
     text = io.StringIO()
-    names = [each.name for each in fields(ListedNode)]
+    names = [each.name for each in fields(NodeRow)]
     rows = csv.DictWriter(text, names, lineterminator="\n")
     rows.writeheader()
     for node in nodes:

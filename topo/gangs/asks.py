@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topo.gangs.gang import Binding, Gang, Member, PodUid
-from topo.gangs.instructions import Check, Place, Reason
+from topo.gangs.instructions import Check, GangReason, Place
 from topo.gangs.record import Asked, NoRoom, Purpose, Record
 from topo.gangs.steps import pod_of, ready_for_check
 from topo.model.ids import NodeName
@@ -36,7 +36,7 @@ class Need:
 class Lack:
     """Why a gang needs no placement yet; `some`: the pods that are there may go beside others."""
 
-    reason: Reason
+    reason: GangReason
     text: str
     some: bool = False
 
@@ -202,19 +202,19 @@ def _lack(record: Record) -> Lack | None:
     if twice := [rank for rank, pods in ranks.items() if pods > 1 or rank not in expected]:
         names = [member.name for member in live if member.rank in twice][:_SHOWN]
         text = f"pods {', '.join(names)} have ranks that others have or that the gang has not"
-        return Lack(Reason.PODS_MISSING, text)
+        return Lack(GangReason.PODS_MISSING, text)
     if gated and gang.awaits:
-        return Lack(Reason.NEVER_LET_IN if gang.hopeless else Reason.QUEUE, gang.awaits)
+        return Lack(GangReason.NEVER_LET_IN if gang.hopeless else GangReason.QUEUE, gang.awaits)
     if record.blocked:
-        return Lack(Reason.QUEUE, record.blocked)
+        return Lack(GangReason.QUEUE, record.blocked)
     if foreign:
         text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
-        return Lack(Reason.OTHER_GATE, text)
+        return Lack(GangReason.OTHER_GATE, text)
     done = {member.rank for member in gang.members if member.succeeded}
     if missing := [rank for rank in expected if rank not in ranks and rank not in done]:
         there = len(expected) - len(missing)
         text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
-        return Lack(Reason.PODS_MISSING, text, some=True)
+        return Lack(GangReason.PODS_MISSING, text, some=True)
     return None
 
 

@@ -47,7 +47,7 @@ from topo.gangs.events import (
 from topo.gangs.flaws import flaws
 from topo.gangs.gang import GangId
 from topo.gangs.giving import Times, awaited, given_now, still_under_way, wanted_of_gone
-from topo.gangs.instructions import Instruction, Place, Reason, Release, Say
+from topo.gangs.instructions import GangReason, Instruction, Place, Release, Say
 from topo.gangs.line import Line, Order, Shape
 from topo.gangs.notes import notes
 from topo.gangs.planned_nodes import PlannedNodes
@@ -395,11 +395,11 @@ class Gangs:
 
     def _saying(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
         said = reason_of(record, self._line)
-        if said[0] is Reason.IN_LINE:
+        if said[0] is GangReason.IN_LINE:
             self._untold[record.gang.id] = None
         before = record.said
-        counted = said[0] is Reason.PODS_MISSING and before and before[0] is said[0]
-        if said == before or counted or said[0] is Reason.IN_LINE:
+        counted = said[0] is GangReason.PODS_MISSING and before and before[0] is said[0]
+        if said == before or counted or said[0] is GangReason.IN_LINE:
             return record, ()
         return replace(record, said=said), (Say(record.gang.id, *said),)
 

@@ -15,7 +15,7 @@ from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
 
-class Reason(StrEnum):
+class GangReason(StrEnum):
     """Where a gang stands, and why it is not further."""
 
     PODS_MISSING = "pods-missing"
@@ -59,7 +59,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class NamedPod:
     """A pod that an instruction is about."""
 
     uid: PodUid
@@ -86,7 +86,7 @@ class Place:
     id: GangId
     ask: int
     request: Request
-    wanted: tuple[Pod, ...]
+    wanted: tuple[NamedPod, ...]
     kept: tuple[tuple[int, NodeName], ...] = ()
     replaced: tuple[HoldId, ...] = ()
     without: tuple[NodeName, ...] = ()
@@ -108,7 +108,7 @@ class Check:
     id: GangId
     ask: int
     request: Request
-    waiting: tuple[tuple[Pod, NodeName], ...]
+    waiting: tuple[tuple[NamedPod, NodeName], ...]
     bound: tuple[tuple[int, NodeName], ...]
     holds: tuple[HoldId, ...]
     over: int | None = None
@@ -150,7 +150,7 @@ class Nominate:
     """
 
     id: GangId
-    pod: Pod
+    pod: NamedPod
     version: str
     note: Note
     kind: Literal["nominate"] = "nominate"
@@ -161,7 +161,7 @@ class Open:
     """In one PATCH of `version`: our gate off, the selector `selection` on, the note as it is."""
 
     id: GangId
-    pod: Pod
+    pod: NamedPod
     version: str
     selection: Selection
     note: Note
@@ -173,7 +173,7 @@ class OpenUnplanned:
     """Take our gate off a pod in `version` and leave the rest to its scheduler; `why` in words."""
 
     id: GangId
-    pod: Pod
+    pod: NamedPod
     version: str
     why: str
     kind: Literal["open-unplanned"] = "open-unplanned"
@@ -184,7 +184,7 @@ class Say:
     """Tell people where the gang stands; given when that changes."""
 
     id: GangId
-    reason: Reason
+    reason: GangReason
     note: str
     kind: Literal["say"] = "say"
 

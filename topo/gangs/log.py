@@ -1,8 +1,8 @@
 """A log of what happened to gangs, as JSON lines, and its replay: the same instructions, or where.
 
-The first line is a `LogHeader` with the settings. Each line after it is an `Advanced`: the time,
-the events, and the instructions that came of them. A log begins with a leader's term, so nothing
-else is needed to go through it again.
+The first line is a `GangLogHeader` with the settings. Each line after it is a `GangsAdvanced`: the
+time, the events, and the instructions that came of them. A log begins with a leader's term, so
+nothing else is needed to go through it again.
 """
 
 import json
@@ -21,7 +21,7 @@ FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class LogHeader:
+class GangLogHeader:
     """Where a log starts."""
 
     settings: GangSettings
@@ -30,7 +30,7 @@ class LogHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Advanced:
+class GangsAdvanced:
     """`Gangs.advance` was called at a time with these events, and gave these instructions."""
 
     now_s: Annotated[float, Field(allow_inf_nan=False)]
@@ -39,12 +39,12 @@ class Advanced:
     kind: Literal["advanced"] = "advanced"
 
 
-Entry = LogHeader | Advanced
+Entry = GangLogHeader | GangsAdvanced
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 
 @dataclass(slots=True)
-class Replay:
+class GangReplay:
     """Where a log led; `difference` is the first step that differs, empty where none does."""
 
     gangs: Gangs
@@ -57,21 +57,21 @@ def line_of(entry: Entry) -> bytes:
     return json.dumps(asdict(entry), default=_ordered, separators=(",", ":")).encode() + b"\n"
 
 
-def replay(lines: Iterator[bytes]) -> Replay | Refusal:
+def replay(lines: Iterator[bytes]) -> GangReplay | Refusal:
     """Goes through a log until its end or the first step that differs, validating after each.
 
     A file that is no such log is refused with the line. A last line that was not written to its end
     is left out.
     """
-    done: Replay | None = None
+    done: GangReplay | None = None
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             break
         entry = _read(line, number)
         if isinstance(entry, Refusal):
             return entry
-        if isinstance(entry, LogHeader):
-            done = Replay(Gangs(entry.settings))
+        if isinstance(entry, GangLogHeader):
+            done = GangReplay(Gangs(entry.settings))
         elif done is not None:
             done.difference = _step(done, entry)
             if done.difference:
@@ -80,7 +80,7 @@ def replay(lines: Iterator[bytes]) -> Replay | Refusal:
     return done or Refusal("the file has no whole line", "line 1", "give a log of gangs")
 
 
-def _step(done: Replay, entry: Advanced) -> str:
+def _step(done: GangReplay, entry: GangsAdvanced) -> str:
     """What differs in a step; empty where it is the same."""
     done.steps += 1
     try:
@@ -104,7 +104,7 @@ def _read(line: bytes, number: int) -> Entry | Refusal:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part)[:64] for part in first["loc"])
         return Refusal(first["msg"], f"line {number} {where}".rstrip(), fix)
-    if isinstance(entry, LogHeader) != (number == 1):
+    if isinstance(entry, GangLogHeader) != (number == 1):
         what = "a log begins with its header" if number == 1 else "a second header"
         return Refusal(what, f"line {number}", fix)
     return entry

@@ -29,7 +29,7 @@ Shape = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class HyperNodeTier:
     """Groups that have one tier as HyperNodes: their kinds, and every shape there is of them."""
 
     number: int
@@ -45,16 +45,16 @@ def _pods(shape: Shape, gpus_per_pod: int) -> int:
     return sum(nodes * (gpus // gpus_per_pod) for gpus, nodes in shape)
 
 
-Tiers = Sequence[Tier]
+Tiers = Sequence[HyperNodeTier]
 """From the lowest, whose groups are the closest; empty where no group is known."""
 
 
-def holding(tiers: Tiers, pods: int, gpus_per_pod: int) -> Tier | None:
+def holding(tiers: Tiers, pods: int, gpus_per_pod: int) -> HyperNodeTier | None:
     """The lowest tier with a group for these pods; None where none has one."""
     return next((tier for tier in tiers if tier.pods(gpus_per_pod) >= pods), None)
 
 
-def of_kind(tiers: Tiers, kind: Kind) -> Tier | None:
+def of_kind(tiers: Tiers, kind: Kind) -> HyperNodeTier | None:
     """The tier of a kind of group."""
     return next((tier for tier in tiers if kind in tier.kinds), None)
 
@@ -82,7 +82,7 @@ def constraints(
     return found
 
 
-def _topology(mode: PlacementMode, tier: Tier) -> Mapping[str, Any]:
+def _topology(mode: PlacementMode, tier: HyperNodeTier) -> Mapping[str, Any]:
     if mode is PlacementMode.PREFERRED:
         return {"mode": "soft"}
     return {"mode": "hard", "highestTierAllowed": tier.number}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topo.gangs.gang import Gang
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 from topo.gangs.standing import Standing
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.host import Host
@@ -40,7 +40,7 @@ class NativeAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class TreeLookup:
     """What is asked of the tree.
 
     `kind_of_tier`: the kind of the groups of a tier. `lowest`: the lowest tier with a group that
@@ -52,7 +52,7 @@ class Tree:
     lowest: Callable[[Request, str], int]
 
 
-def native_standing(gang: Gang, asked: NativeAsked | None, tree: Tree) -> Standing:
+def native_standing(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Standing:
     """Where it stands; O(members). `asked` is None where its PodGroup is not known."""
     live = [member for member in gang.members if member.live]
     places = tuple((each.rank, each.node) for each in live if each.node is not None)
@@ -67,18 +67,18 @@ def native_standing(gang: Gang, asked: NativeAsked | None, tree: Tree) -> Standi
     )
     together = asked.together.tier if asked is not None and asked.together is not None else None
     apart = together is not None and not _is_whole({node for _, node in places}, tree, together)
-    reason = Reason.NATIVE
+    reason = GangReason.NATIVE
     if apart or (split and _must_be_whole(gang, asked)):
-        reason = Reason.SPLIT
+        reason = GangReason.SPLIT
     elif live and len(places) == len(live) == gang.request.pods:
-        reason = Reason.BOUND
+        reason = GangReason.BOUND
     sentences = [
         _asked(asked, tree.kind_of_tier),
         _bound(len(places), gang.request.pods, len(groups), split),
     ]
     if apart:
         sentences.append(f"its pods share no {_name(together or 0, tree.kind_of_tier)}")
-    if asked is not None and asked.phase and reason is Reason.NATIVE:
+    if asked is not None and asked.phase and reason is GangReason.NATIVE:
         sentences.append(f"its PodGroup is {asked.phase}")
     return Standing(gang.id, reason, "; ".join(sentences), places=places)
 
@@ -92,12 +92,12 @@ def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:
     return any(each.tier is not None for each in asked.policies)
 
 
-def _lowest(request: Request, nodes: set[NodeName], tree: Tree) -> int:
+def _lowest(request: Request, nodes: set[NodeName], tree: TreeLookup) -> int:
     first = tree.host(min(nodes))
     return tree.lowest(request, first.gpu_type if first is not None else "")
 
 
-def _is_whole(nodes: set[NodeName], tree: Tree, tier: int) -> bool:
+def _is_whole(nodes: set[NodeName], tree: TreeLookup, tier: int) -> bool:
     if len(nodes) <= 1:
         return True
     shared: set[GroupPath] | None = None

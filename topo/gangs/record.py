@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from topo.gangs.events import Checked, Vanished
 from topo.gangs.gang import Binding, Gang, Member, Note, PodUid, Selection
-from topo.gangs.instructions import Instruction, Place, Reason
+from topo.gangs.instructions import GangReason, Instruction, Place
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.words import listed
@@ -96,7 +96,7 @@ class Record:
     evicts: str = ""
     in_line_s: float | None = None
     given: Writes = field(default_factory=dict)
-    said: tuple[Reason, str] | None = None
+    said: tuple[GangReason, str] | None = None
 
     @property
     def released(self) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from topo.gangs.asks import Lack, Need, needed
 from topo.gangs.gang import GangId
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 from topo.gangs.line import Line
 from topo.gangs.record import Record
 from topo.model.ids import NodeName
@@ -22,7 +22,7 @@ class Standing:
     """
 
     id: GangId
-    reason: Reason
+    reason: GangReason
     text: str
     ahead: int | None = None
     would_fit: str = ""
@@ -49,22 +49,22 @@ def standing(record: Record, line: Line) -> Standing:
     )
 
 
-def reason_of(record: Record, line: Line) -> tuple[Reason, str]:
+def reason_of(record: Record, line: Line) -> tuple[GangReason, str]:
     """The reason and its words; O(members)."""
     refused = next((each for each in record.given.values() if each.refusals > 1), None)
     if refused is not None:
-        return Reason.WRITE_REFUSED, refused.why
+        return GangReason.WRITE_REFUSED, refused.why
     if record.gang.waived:
-        return Reason.WAIVED, record.gang.waived
+        return GangReason.WAIVED, record.gang.waived
     if record.split:
-        return Reason.SPLIT, record.split
+        return GangReason.SPLIT, record.split
     return _of_placement(record, line)
 
 
-def _of_placement(record: Record, line: Line) -> tuple[Reason, str]:
+def _of_placement(record: Record, line: Line) -> tuple[GangReason, str]:
     need = needed(record)
     if record.over and record.released:
-        return Reason.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
+        return GangReason.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
     if isinstance(need, Need):
         if need.in_line:
             return _in_line(record, line)
@@ -75,39 +75,39 @@ def _of_placement(record: Record, line: Line) -> tuple[Reason, str]:
     return _written(record, need if isinstance(need, Lack) else None)
 
 
-def _stranded(record: Record, text: str) -> tuple[Reason, str]:
+def _stranded(record: Record, text: str) -> tuple[GangReason, str]:
     bound = sum(member.live and member.node is not None for member in record.gang.members)
     lost = [f"{node} ({why})" for node, why in record.lost.items()]
     because = f"; lost: {listed(lost)}" if lost else ""
     if not bound:
-        return Reason.DISPLACED, f"none of its pods runs: {text}{because}"
+        return GangReason.DISPLACED, f"none of its pods runs: {text}{because}"
     total = record.gang.request.pods
-    return Reason.HALF_BOUND, f"{bound} of {total} pods run: {text}{because}"
+    return GangReason.HALF_BOUND, f"{bound} of {total} pods run: {text}{because}"
 
 
-def _in_line(record: Record, line: Line) -> tuple[Reason, str]:
+def _in_line(record: Record, line: Line) -> tuple[GangReason, str]:
     gang_id = record.gang.id
     answer = line.answer(gang_id) if gang_id in line else None
     if answer is None and line.head not in {None, gang_id}:
-        return Reason.BEHIND, f"it comes after {line.head}, which waits for room"
+        return GangReason.BEHIND, f"it comes after {line.head}, which waits for room"
     if answer is None:
-        return Reason.IN_LINE, "its turn comes"
+        return GangReason.IN_LINE, "its turn comes"
     if answer.behind:
-        return Reason.BEHIND, f"its room was kept for {line.head}: {answer.text}"
+        return GangReason.BEHIND, f"its room was kept for {line.head}: {answer.text}"
     if answer.ungrouped:
-        return Reason.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
-    return (Reason.NEVER_FITS if answer.never else Reason.NO_ROOM), answer.text
+        return GangReason.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
+    return (GangReason.NEVER_FITS if answer.never else GangReason.NO_ROOM), answer.text
 
 
-def _written(record: Record, lack: Lack | None) -> tuple[Reason, str]:
+def _written(record: Record, lack: Lack | None) -> tuple[GangReason, str]:
     waiting = list(record.planned())
     if any(member.gated for member, _ in waiting):
-        return Reason.PLACED, "its nodes are being prepared"
+        return GangReason.PLACED, "its nodes are being prepared"
     if waiting:
-        return Reason.OPENED, "its scheduler may bind it"
+        return GangReason.OPENED, "its scheduler may bind it"
     if lack is not None:
         return lack.reason, lack.text
     if any(member.opened for member in record.gang.members):
-        return Reason.OPENED, "its scheduler may bind it, without a plan"
+        return GangReason.OPENED, "its scheduler may bind it, without a plan"
     ended = not any(member.live for member in record.gang.members)
-    return Reason.BOUND, "all of its pods have ended" if ended else "all of its pods run"
+    return GangReason.BOUND, "all of its pods have ended" if ended else "all of its pods run"

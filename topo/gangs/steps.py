@@ -37,10 +37,10 @@ from topo.gangs.gang import Binding, Gang, Member, Note, Selection
 from topo.gangs.instructions import (
     Instruction,
     LabelNodes,
+    NamedPod,
     Nominate,
     Open,
     OpenUnplanned,
-    Pod,
     Release,
     UnlabelNodes,
 )
@@ -100,9 +100,9 @@ def may_open(record: Record) -> bool:
     return (passed or bool(record.gang.waived)) and ready_for_check(record)
 
 
-def pod_of(member: Member) -> Pod:
+def pod_of(member: Member) -> NamedPod:
     """The pod as instructions name it."""
-    return Pod(member.uid, member.name, member.rank)
+    return NamedPod(member.uid, member.name, member.rank)
 
 
 def _of_pod(record: Record, member: Member, *, opens: bool) -> Instruction | None:

@@ -88,7 +88,7 @@ class Reporter(NamedTuple):
     instance: str
 
 
-class Told(NamedTuple):
+class EventRecord(NamedTuple):
     """One Event to write: all of it, for server-side apply."""
 
     namespace: str
@@ -154,7 +154,7 @@ class EventSeries:
             self.dropped += oldest in self._waiting
             self._waiting.pop(oldest, None)
 
-    def due(self, now_s: float, most: int) -> Iterator[Told]:
+    def due(self, now_s: float, most: int) -> Iterator[EventRecord]:
         """The Events to write now, what has waited longest first, `most` at once."""
         empty: set[Regarding] = set()
         for key in list(self._waiting):
@@ -178,7 +178,7 @@ class EventSeries:
         return bucket
 
 
-def _told(series: _Series, reporter: Reporter) -> Told:
+def _told(series: _Series, reporter: Reporter) -> EventRecord:
     about, what = series.about, series.what
     name = _name(series)
     fields: dict[str, Any] = {
@@ -200,7 +200,7 @@ def _told(series: _Series, reporter: Reporter) -> Told:
     if series.count > 1:
         last = _micro_time(series.last_s)
         fields["series"] = {"count": series.count, "lastObservedTime": last}
-    return Told(about.event_namespace, name, fields)
+    return EventRecord(about.event_namespace, name, fields)
 
 
 def _name(series: _Series) -> str:

@@ -27,14 +27,14 @@ from topo.publish.hypernodes import (
     GROUP,
     HyperNode,
     HyperNodes,
-    Member,
+    MemberRef,
     members,
     with_members,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HyperNodeStep:
     """HyperNodes to create, to write anew and to delete; all of it may be done in any order."""
 
     create: HyperNodes
@@ -45,10 +45,10 @@ class Step:
         return bool(self.create or self.rewrite or self.delete)
 
 
-def next_step(present: HyperNodes, wanted: HyperNodes) -> Step:
+def next_step(present: HyperNodes, wanted: HyperNodes) -> HyperNodeStep:
     """What may be written now. `wanted` is valid; `present` is whatever somebody made of it."""
     if present == wanted:
-        return Step({}, {}, frozenset())
+        return HyperNodeStep({}, {}, frozenset())
     view = _View(present, wanted)
     rewrite = {
         name: target
@@ -62,7 +62,7 @@ def next_step(present: HyperNodes, wanted: HyperNodes) -> Step:
     delete = view.going - named
     if not (rewrite or create or delete):  # what is left was made to name each other in a circle
         delete = view.going
-    return Step(create, rewrite, delete)
+    return HyperNodeStep(create, rewrite, delete)
 
 
 class _View:
@@ -72,7 +72,7 @@ class _View:
         self._wanted = wanted
         self._found = {name: frozenset(members(each)) for name, each in present.items()}
         self._goals = {name: frozenset(members(each)) for name, each in wanted.items()}
-        self._held = frozenset[Member]().union(*self._found.values())
+        self._held = frozenset[MemberRef]().union(*self._found.values())
         self.going = frozenset[str]()
         while more := self._left_with_nobody():
             self.going |= more
@@ -95,15 +95,15 @@ class _View:
         left = self._found.keys() - self.going
         return frozenset(name for name in left if not self._possible(name))
 
-    def _possible(self, name: str) -> frozenset[Member]:
+    def _possible(self, name: str) -> frozenset[MemberRef]:
         """The wanted members that it has already, or that nobody has."""
-        found = self._found.get(name, frozenset[Member]())
-        goal = self._goals.get(name, frozenset[Member]())
+        found = self._found.get(name, frozenset[MemberRef]())
+        goal = self._goals.get(name, frozenset[MemberRef]())
         return frozenset(m for m in goal if not self._goes(m) and (m in found or self._is_free(m)))
 
-    def _goes(self, member: Member) -> bool:
+    def _goes(self, member: MemberRef) -> bool:
         return member.type == GROUP and member.name in self.going
 
-    def _is_free(self, member: Member) -> bool:
+    def _is_free(self, member: MemberRef) -> bool:
         is_there = member.type != GROUP or member.name in self._found
         return is_there and member not in self._held

@@ -44,7 +44,7 @@ NODE_MEMBER, GROUP = "Node", "HyperNode"
 """The API's words for what a member is."""
 
 
-class Member(NamedTuple):
+class MemberRef(NamedTuple):
     """One member of a HyperNode: its type, `NODE_MEMBER` or `GROUP`, and its name."""
 
     type: str
@@ -100,7 +100,7 @@ def faults(tree: HyperNodes) -> Iterator[str]:
     No member may be in two HyperNodes, none missing, none empty, and tiers grow upwards, so that
     there is no circle.
     """
-    holders: dict[Member, str] = {}
+    holders: dict[MemberRef, str] = {}
     for hypernode in tree.values():
         if not (hypernode.nodes or hypernode.groups):
             yield f"{hypernode.name} has no member"
@@ -114,14 +114,14 @@ def faults(tree: HyperNodes) -> Iterator[str]:
                 yield f"{child} is not below {hypernode.name}"
 
 
-def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[Member]) -> HyperNodes:
+def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[MemberRef]) -> HyperNodes:
     """The tree without the HyperNodes of these names and without these members.
 
     What has no member left goes, too.
     """
     found = {name: each for name, each in tree.items() if name not in names}
     while True:
-        gone = {Member(GROUP, name) for name in tree.keys() - found.keys()} | of
+        gone = {MemberRef(GROUP, name) for name in tree.keys() - found.keys()} | of
         less = {
             name: with_members(each, frozenset(members(each)) - gone)
             for name, each in found.items()
@@ -139,10 +139,10 @@ def keeping(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> H
     """
     found = dict(tree)
     placed = {node for each in tree.values() for node in each.nodes}
-    kept = {Member(NODE_MEMBER, node) for node in nodes - placed}
+    kept = {MemberRef(NODE_MEMBER, node) for node in nodes - placed}
     children = {child for each in tree.values() for child in each.groups}
     while kept:
-        above = set[Member]()
+        above = set[MemberRef]()
         for name, each in present.items():
             more = kept & frozenset(members(each))
             if not more:
@@ -151,19 +151,19 @@ def keeping(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> H
             if base is None:
                 base = with_members(each, frozenset())
                 if name not in children:
-                    above.add(Member(GROUP, name))
+                    above.add(MemberRef(GROUP, name))
             found[name] = with_members(base, frozenset(members(base)) | more)
         kept = above
     return found
 
 
-def members(hypernode: HyperNode) -> Iterator[Member]:
+def members(hypernode: HyperNode) -> Iterator[MemberRef]:
     """Every member, in an order that does not change."""
-    yield from (Member(GROUP, name) for name in sorted(hypernode.groups))
-    yield from (Member(NODE_MEMBER, name) for name in sorted(hypernode.nodes))
+    yield from (MemberRef(GROUP, name) for name in sorted(hypernode.groups))
+    yield from (MemberRef(NODE_MEMBER, name) for name in sorted(hypernode.nodes))
 
 
-def with_members(hypernode: HyperNode, of: AbstractSet[Member]) -> HyperNode:
+def with_members(hypernode: HyperNode, of: AbstractSet[MemberRef]) -> HyperNode:
     """The same HyperNode with other members."""
     nodes = frozenset(name for kind, name in of if kind == NODE_MEMBER)
     return replace(hypernode, nodes=nodes, groups=frozenset(n for k, n in of if k == GROUP))

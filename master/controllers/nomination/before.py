@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from master.controllers.nomination.said import Said
 from topo.gangs.gang import Gang, GangId
-from topo.gangs.instructions import OpenUnplanned, Reason, Say
+from topo.gangs.instructions import GangReason, OpenUnplanned, Say
 from topo.gangs.standing import Standing
 from topo.gangs.steps import pod_of
 
@@ -63,7 +63,7 @@ class BeforePlacing:
 
     def _say(self, gang: Gang) -> None:
         stands, told = self._standing(gang), self.said.of(gang.id)
-        if stands.reason not in {Reason.NO_GROUPS, Reason.WAIVED}:
+        if stands.reason not in {GangReason.NO_GROUPS, GangReason.WAIVED}:
             return
         if told is None or (told.reason, told.note) != (stands.reason, stands.text):
             self.said.say(Say(gang.id, stands.reason, stands.text), gang)
@@ -71,13 +71,13 @@ class BeforePlacing:
     def _standing(self, gang: Gang) -> Standing:
         live = [member for member in gang.members if member.live]
         places = tuple((each.rank, each.node) for each in live if each.node is not None)
-        reason, text = Reason.OPENED, "its scheduler may bind it"
+        reason, text = GangReason.OPENED, "its scheduler may bind it"
         if gang.waived:
-            reason, text = Reason.WAIVED, gang.waived
+            reason, text = GangReason.WAIVED, gang.waived
         elif any(member.gated for member in live):
             why = "; ".join(self.why()) or "the sources of the tree were not asked yet"
             text = f"nothing is placed before the groups are known: {why}; see `topo doctor`"
-            reason = Reason.NO_GROUPS
+            reason = GangReason.NO_GROUPS
         elif len(places) == len(live):
-            reason, text = Reason.BOUND, "all of its pods run"
+            reason, text = GangReason.BOUND, "all of its pods run"
         return Standing(gang.id, reason, text, places=places)

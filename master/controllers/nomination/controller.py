@@ -44,7 +44,7 @@ from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 from master.kube.volcano_config import NOT_READ, Configured
 from master.kube.writer import Settled, Writer
-from master.kube.writes import Patch, Target
+from master.kube.writes import Patch, WriteTarget
 from topo.gangs.events import Event, Leading, Observed, Planned, Vanished, WriteRefused
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection
@@ -133,7 +133,7 @@ class Nomination:
         self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
         self._room = FreeRoom(self.placements.state)
         self._labels = NodeLabels(self._index, self.sources.nodes, self.writer, self._words)
-        self._asked: dict[Target, GangId] = {}
+        self._asked: dict[WriteTarget, GangId] = {}
         self._under_way = UnderWay(self.clock)
         self._answers: list[Event] = []
         self._pace = Pace(self.clock)

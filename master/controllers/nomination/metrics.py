@@ -6,7 +6,7 @@ import prometheus_client as prom
 
 from master.metrics import PREFIX
 from topo.gangs.gang import Gang
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 
 _DECISION_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _GATE_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
@@ -22,8 +22,8 @@ class NominationMetrics:
     def __init__(
         self,
         registry: prom.CollectorRegistry,
-        standing: Callable[[], Mapping[Reason, int]],
-        longest_s: Callable[[], Mapping[Reason, float]],
+        standing: Callable[[], Mapping[GangReason, int]],
+        longest_s: Callable[[], Mapping[GangReason, float]],
         *,
         slipped: Callable[[], int],
         native: Callable[[], int],
@@ -34,9 +34,9 @@ class NominationMetrics:
         def counter(name: str, text: str, *labels: str) -> prom.Counter:
             return prom.Counter(PREFIX + name, text, labels, registry=registry)
 
-        def gauge(name: str, text: str, told: Callable[[], Mapping[Reason, float]]) -> None:
+        def gauge(name: str, text: str, told: Callable[[], Mapping[GangReason, float]]) -> None:
             family = prom.Gauge(PREFIX + name, text, ["reason"], registry=registry)
-            for reason in Reason:
+            for reason in GangReason:
                 family.labels(reason.value).set_function(
                     lambda reason=reason: told().get(reason, 0)  # type: ignore[misc]
                 )
@@ -67,7 +67,7 @@ class NominationMetrics:
         gauge(
             "gangs",
             "Gangs by where they stand",
-            lambda: {**standing(), Reason.NATIVE: native()},
+            lambda: {**standing(), GangReason.NATIVE: native()},
         )
         gauge(
             "gang_longest_seconds",

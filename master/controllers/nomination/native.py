@@ -11,7 +11,7 @@ from master.controllers.nomination.reading import POD_GROUP, Surroundings, owner
 from master.kube.objects import Key, PodObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
 from topo.gangs.gang import Gang, GangId
-from topo.gangs.native_standing import NativeAsked, Nearness, Tree, native_standing
+from topo.gangs.native_standing import NativeAsked, Nearness, TreeLookup, native_standing
 from topo.gangs.standing import Standing
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.gangs.words import Words
@@ -115,7 +115,7 @@ class NativeStandings:
         gang = read_gang(gang_id, pods, self.beside)
         group = _group_of(pods[0], self.beside.pod_groups() or {})
         asked = _asked(group, self.unheeded()) if group is not None else None
-        tree = Tree(
+        tree = TreeLookup(
             host=self.capacity.host,
             kind_of_tier=self.beside.kind_of_tier,
             lowest=lambda request, gpu_type: shape_of(self.capacity, request, gpu_type).whole_in,

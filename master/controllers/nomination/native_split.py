@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from master.controllers.nomination.native import NativeStandings
 from master.controllers.nomination.said import Said
 from topo.gangs.gang import Gang, GangId
-from topo.gangs.instructions import Reason, Say
+from topo.gangs.instructions import GangReason, Say
 
 PODS_AT_ONCE = 1000
 """Pods that are read before everybody else has a turn, some ten milliseconds."""
@@ -32,7 +32,7 @@ class NativeSplit:
         """Looks at gangs that changed since; O(their pods), `PODS_AT_ONCE` and a gang at most."""
         for gang_id in self.standings.gangs.take(PODS_AT_ONCE):
             found = self.standings.of(gang_id)
-            if found is None or found[1].reason is not Reason.SPLIT:
+            if found is None or found[1].reason is not GangReason.SPLIT:
                 if self._split.pop(gang_id, None) is not None:
                     self.said.forget(gang_id)
                 continue
@@ -40,4 +40,4 @@ class NativeSplit:
             self._split[gang_id] = gang
             before = self.said.of(gang_id)
             if before is None or before.note != stands.text:
-                self.said.say(Say(gang_id, Reason.SPLIT, stands.text), gang)
+                self.said.say(Say(gang_id, GangReason.SPLIT, stands.text), gang)

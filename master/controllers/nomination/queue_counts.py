@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from master.controllers.nomination.queue_room import Asked, Missing, Usage, missing_room
+from master.controllers.nomination.queue_room import AskedGpus, MissingRoom, Usage, missing_room
 from master.controllers.nomination.reading import POD_GROUP, gpus_of
 from master.kube.objects import Key, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
@@ -31,7 +31,7 @@ class QueuePlugin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QueueShare:
     """What one pod adds: its PodGroup, its GPUs, and whether it only asks for them yet.
 
     Pods that wait ungated do: they take nothing while they do not fit, and may never.
@@ -53,14 +53,14 @@ class QueueCounts:
         self,
         queues: Store[QueueObject],
         pod_groups: Store[PodGroupObject],
-        share: Callable[[PodObject], Share | None],
+        share: Callable[[PodObject], QueueShare | None],
         total: Callable[[], int],
         *,
         weighted: bool,
     ) -> None:
         self._queues, self._pod_groups = queues, pod_groups
         self._share, self._total, self._weighted = share, total, weighted
-        self._shares: dict[Key, Share] = {}
+        self._shares: dict[Key, QueueShare] = {}
         self._taken: Counter[Key] = Counter()
         self._asked: Counter[Key] = Counter()
         self._let_go: dict[GangId, tuple[str, int]] = {}
@@ -78,7 +78,7 @@ class QueueCounts:
         gone = isinstance(told, Removed)
         return self._set(key_of(told.object.metadata), None if gone else self._share(told.object))
 
-    def let_go(self, asked: Asked) -> None:
+    def let_go(self, asked: AskedGpus) -> None:
         """The gang's gates are being opened: what it asks for is taken."""
         self._let_go[GangId(asked.gang)] = asked.queue, asked.gpus
 
@@ -86,7 +86,7 @@ class QueueCounts:
         """The gang is seen open, or is not opened after all: its pods alone count."""
         self._let_go.pop(gang_id, None)
 
-    def missing(self, asked: Asked) -> Missing | None:
+    def missing(self, asked: AskedGpus) -> MissingRoom | None:
         """Why a queue has no room for a gang now; O(PodGroups + queues²)."""
         queues = {name: each for (_, name), each in self._queues.objects.items()}
         return missing_room(asked, queues, self._usage(asked.gang))
@@ -107,7 +107,7 @@ class QueueCounts:
                 found[group.spec.queue] += gpus
         return found
 
-    def _set(self, key: Key, share: Share | None) -> bool:
+    def _set(self, key: Key, share: QueueShare | None) -> bool:
         before = self._shares.pop(key, None)
         if share is not None:
             self._shares[key] = share
@@ -122,7 +122,7 @@ class QueueCounts:
         return True
 
 
-def share_of(pod: PodObject, policy: Policy, words: Words) -> Share | None:
+def share_of(pod: PodObject, policy: Policy, words: Words) -> QueueShare | None:
     """What a pod has of its queue, or asks for: what was opened here, it has."""
     group = pod.metadata.annotations.get(POD_GROUP)
     if group is None or pod.status.phase in {"Succeeded", "Failed"}:
@@ -132,4 +132,4 @@ def share_of(pod: PodObject, policy: Policy, words: Words) -> Share | None:
         return None
     is_opened = not pod.spec.scheduling_gates and words.placement in pod.metadata.annotations
     has = pod.spec.node_name or is_opened
-    return Share((pod.metadata.namespace, group), gpus, asks=not has)
+    return QueueShare((pod.metadata.namespace, group), gpus, asks=not has)

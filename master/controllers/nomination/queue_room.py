@@ -13,7 +13,7 @@ beyond it is let in where there is room.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from master.controllers.nomination.queue_shares import Claim, shares
+from master.controllers.nomination.queue_shares import QueueClaim, shares
 from master.kube.volcano import QueueObject
 from topo.model.quantity import whole
 
@@ -24,7 +24,7 @@ OPEN = "Open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedGpus:
     """GPUs that a gang would take in a queue, of a resource."""
 
     gang: str
@@ -47,20 +47,22 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRoom:
     """Why a queue cannot take a gang now, in words; `never`: nor when all others have ended."""
 
     text: str
     never: bool = False
 
 
-def missing_room(asked: Asked, queues: Mapping[str, QueueObject], usage: Usage) -> Missing | None:
+def missing_room(
+    asked: AskedGpus, queues: Mapping[str, QueueObject], usage: Usage
+) -> MissingRoom | None:
     """Why the queue cannot take so many GPUs now; None where it can. O(queues²)."""
     queue = queues.get(asked.queue)
     if queue is None:
-        return Missing(f"queue {asked.queue} is not there")
+        return MissingRoom(f"queue {asked.queue} is not there")
     if queue.status.state and queue.status.state != OPEN:
-        return Missing(f"queue {asked.queue} is {queue.status.state}")
+        return MissingRoom(f"queue {asked.queue} is {queue.status.state}")
     limits = {
         name: limit
         for name in _upwards(asked.queue, queues)
@@ -68,13 +70,13 @@ def missing_room(asked: Asked, queues: Mapping[str, QueueObject], usage: Usage) 
     }
     tight = min(limits, key=lambda name: limits[name], default=None)
     if tight is not None and limits[tight] < asked.gpus:
-        return Missing(_too_small(tight, asked, queues, usage.total), never=True)
+        return MissingRoom(_too_small(tight, asked, queues, usage.total), never=True)
     for name, limit in limits.items():
         used = taken_in(name, queues, asked.resource, usage.taken)
         if used + asked.gpus > limit:
             left = max(0, limit - used)
             text = f"queue {name} has {left} of {limit} GPUs left where {asked.gpus} are needed"
-            return Missing(text)
+            return MissingRoom(text)
     return _beyond_share(asked, queues, usage)
 
 
@@ -87,7 +89,7 @@ def taken_in(
     return max(whole(said) or 0, sum(taken.get(each, 0) for each in below))
 
 
-def _too_small(name: str, asked: Asked, queues: Mapping[str, QueueObject], total: int) -> str:
+def _too_small(name: str, asked: AskedGpus, queues: Mapping[str, QueueObject], total: int) -> str:
     """That the gang is larger than its queue may ever be, and the smallest change that fits."""
     limit = _limit(name, queues, asked.resource, total) or 0
     own = whole(queues[name].spec.capability.get(asked.resource, ""))
@@ -107,7 +109,9 @@ def _too_small(name: str, asked: Asked, queues: Mapping[str, QueueObject], total
     return f"{why}; it would fit if {change}"
 
 
-def _beyond_share(asked: Asked, queues: Mapping[str, QueueObject], usage: Usage) -> Missing | None:
+def _beyond_share(
+    asked: AskedGpus, queues: Mapping[str, QueueObject], usage: Usage
+) -> MissingRoom | None:
     """Why a gang has to wait for the share of its queue; None where there are no such shares."""
     wanted = usage.wanted
     if wanted is None or any(each.spec.deserved for each in queues.values()):
@@ -122,15 +126,15 @@ def _beyond_share(asked: Asked, queues: Mapping[str, QueueObject], usage: Usage)
         return None
     weight, weights = claims[asked.queue].weight, sum(each.weight for each in claims.values())
     others = ", ".join(f"{name} {claims[name].wanted}" for name in sorted(claims))
-    return Missing(
+    return MissingRoom(
         f"queue {asked.queue} has {used} of the {share} GPUs that its weight"
         f" ({weight} of {weights}) gives it now where {asked.gpus} are needed; asked for: {others}"
     )
 
 
-def _claim(name: str, queues: Mapping[str, QueueObject], resource: str, usage: Usage) -> Claim:
+def _claim(name: str, queues: Mapping[str, QueueObject], resource: str, usage: Usage) -> QueueClaim:
     queue, limit = queues[name], _limit(name, queues, resource, usage.total)
-    return Claim(
+    return QueueClaim(
         weight=queue.spec.weight,
         wanted=(usage.wanted or {}).get(name, 0),
         limit=usage.total if limit is None else limit,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class QueueClaim:
     """What a queue asks for, may have at most, and has for sure, in GPUs."""
 
     weight: int
@@ -28,7 +28,7 @@ class Claim:
     guaranteed: int = 0
 
 
-def shares(claims: Mapping[str, Claim], total: int) -> dict[str, int]:
+def shares(claims: Mapping[str, QueueClaim], total: int) -> dict[str, int]:
     """The GPUs that each queue may have of so many, whole ones."""
     found = dict.fromkeys(claims, 0.0)
     hungry = {name for name, claim in claims.items() if claim.weight > 0}

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from master.controllers.nomination import note
 from master.controllers.nomination.eligibility import HOSTNAME, Wants, eligibility_of, wants_of
-from master.controllers.nomination.queue_room import Asked, Missing
+from master.controllers.nomination.queue_room import AskedGpus, MissingRoom
 from master.kube.objects import Key, NodeObject, OwnerReference, PodObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
@@ -52,7 +52,7 @@ class Surroundings:
     way: Way
     nodes: Callable[[], Iterable[NodeObject]]
     pod_groups: Callable[[], Mapping[Key, PodGroupObject] | None]
-    no_room: Callable[[Asked], Missing | None]
+    no_room: Callable[[AskedGpus], MissingRoom | None]
     kind_of_tier: Callable[[int], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
@@ -304,13 +304,13 @@ def _awaits(
     read: Sequence[ReadPod],
     group: PodGroupObject | None,
     beside: Surroundings,
-) -> Missing | None:
+) -> MissingRoom | None:
     """What lets the gang in and did not yet; None for one that needs no leave."""
     name = read[0].pod.metadata.annotations.get(POD_GROUP)
     if name is None:
         return None
     if group is None:
-        return Missing(f"its PodGroup {name} is not there yet")
+        return MissingRoom(f"its PodGroup {name} is not there yet")
     asked = queue_asked(gang_id, read, beside)
     missing = beside.no_room(asked) if asked is not None else None
     if group.status.phase in LET_IN or (missing is not None and missing.never):
@@ -318,10 +318,10 @@ def _awaits(
     why = next((each.message for each in group.status.conditions if each.message), "")
     phase = group.status.phase or "not looked at yet"
     said = f": {why[:200]}" if why else ""
-    return Missing(f"its PodGroup is {phase} in queue {group.spec.queue}{said}")
+    return MissingRoom(f"its PodGroup is {phase} in queue {group.spec.queue}{said}")
 
 
-def queue_asked(gang_id: GangId, read: Sequence[ReadPod], beside: Surroundings) -> Asked | None:
+def queue_asked(gang_id: GangId, read: Sequence[ReadPod], beside: Surroundings) -> AskedGpus | None:
     """The GPUs that the gang's gated pods would take in their queue; None where they take none."""
     group = _pod_group(read[0].pod, beside)
     asked = [each.asked for each in read if each.member.gated]
@@ -329,7 +329,7 @@ def queue_asked(gang_id: GangId, read: Sequence[ReadPod], beside: Surroundings) 
     if group is None or not gpus:
         return None
     resource = next(name for name, number in asked if number)
-    return Asked(gang=gang_id, queue=group.spec.queue, resource=resource, gpus=gpus)
+    return AskedGpus(gang=gang_id, queue=group.spec.queue, resource=resource, gpus=gpus)
 
 
 def _unix_s(text: str) -> float:

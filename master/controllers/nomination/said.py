@@ -10,9 +10,9 @@ import structlog
 from master.booking.planner import Planner
 from master.controllers.nomination.telling import Told
 from topo.gangs.gang import Gang, GangId
-from topo.gangs.instructions import Reason, Say
+from topo.gangs.instructions import GangReason, Say
 
-_ADVISED = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
+_ADVISED = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
 
 _log = structlog.get_logger(__name__)
 
@@ -68,13 +68,13 @@ class Said:
             task.cancel()
         await asyncio.gather(*self._advice, return_exceptions=True)
 
-    def by_reason(self) -> Mapping[Reason, int]:
+    def by_reason(self) -> Mapping[GangReason, int]:
         """How many gangs stand so."""
         return Counter(each.reason for each in self._told.values())
 
-    def longest_s(self) -> Mapping[Reason, float]:
+    def longest_s(self) -> Mapping[GangReason, float]:
         """How long the one that stands so for longest does."""
-        since_s: dict[Reason, float] = {}
+        since_s: dict[GangReason, float] = {}
         for each in self._told.values():
             since_s[each.reason] = min(each.since_s, since_s.get(each.reason, each.since_s))
         now_s = self._clock()

@@ -9,7 +9,7 @@ from master.controllers.nomination.said import Said
 from topo.gangs.asks import is_mixed
 from topo.gangs.gang import Binding, Gang, GangId
 from topo.gangs.gangs import Gangs
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 from topo.gangs.standing import Standing
 
 Shown = tuple[Gang, Standing]
@@ -18,7 +18,7 @@ _ONE_DOMAIN = (
     " Volcano might mix them: submit it as an Indexed batch Job, with gpu-group-mode: preferred, or"
     " end such pods yourself"
 )
-_WITHOUT_ROOM = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
+_WITHOUT_ROOM = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class ShownGangs:
 
     def _told(self, gang: Gang, stands: Standing) -> Standing:
         text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())
-        if self.preempts and stands.reason is Reason.NO_ROOM and _might_be_mixed(gang):
+        if self.preempts and stands.reason is GangReason.NO_ROOM and _might_be_mixed(gang):
             text = f"{text}; {_ONE_DOMAIN}"
         return replace(stands, text=text)
 
@@ -76,9 +76,9 @@ def _might_be_mixed(gang: Gang) -> bool:
     return several and gang.preempts and is_mixed(gang)
 
 
-def in_words(gang: Gang | None, reason: Reason, text: str, evicts_nobody: str) -> str:
+def in_words(gang: Gang | None, reason: GangReason, text: str, evicts_nobody: str) -> str:
     """What is said of a gang that stands so, with what its scheduler would not do."""
-    is_over = gang is not None and gang.binding is Binding.WHOLE and reason is Reason.PREEMPTS
+    is_over = gang is not None and gang.binding is Binding.WHOLE and reason is GangReason.PREEMPTS
     if not (is_over and evicts_nobody):
         return text
     return f"{text}; but {evicts_nobody}: topo doctor has the patch"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from master.controllers.nomination.reading import owner_of
 from master.kube.objects import EVENTS, PODS, PodObject
 from master.kube.writer import Settled, Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Patch, Target
-from topo.gangs.instructions import Reason
+from master.kube.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
+from topo.gangs.instructions import GangReason
 from topo.publish.event_series import EventSeries, Regarding, Reporter
 from topo.publish.gang_events import GangOccurrence
 
@@ -16,37 +16,37 @@ CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
 AT_ONCE = 20
 MOST_UNWRITTEN = 100
 MESSAGE_CHARS = 1000
-EVENT_OF: Mapping[Reason, str] = {
-    Reason.QUEUE: "GangWaitsForQueue",
-    Reason.NEVER_LET_IN: "GangNeverLetIn",
-    Reason.OTHER_GATE: "GangWaitsForGate",
-    Reason.NO_ROOM: "GangDoesNotFit",
-    Reason.NEVER_FITS: "GangNeverFits",
-    Reason.NO_GROUPS: "GangFindsNoGroups",
-    Reason.BEHIND: "GangWaitsInLine",
-    Reason.PLACED: "GangPlaced",
-    Reason.BOUND: "GangBound",
-    Reason.PREEMPTS: "GangPreempts",
-    Reason.DISPLACED: "GangDisplaced",
-    Reason.HALF_BOUND: "GangHalfBound",
-    Reason.SPLIT: "GangSplit",
-    Reason.WAIVED: "GangNotPlaced",
-    Reason.WRITE_REFUSED: "GangWriteRefused",
+EVENT_OF: Mapping[GangReason, str] = {
+    GangReason.QUEUE: "GangWaitsForQueue",
+    GangReason.NEVER_LET_IN: "GangNeverLetIn",
+    GangReason.OTHER_GATE: "GangWaitsForGate",
+    GangReason.NO_ROOM: "GangDoesNotFit",
+    GangReason.NEVER_FITS: "GangNeverFits",
+    GangReason.NO_GROUPS: "GangFindsNoGroups",
+    GangReason.BEHIND: "GangWaitsInLine",
+    GangReason.PLACED: "GangPlaced",
+    GangReason.BOUND: "GangBound",
+    GangReason.PREEMPTS: "GangPreempts",
+    GangReason.DISPLACED: "GangDisplaced",
+    GangReason.HALF_BOUND: "GangHalfBound",
+    GangReason.SPLIT: "GangSplit",
+    GangReason.WAIVED: "GangNotPlaced",
+    GangReason.WRITE_REFUSED: "GangWriteRefused",
 }
 """The others pass within moments."""
 WAITING = frozenset(
     {
-        Reason.QUEUE,
-        Reason.NEVER_LET_IN,
-        Reason.OTHER_GATE,
-        Reason.NO_ROOM,
-        Reason.NEVER_FITS,
-        Reason.NO_GROUPS,
-        Reason.BEHIND,
+        GangReason.QUEUE,
+        GangReason.NEVER_LET_IN,
+        GangReason.OTHER_GATE,
+        GangReason.NO_ROOM,
+        GangReason.NEVER_FITS,
+        GangReason.NO_GROUPS,
+        GangReason.BEHIND,
     }
 )
 """In these nothing is written to the pods but the condition, which so disturbs no other write."""
-ENDED = frozenset({Reason.BOUND, Reason.WAIVED})
+ENDED = frozenset({GangReason.BOUND, GangReason.WAIVED})
 """In these its wait is over, and nothing is written to its pods any more."""
 
 
@@ -57,7 +57,7 @@ class Told:
     `since_s` is when it came to stand there, on the controller's clock.
     """
 
-    reason: Reason
+    reason: GangReason
     note: str
     since_s: float
     fix: str = ""
@@ -74,7 +74,7 @@ class Telling:
     def __init__(self, writer: Writer, reporter: Reporter, domain: str) -> None:
         self._writer, self._domain = writer, domain
         self._series = EventSeries(reporter)
-        self._unwritten: set[Target] = set()
+        self._unwritten: set[WriteTarget] = set()
         self._waited: set[str] = set()
         """Jobs, by uid, whose condition says that they wait."""
         writer.listen(EVENTS_MANAGER, self._settled)
@@ -118,7 +118,7 @@ class Telling:
         """Writes the Events whose turn it is."""
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
         for told in self._series.due(now_s, room):
-            target = Target(EVENTS, told.name, told.namespace)
+            target = WriteTarget(EVENTS, told.name, told.namespace)
             self._unwritten.add(target)
             self._writer.put(
                 Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
@@ -130,12 +130,12 @@ class Telling:
     def _condition(self, pod: PodObject, told: Told) -> Patch:
         condition = {
             "type": f"{self._domain}/Placed",
-            "status": "True" if told.reason is Reason.BOUND else "False",
+            "status": "True" if told.reason is GangReason.BOUND else "False",
             "reason": EVENT_OF[told.reason],
             "message": told.text[:MESSAGE_CHARS],
         }
         return Patch(
-            target=Target(PODS, pod.metadata.name, pod.metadata.namespace),
+            target=WriteTarget(PODS, pod.metadata.name, pod.metadata.namespace),
             manager=CONDITION_MANAGER,
             uid=pod.metadata.uid,
             subresource="status",

@@ -22,7 +22,7 @@ from master.kube.store import Store
 from master.kube.writer import Writer
 from master.metrics import PREFIX
 from topo.gangs.gang import GangId, PodUid
-from topo.gangs.instructions import OpenUnplanned, Pod, Reason
+from topo.gangs.instructions import GangReason, NamedPod, OpenUnplanned
 from topo.gangs.words import Words
 
 LOOK_S = 1.0
@@ -92,10 +92,10 @@ class Unattended:
         gated = (pod for pod in self.pods.objects.values() if is_gated(pod, self.words))
         for pod in sorted(gated, key=lambda pod: rank_of(pod, self.words)):
             gang_id, metadata = id_of(pod), pod.metadata
-            named = Pod(PodUid(metadata.uid), metadata.name, rank_of(pod, self.words))
+            named = NamedPod(PodUid(metadata.uid), metadata.name, rank_of(pod, self.words))
             asked = OpenUnplanned(gang_id, named, metadata.resource_version, why)
             self.writer.put(writing.of_pod(asked, metadata.namespace, self.words))
             if gang_id not in self._told:
                 self._told.add(gang_id)
-                self.telling.tell(pod, Told(Reason.WAIVED, why, self.clock()), self.now())
+                self.telling.tell(pod, Told(GangReason.WAIVED, why, self.clock()), self.now())
         self.telling.flush(self.now())

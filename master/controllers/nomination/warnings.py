@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from master.controllers.nomination.telling import Told
 from master.kube.objects import Key, PodObject
 from topo.gangs.gang import Gang
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 from topo.model.rest.topology import WarningDocument
 from topo.placement.job.words import counted, listed
 
@@ -23,7 +23,7 @@ class _Cause:
     """Gangs that stand so, each of them for so long at least, and what to do about it."""
 
     code: str
-    reasons: frozenset[Reason]
+    reasons: frozenset[GangReason]
     what: str
     fix: str
     for_s: float = 0.0
@@ -36,21 +36,21 @@ class _Cause:
 _CAUSES = (
     _Cause(
         code="gang-split",
-        reasons=frozenset({Reason.SPLIT}),
+        reasons=frozenset({GangReason.SPLIT}),
         what="run with a group in several domains although it is required whole",
         fix="restart the job to have it placed anew; `topo why JOB` says which group, and of a"
         " native job whether Volcano heeds groups at all",
     ),
     _Cause(
         code="gang-hopeless",
-        reasons=frozenset({Reason.NEVER_FITS, Reason.NEVER_LET_IN}),
+        reasons=frozenset({GangReason.NEVER_FITS, GangReason.NEVER_LET_IN}),
         what="wait for what never comes",
         fix="`topo why JOB` has the smallest change; while it waits, its pods count as asked"
         " for in its queue, which takes from the share of others: else delete the job",
     ),
     _Cause(
         code="gang-no-groups",
-        reasons=frozenset({Reason.NO_GROUPS}),
+        reasons=frozenset({GangReason.NO_GROUPS}),
         what="wait for groups of nodes, and none are known",
         fix="name the groups in the file of --config-file (mode config), or see whether topo-worker"
         " runs on the nodes; with the annotation <domain>/gpu-group-wait a job runs ungrouped after"
@@ -58,14 +58,14 @@ _CAUSES = (
     ),
     _Cause(
         code="gang-stuck",
-        reasons=frozenset({Reason.HALF_BOUND, Reason.DISPLACED}),
+        reasons=frozenset({GangReason.HALF_BOUND, GangReason.DISPLACED}),
         what="lost planned nodes and find no others",
         fix="`topo why JOB` names the nodes; free one in the domain of its group, or restart"
         " the job (a batch Job: suspend it and resume it, which counts as no failure)",
     ),
     _Cause(
         code="gang-not-bound",
-        reasons=frozenset({Reason.OPENED, Reason.PREEMPTS}),
+        reasons=frozenset({GangReason.OPENED, GangReason.PREEMPTS}),
         what=f"were let go more than {NOT_BOUND_S:.0f} s ago and are not bound",
         fix="does their scheduler run? `kubectl describe pod` of one says what it lacks; over"
         " pods of lower priority, Volcano needs the action preempt",
@@ -73,7 +73,7 @@ _CAUSES = (
     ),
     _Cause(
         code="gang-write-refused",
-        reasons=frozenset({Reason.WRITE_REFUSED}),
+        reasons=frozenset({GangReason.WRITE_REFUSED}),
         what="are held up by the API server, which refuses a write",
         fix="`topo why JOB` has its words: a right of the master, or a webhook of somebody's",
     ),

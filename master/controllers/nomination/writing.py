@@ -5,7 +5,7 @@ from typing import Any
 
 from master.controllers.nomination import note
 from master.kube.objects import NODES, PODS
-from master.kube.writes import MANAGER_PREFIX, Apply, Patch, Target
+from master.kube.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
 from topo.gangs.gang import GangId, Selection
 from topo.gangs.instructions import Nominate, Open, OpenUnplanned
 from topo.gangs.words import Words
@@ -33,7 +33,7 @@ def nomination(asked: Nominate, namespace: str, words: Words) -> Patch:
     hold = None if asked.note.over else asked.note.hold
     annotations = {words.placement: note.written(asked.id, asked.note), words.hold: hold}
     return Patch(
-        target=Target(PODS, asked.pod.name, namespace),
+        target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
         uid=asked.pod.uid,
         version=asked.version,
@@ -48,7 +48,7 @@ def nomination(asked: Nominate, namespace: str, words: Words) -> Patch:
 def opening(asked: Open, namespace: str, words: Words) -> Patch:
     """Our gate off and the selector on, in one write: no scheduler sees one without the other."""
     return Patch(
-        target=Target(PODS, asked.pod.name, namespace),
+        target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
         uid=asked.pod.uid,
         version=asked.version,
@@ -66,7 +66,7 @@ def opening_unplanned(asked: OpenUnplanned, namespace: str, words: Words) -> Pat
     """Our gate off, and nothing else but why."""
     annotations = {words.placement: note.unplanned(asked.why)}
     return Patch(
-        target=Target(PODS, asked.pod.name, namespace),
+        target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
         uid=asked.pod.uid,
         version=asked.version,
@@ -78,7 +78,7 @@ def node_labels(name: str, uid: str, labels: Mapping[GangId, Selection], words: 
     """The labels of gangs that a node is to have, all of them, and no others."""
     wanted = {words.node_label(gang_id): value for gang_id, value in sorted(labels.items())}
     return Apply(
-        target=Target(NODES, name),
+        target=WriteTarget(NODES, name),
         manager=NODES_MANAGER,
         uid=uid,
         fields={"metadata": {"labels": wanted}},

@@ -31,7 +31,7 @@ BURST_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReportTaken:
     """A report that was taken, and what the worker shall send next."""
 
     want: Literal["change", "full"] = "change"
@@ -48,9 +48,9 @@ class ReportRefused:
     retry_after_s: float | None = None
 
 
-Result = Taken | ReportRefused
-_CHANGE = Taken()
-_FULL = Taken("full")
+Result = ReportTaken | ReportRefused
+_CHANGE = ReportTaken()
+_FULL = ReportTaken("full")
 _TOO_FAST = ReportRefused(429, "too-fast", "more reports than agreed", "slow down", 1.0)
 _BUSY = ReportRefused(
     503, "queue-full", "the master has more events than it can take", "send it again", 1.0

@@ -19,7 +19,7 @@ from tests.controllers.nomination.masters import (
 )
 from topo.gangs.gang import Gang, GangId
 from topo.gangs.gangs import GangSettings
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 
 pytestmark = pytest.mark.virtual_time
 
@@ -67,7 +67,7 @@ async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it
         cluster.submit()
         await asyncio.sleep(10)
         ((_, stands),) = made.nomination.shown.all()
-        assert stands.reason is Reason.NO_ROOM
+        assert stands.reason is GangReason.NO_ROOM
         assert stands.text.count("only where one domain holds all of its groups") == told
         step = "submit it as an Indexed batch Job, with gpu-group-mode: preferred, or end such pods"
         assert stands.text.count(step) == told

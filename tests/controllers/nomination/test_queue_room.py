@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.queue_room import Asked, Missing, Usage, missing_room
+from master.controllers.nomination.queue_room import AskedGpus, MissingRoom, Usage, missing_room
 from tests.controllers.nomination.objects import GPU, queue
 
-ASKED = Asked(gang="g", queue="q1", resource=GPU, gpus=16)
+ASKED = AskedGpus(gang="g", queue="q1", resource=GPU, gpus=16)
 
 
 def missing(
@@ -15,7 +15,7 @@ def missing(
     taken: dict[str, int] | None = None,
     wanted: dict[str, int] | None = None,
     total: int = 128,
-) -> Missing | None:
+) -> MissingRoom | None:
     by_name = {each.metadata.name: each for each in queues}
     return missing_room(ASKED, by_name, Usage(taken=taken or {}, wanted=wanted, total=total))
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.controllers.nomination.queue_shares import Claim, shares
+from master.controllers.nomination.queue_shares import QueueClaim, shares
 
 TOTAL = 128
 CLAIMS = st.dictionaries(
     st.sampled_from("abcde"),
     st.builds(
-        Claim,
+        QueueClaim,
         weight=st.integers(1, 5),
         wanted=st.integers(0, 200),
         limit=st.integers(0, 200),
@@ -33,20 +33,20 @@ def test_shares_are_those_of_the_plugin(
     wanted: tuple[int, ...], weights: tuple[int, ...], found: tuple[int, ...]
 ):
     claims = {
-        str(at): Claim(weight, each, TOTAL)
+        str(at): QueueClaim(weight, each, TOTAL)
         for at, (each, weight) in enumerate(zip(wanted, weights, strict=True))
     }
     assert tuple(shares(claims, TOTAL).values()) == found
 
 
 def test_what_is_guaranteed_is_had_whether_it_is_asked_for_or_not():
-    claims = {"a": Claim(1, 0, TOTAL, guaranteed=32), "b": Claim(1, 128, TOTAL - 32)}
+    claims = {"a": QueueClaim(1, 0, TOTAL, guaranteed=32), "b": QueueClaim(1, 128, TOTAL - 32)}
     assert shares(claims, TOTAL) == {"a": 32, "b": 96}
 
 
 @given(CLAIMS)
 def test_nobody_has_more_than_it_may_and_nothing_is_left_while_somebody_wants(
-    claims: dict[str, Claim],
+    claims: dict[str, QueueClaim],
 ):
     found = shares(claims, TOTAL)
     assert sum(found.values()) <= TOTAL

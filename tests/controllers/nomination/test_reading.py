@@ -6,7 +6,7 @@ import pytest
 
 from master.controllers.nomination import note
 from master.controllers.nomination.index import GangIndex
-from master.controllers.nomination.queue_room import Asked, Missing
+from master.controllers.nomination.queue_room import AskedGpus, MissingRoom
 from master.controllers.nomination.reading import gang_of, has_slipped, read_gang
 from tests.controllers.nomination.objects import (
     CREATED_S,
@@ -71,11 +71,11 @@ def test_a_gang_of_volcano_awaits_its_queue(group: Any, words: str):
 
 
 def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
-    asked: list[Asked] = []
+    asked: list[AskedGpus] = []
 
-    def no_room(each: Asked) -> Missing:
+    def no_room(each: AskedGpus) -> MissingRoom:
         asked.append(each)
-        return Missing("queue q1 is full")
+        return MissingRoom("queue q1 is full")
 
     beside = surroundings(LET_IN, no_room=no_room)
     gang = read_gang(GANG, [pod(0), pod(1)], beside)
@@ -87,7 +87,7 @@ def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Inqueue"])
 def test_a_gang_larger_than_its_queue_is_hopeless_whatever_volcano_says_yet(phase: str):
-    never = Missing("queue q1 may have 8 GPUs and 16 are needed", never=True)
+    never = MissingRoom("queue q1 may have 8 GPUs and 16 are needed", never=True)
     beside = surroundings(pod_group(phase), no_room=lambda _: never)
     gang = read_gang(GANG, [pod(0), pod(1)], beside)
     assert (gang.awaits, gang.hopeless) == (never.text, True)

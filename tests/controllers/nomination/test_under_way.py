@@ -13,7 +13,7 @@ from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.kube.objects import PODS, PodObject
 from master.kube.writer import Settled
-from master.kube.writes import Patch, Target
+from master.kube.writes import Patch, WriteTarget
 from tests.controllers.nomination.masters import GangCluster, leading, until
 from tests.controllers.nomination.objects import POD as POD_MODEL
 from tests.controllers.nomination.objects import pod, pod_group, surroundings
@@ -23,7 +23,7 @@ from topo.gangs.gang import GangId
 GANG = GangId("job-1")
 POD, NODE = ("jobs", "train-worker-0"), ("", "node-1")
 PAIR = read_gang(GANG, [pod(0), pod(1)], surroundings(pod_group("Inqueue")))
-WRITE = Patch(target=Target(PODS, POD[1], POD[0]), manager="m", uid="pod-0")
+WRITE = Patch(target=WriteTarget(PODS, POD[1], POD[0]), manager="m", uid="pod-0")
 
 
 def known(version: str) -> dict[tuple[str, str], PodObject]:

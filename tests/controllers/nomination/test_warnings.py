@@ -10,24 +10,24 @@ from master.controllers.nomination.telling import Told
 from master.controllers.nomination.warnings import NOT_BOUND_S, gang_warnings
 from tests.controllers.nomination.objects import pod, surroundings
 from topo.gangs.gang import Binding, GangId
-from topo.gangs.instructions import Reason
+from topo.gangs.instructions import GangReason
 
 GANG = read_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
 CODES = {
-    Reason.SPLIT: "gang-split",
-    Reason.NEVER_FITS: "gang-hopeless",
-    Reason.NEVER_LET_IN: "gang-hopeless",
-    Reason.NO_GROUPS: "gang-no-groups",
-    Reason.HALF_BOUND: "gang-stuck",
-    Reason.DISPLACED: "gang-stuck",
-    Reason.OPENED: "gang-not-bound",
-    Reason.PREEMPTS: "gang-not-bound",
-    Reason.WRITE_REFUSED: "gang-write-refused",
+    GangReason.SPLIT: "gang-split",
+    GangReason.NEVER_FITS: "gang-hopeless",
+    GangReason.NEVER_LET_IN: "gang-hopeless",
+    GangReason.NO_GROUPS: "gang-no-groups",
+    GangReason.HALF_BOUND: "gang-stuck",
+    GangReason.DISPLACED: "gang-stuck",
+    GangReason.OPENED: "gang-not-bound",
+    GangReason.PREEMPTS: "gang-not-bound",
+    GangReason.WRITE_REFUSED: "gang-write-refused",
 }
 
 
-@pytest.mark.parametrize("reason", list(Reason))
-def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reason: Reason):
+@pytest.mark.parametrize("reason", list(GangReason))
+def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reason: GangReason):
     found = gang_warnings([(GANG, Told(reason, "why", 0.0))], {}, NOT_BOUND_S)
     expected = [CODES[reason]] if reason in CODES else []
     assert [each.code for each in found] == expected
@@ -38,25 +38,25 @@ def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reaso
     ("reason", "binding", "why", "doubt"),
     [
         (
-            Reason.PREEMPTS,
+            GangReason.PREEMPTS,
             Binding.WHOLE,
             "Volcano evicts nobody",
             "; but Volcano evicts nobody: topo doctor has the patch",
         ),
-        (Reason.PREEMPTS, Binding.PIECEMEAL, "Volcano evicts nobody", ""),
-        (Reason.PREEMPTS, Binding.WHOLE, "", ""),
-        (Reason.NO_ROOM, Binding.WHOLE, "Volcano evicts nobody", ""),
+        (GangReason.PREEMPTS, Binding.PIECEMEAL, "Volcano evicts nobody", ""),
+        (GangReason.PREEMPTS, Binding.WHOLE, "", ""),
+        (GangReason.NO_ROOM, Binding.WHOLE, "Volcano evicts nobody", ""),
     ],
 )
 def test_a_gang_of_volcano_that_is_opened_over_others_says_where_nobody_would_be_evicted(
-    reason: Reason, binding: Binding, why: str, doubt: str
+    reason: GangReason, binding: Binding, why: str, doubt: str
 ):
     text = in_words(replace(GANG, binding=binding), reason, "it may evict 2 pods", why)
     assert text == f"it may evict 2 pods{doubt}"
 
 
 def test_many_gangs_of_one_cause_are_one_warning():
-    told = [(GANG, Told(Reason.SPLIT, "why", 0.0))] * 30
+    told = [(GANG, Told(GangReason.SPLIT, "why", 0.0))] * 30
     (warning,) = gang_warnings(told, {}, 0.0)
     assert warning.text.startswith("30 gangs run with a group in several domains")
     assert len(warning.text) < 300

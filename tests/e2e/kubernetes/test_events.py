@@ -4,7 +4,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.kubernetes.agreement import events_of
 from topo.model.ids import NodeName
-from topo.publish.event_series import EventSeries, Regarding, Reporter, Told
+from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter
 from topo.publish.node_events import Occurrence
 
 T0 = 1_800_000_000.5
@@ -14,7 +14,7 @@ def series() -> EventSeries:
     return EventSeries(Reporter("topo-master", "topo-master-0"))
 
 
-async def written(api: Api, told: Told) -> None:
+async def written(api: Api, told: EventRecord) -> None:
     """As the writer does it: server-side apply of the whole Event."""
     path = f"/apis/events.k8s.io/v1/namespaces/{told.namespace}/events/{told.name}"
     head = {"apiVersion": "events.k8s.io/v1", "kind": "Event"}

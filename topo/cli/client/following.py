@@ -27,7 +27,7 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class MasterLost:
     """The master does not answer; another attempt follows."""
 
     refusal: Refusal
@@ -35,7 +35,7 @@ class Lost:
 
 async def follow(
     master: MasterClient, *, retry_s: float = _RETRY_S
-) -> AsyncIterator[Connected | StepDocument | Lost]:
+) -> AsyncIterator[Connected | StepDocument | MasterLost]:
     """Every change of the forest from now on, without end.
 
     After a break the stream resumes at the last generation seen. A master that forgot it, or
@@ -55,7 +55,7 @@ async def follow(
                     last = event.generation
                     yield event.step
         except CliError as error:
-            yield Lost(error.refusal)
+            yield MasterLost(error.refusal)
         await asyncio.sleep(retry_s)
 
 

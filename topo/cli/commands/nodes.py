@@ -12,7 +12,7 @@ from topo.cli.completing import group_names, node_names
 from topo.cli.options import MasterOptions, Output, takes_options
 
 if TYPE_CHECKING:
-    from topo.cli.node_list import ListedNode, Wanted
+    from topo.cli.node_list import NodeFilter, NodeRow
 
 
 class NodesOutput(StrEnum):
@@ -25,7 +25,7 @@ class NodesOutput(StrEnum):
     NAME = "name"
 
 
-class NodeStatus(StrEnum):
+class StatusWord(StrEnum):
     """The two words of the tree."""
 
     READY = "Ready"
@@ -37,7 +37,7 @@ class FilterOptions:
     """Which nodes are listed, beside their names."""
 
     status: Annotated[
-        NodeStatus | None, typer.Option(case_sensitive=False, help="Only those that are so.")
+        StatusWord | None, typer.Option(case_sensitive=False, help="Only those that are so.")
     ] = None
     gpu_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Only those with GPUs of this type.")
@@ -53,11 +53,11 @@ class FilterOptions:
         bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those that are so.")
     ] = None
 
-    def wanted(self, names: Sequence[str]) -> "Wanted":
+    def wanted(self, names: Sequence[str]) -> "NodeFilter":
         """These, of nodes that one of the patterns fits."""
-        from topo.cli.node_list import Wanted
+        from topo.cli.node_list import NodeFilter
 
-        return Wanted(
+        return NodeFilter(
             names=tuple(names),
             status=None if self.status is None else str(self.status),
             gpu_type=self.gpu_type,
@@ -111,7 +111,7 @@ def nodes(
     _show(found, document.generation, output)
 
 
-def _show(found: "list[ListedNode]", generation: int, output: NodesOutput) -> None:
+def _show(found: "list[NodeRow]", generation: int, output: NodesOutput) -> None:
     from topo.cli import node_list
     from topo.cli.client import connection
     from topo.cli.render import nodes as picture

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from topo.cli.client.client import MasterClient, connect, target
-from topo.cli.client.following import Connected, Lost, follow
+from topo.cli.client.following import Connected, MasterLost, follow
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, claimed_ports, prepare, programs
+from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, DemoPorts, claimed_ports, prepare, programs
 from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.prometheus import USUAL_PORT as PROMETHEUS_PORT
 from topo.cli.demo.prometheus import Prometheus
@@ -26,7 +26,7 @@ _TIMEOUT_S = 60.0
 _TOO_MANY_DEATHS = 3
 """In a row, before the tree stood: the cause will not go away by itself."""
 _RETRY_S = 0.25
-Chosen = Callable[[DemoFiles, World, str, Ports], Sequence[Program]]
+Chosen = Callable[[DemoFiles, World, str, DemoPorts], Sequence[Program]]
 _READY = "Ready"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -89,7 +89,7 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
             token_file=str(files.api_token),
             prometheus=ports.url(ports.prometheus) if prometheus else "",
         )
-        messages.starting(world, ports, Ports(*usual_ports))
+        messages.starting(world, ports, DemoPorts(*usual_ports))
         started = _RunningDemo(home, demo, messages)
         beside = [prometheus.program(files, names, ports)] if prometheus else []
         try:
@@ -111,11 +111,11 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
 
 
 @contextmanager
-def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Iterator[Ports]:
+def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Iterator[DemoPorts]:
     """The ports of the demo; those of Prometheus too, where it reads these workers."""
     own = (PROMETHEUS_PORT, *(0 for _ in scraped)) if scraped else (0,)
     with claimed_ports((*usual, *own)) as (api, reports, manager, prometheus, *workers):
-        yield Ports(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
+        yield DemoPorts(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
 
 
 async def _until_ready(
@@ -160,7 +160,7 @@ def _not_up(what: str) -> CliError:
 async def _follow(master: MasterClient, messages: Messages) -> None:
     lost = False
     async for event in follow(master, retry_s=_RETRY_S):
-        if isinstance(event, Lost):
+        if isinstance(event, MasterLost):
             if not lost:
                 messages.lost(event.refusal)
             lost = True

@@ -9,7 +9,7 @@ from rich.console import Group as Stack
 from rich.text import Text
 
 from topo.cli.demo import suggestions
-from topo.cli.demo.plan import Ports, is_managed
+from topo.cli.demo.plan import DemoPorts, is_managed
 from topo.cli.demo.processes import Died
 from topo.cli.render import changes, terminal
 from topo.cli.render.safe import plain
@@ -35,7 +35,7 @@ class Messages:
         self._marks = terminal.glyphs(console)
         self._status: Status | None = None
 
-    def starting(self, world: World, ports: Ports, usual: Ports) -> None:
+    def starting(self, world: World, ports: DemoPorts, usual: DemoPorts) -> None:
         """The demo starts; says so where a usual port was taken that it needs."""
         managed, nodes = is_managed(world), len(world.nodes)
         manager = "a cluster manager, " if managed else ""

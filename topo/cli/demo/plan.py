@@ -23,7 +23,7 @@ USUAL_PORTS = (9001, 10001, 9443)
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class DemoPorts:
     """Where the demo listens, on the loopback address only.
 
     `workers`: where each has its metrics, in the order of the nodes; any free port without them.
@@ -135,7 +135,9 @@ def is_managed(world: World) -> bool:
     return any(node.switchbox is not None for node in world.nodes)
 
 
-def programs(files: DemoFiles, world: World, world_name: str, ports: Ports) -> tuple[Program, ...]:
+def programs(
+    files: DemoFiles, world: World, world_name: str, ports: DemoPorts
+) -> tuple[Program, ...]:
     """The master, the cluster manager where the world has switchboxes, a worker per node."""
     managed = is_managed(world)
     at = ports.workers or (0,) * len(world.nodes)
@@ -147,7 +149,7 @@ def programs(files: DemoFiles, world: World, world_name: str, ports: Ports) -> t
     return (_master(files, world, ports, managed=managed), *manager, *workers)
 
 
-def _master(files: DemoFiles, world: World, ports: Ports, *, managed: bool) -> Program:
+def _master(files: DemoFiles, world: World, ports: DemoPorts, *, managed: bool) -> Program:
     largest_dragonfly = max(Counter(node.dragonfly for node in world.nodes).values())
     manager_flags = (
         f"--cluster-manager-address=https://{LOOPBACK}:{ports.manager}",
@@ -177,13 +179,13 @@ def _master(files: DemoFiles, world: World, ports: Ports, *, managed: bool) -> P
     return Program("topo-master", argv, files.logs / "topo-master.log")
 
 
-def _manager(files: DemoFiles, world_name: str, ports: Ports) -> Program:
+def _manager(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
     command = (_script("topo"), "sim", "clustermanager", str(files.manager), world_name)
     argv = (*command, f"--port={ports.manager}")
     return Program("cluster manager", argv, files.logs / "cluster-manager.log")
 
 
-def _worker(files: DemoFiles, node: str, ports: Ports, metrics_port: int) -> Program:
+def _worker(files: DemoFiles, node: str, ports: DemoPorts, metrics_port: int) -> Program:
     argv = (
         _script("topo-worker"),
         f"--node-name={node}",

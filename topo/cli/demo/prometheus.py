@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topo.cli.demo.plan import DemoFiles, Ports
+from topo.cli.demo.plan import DemoFiles, DemoPorts
 from topo.cli.demo.processes import LOOPBACK, Program
 from topo.cli.exits import usage
 
@@ -23,7 +23,7 @@ class Prometheus:
     path: str
     rules: Path | None = None
 
-    def program(self, files: DemoFiles, nodes: Sequence[str], ports: Ports) -> Program:
+    def program(self, files: DemoFiles, nodes: Sequence[str], ports: DemoPorts) -> Program:
         """Writes its configuration; the process is given back, not started."""
         home = files.prometheus
         home.mkdir()
@@ -38,7 +38,7 @@ class Prometheus:
         )
         return Program("prometheus", argv, files.logs / "prometheus.log")
 
-    def _config(self, nodes: Sequence[str], ports: Ports) -> dict[str, Any]:
+    def _config(self, nodes: Sequence[str], ports: DemoPorts) -> dict[str, Any]:
         """As JSON, which YAML reads; the series of a worker carry `node`, as in a cluster."""
         workers = [
             {"targets": [f"{LOOPBACK}:{port}"], "labels": {"node": node}}

@@ -7,21 +7,21 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.node_list import ListedNode, shared_cards
+from topo.cli.node_list import NodeRow, shared_cards
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Cell, Column, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, age, mark, plural, style
 
-_RARE: Mapping[str, Callable[[ListedNode], str]] = {
+_RARE: Mapping[str, Callable[[NodeRow], str]] = {
     "pool": attrgetter("pool"),
     "shared": shared_cards,
 }
 """Columns that are shown where a node has something to say in them."""
 
 
-def page(nodes: Sequence[ListedNode], glyphs: Glyphs) -> RenderableType:
+def page(nodes: Sequence[NodeRow], glyphs: Glyphs) -> RenderableType:
     """A row per node in the order given; their sums."""
     if not nodes:
         return Text("no node is like that", style="yellow")
@@ -33,7 +33,7 @@ def page(nodes: Sequence[ListedNode], glyphs: Glyphs) -> RenderableType:
     return Stack(drawn, Text(), _sums(nodes, glyphs))
 
 
-def _row(node: ListedNode, rare: Sequence[str], glyphs: Glyphs) -> tuple[Cell, ...]:
+def _row(node: NodeRow, rare: Sequence[str], glyphs: Glyphs) -> tuple[Cell, ...]:
     """The innermost group only: its path is in `-o json`. `rare`: fields that some node has."""
     state = mark(node.status, glyphs).append(f" {plain(node.status)}")
     if node.cordoned:
@@ -51,7 +51,7 @@ def _row(node: ListedNode, rare: Sequence[str], glyphs: Glyphs) -> tuple[Cell, .
     )
 
 
-def _sums(nodes: Sequence[ListedNode], glyphs: Glyphs) -> Hanging:
+def _sums(nodes: Sequence[NodeRow], glyphs: Glyphs) -> Hanging:
     count, ready = len(nodes), sum(node.status == READY for node in nodes)
     gpus, free = sum(node.gpus for node in nodes), sum(node.free_gpus for node in nodes)
     held = sum(node.held_gpus for node in nodes)

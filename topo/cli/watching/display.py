@@ -15,7 +15,7 @@ from topo.cli.render import terminal, tree
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.watching.problems import worst_first
-from topo.cli.watching.screen import Picture, WatchScreen
+from topo.cli.watching.screen import Frame, WatchScreen
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 
@@ -65,7 +65,7 @@ def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
 
 def _picture(
     part: tuple[Mapping[str, Any], Text], trouble: Refusal | None, console: Console
-) -> Picture:
+) -> Frame:
     """What is wrong comes first: the beginning is what every screen shows."""
     raw, empty = part
     marks = terminal.glyphs(console)
@@ -75,10 +75,10 @@ def _picture(
         words = Text(plain(f"{trouble.what} (at {trouble.where})"), style="bold red")
         head.append(Hanging(Text("not current: ", style="bold red"), words))
     foot = tree.sources(document.sources, marks)
-    return Picture(Group(*head), tree.body(document, marks, empty), foot)
+    return Frame(Group(*head), tree.body(document, marks, empty), foot)
 
 
-def _print(picture: Picture, console: Console) -> None:
+def _print(picture: Frame, console: Console) -> None:
     """One tree after the other, for a pipe that a person reads."""
     console.print(Group(picture.head, picture.body, Text(), picture.foot), end="\n\n")
     console.file.flush()

@@ -25,7 +25,7 @@ _KEY_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Frame:
     """What is to be seen: `head` and `foot` always, of the body as much as fits between them."""
 
     head: RenderableType
@@ -44,7 +44,7 @@ class WatchScreen:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, screen=True)
         self._open = ExitStack()
-        self._picture: Picture | None = None
+        self._picture: Frame | None = None
         self._parts: list[Lines] = []
         self._made_for = 0
         self._viewport = Viewport()
@@ -58,7 +58,7 @@ class WatchScreen:
         if self._picture is not None:
             self._console.print(_Drawn(self._frame()[:-1]))
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: Frame) -> None:
         """Draws a picture, at the place that was scrolled to; called on the loop."""
         if self._picture is None:
             self._start()

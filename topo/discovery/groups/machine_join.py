@@ -34,7 +34,7 @@ Named = str
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class JoinFailure:
     """Why a machine belongs to no node, for the list of conflicts and for that of the unjoined."""
 
     code: str
@@ -90,7 +90,7 @@ class Machines:
         self.listed_anew = False
         self._joined: dict[str, tuple[NodeName, ...]] = {}
         self._of_node: InvertedIndex[NodeName, str] = InvertedIndex()
-        self._failures: dict[str, Failure] = {}
+        self._failures: dict[str, JoinFailure] = {}
 
     @property
     def topology(self) -> ManagedTopology:
@@ -172,7 +172,7 @@ class Machines:
         groups = {machine.group_id if machine is not None else None for machine in machines}
         return len(groups) == 1 and None not in groups
 
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[JoinFailure, ...]:
         """Every machine that is no node, in natural order of the machines."""
         order = sorted(self._failures, key=natural_key)
         self._failures = {machine: self._failures[machine] for machine in order}
@@ -195,12 +195,12 @@ class Machines:
         require(named <= self._names.keys(), "a name of a node that is gone is indexed")
         require(self._missing_since_s.keys() <= self._machines.keys(), "a dropped one is missing")
 
-    def _joined_twice(self) -> Iterator[Failure]:
+    def _joined_twice(self) -> Iterator[JoinFailure]:
         for node, ids in self._of_node.several.items():
             for machine in ids:
                 others = ", ".join(sorted(set(ids) - {machine}, key=natural_key))
                 text = f"machines {machine} and {others} both answer to node {node}"
-                yield Failure("machine-joined-twice", self._unjoined(machine, text), (node,))
+                yield JoinFailure("machine-joined-twice", self._unjoined(machine, text), (node,))
 
     def _index(self) -> None:
         """Learn the machines' names anew; a placeholder is no name."""
@@ -254,13 +254,13 @@ class Machines:
             ambiguous.update(self._nodes.few_keys_of(name))
         return tuple(sorted(ambiguous, key=natural_key))
 
-    def _explain(self, machine: str, nodes: tuple[NodeName, ...]) -> Failure:
+    def _explain(self, machine: str, nodes: tuple[NodeName, ...]) -> JoinFailure:
         if nodes:
             text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"
-            return Failure("machine-ambiguous", self._unjoined(machine, text), nodes)
+            return JoinFailure("machine-ambiguous", self._unjoined(machine, text), nodes)
         tried = ", ".join(self._keyed[machine])
         text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
-        return Failure("machine-unjoined", self._unjoined(machine, text))
+        return JoinFailure("machine-unjoined", self._unjoined(machine, text))
 
     def _unjoined(self, machine: str, text: str) -> UnjoinedMachine:
         stated = self._machines[machine]

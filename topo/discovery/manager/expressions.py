@@ -82,7 +82,7 @@ Compiled = Annotated[Expression, BeforeValidator(_compiled)]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerValue:
     """A value of the manager's answer that expressions are asked of.
 
     `rules` is the place in the mapping file whose expressions are asked, `element` the number of
@@ -96,9 +96,9 @@ class Place:
     element: int | None = None
     tried: set[str] | None = None
 
-    def inner(self, key: str, index: int) -> "Place":
+    def inner(self, key: str, index: int) -> "AnswerValue":
         """The same value, asked by a rule nested in this one."""
-        return Place(self.value, f"{self.rules}.{key}[{index}]", self.element, self.tried)
+        return AnswerValue(self.value, f"{self.rules}.{key}[{index}]", self.element, self.tried)
 
     def found(self, rule: Expression, key: str) -> object:
         """Whatever the expression yields."""
@@ -112,7 +112,7 @@ class Place:
             self.tried.add(f"{self.rules}.{key}")
         return found
 
-    def each(self, rule: Expression) -> Iterator["Place"]:
+    def each(self, rule: Expression) -> Iterator["AnswerValue"]:
         """The objects of the list that the expression yields.
 
         Inside an object the list may be absent (a rack without hosts); in the answer as a whole it
@@ -124,7 +124,7 @@ class Place:
         if not isinstance(found, list):
             raise self.wrong(rule, "each", "a list")
         for index, value in enumerate(found):
-            yield Place(value, self.rules, index, self.tried)
+            yield AnswerValue(value, self.rules, index, self.tried)
 
     def text(self, rule: Expression, key: str) -> str:
         """The text that the expression must yield."""

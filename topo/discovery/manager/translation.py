@@ -9,7 +9,7 @@ found.
 import re
 from dataclasses import dataclass, field
 
-from topo.discovery.manager.expressions import Expression, Place
+from topo.discovery.manager.expressions import AnswerValue, Expression
 from topo.discovery.manager.rules import (
     EventsRule,
     GroupRule,
@@ -54,7 +54,7 @@ def map_topology(
     """
     if rule.is_ours:
         return document
-    place = Place(document, "topology", tried=tried)
+    place = AnswerValue(document, "topology", tried=tried)
     rows = _Rows([], [])
     try:
         for index, groups in enumerate(rule.groups):
@@ -71,7 +71,7 @@ def map_topology(
 
 def map_events(rule: EventsRule, document: object) -> Document | Refusal:
     """The manager's page of events as one of our contract, or the expression that failed."""
-    place = Place(document, "events")
+    place = AnswerValue(document, "events")
     try:
         events = [event.value for event in place.each(rule.each)]
         return {"cursor": place.text(rule.cursor, "cursor"), "events": events}
@@ -81,7 +81,7 @@ def map_events(rule: EventsRule, document: object) -> Document | Refusal:
 
 def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
     """The token of a login's answer; a refusal shows nothing of it, it may hold secrets."""
-    place = Place(document, "auth")
+    place = AnswerValue(document, "auth")
     try:
         token = place.found(rule.token, "token")
         life = rule.expires_in_s and place.found(rule.expires_in_s, "expires_in_s")
@@ -98,7 +98,7 @@ def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
 
 def map_health(rule: HealthRule, document: object) -> ManagerHealth | Refusal:
     """What the manager says of itself."""
-    place = Place(document, "health")
+    place = AnswerValue(document, "health")
     try:
         ok = place.found(rule.ok, "ok")
         if not isinstance(ok, bool):
@@ -115,7 +115,7 @@ class _Rows:
     groups: list[Document]
     machines: list[Document]
 
-    def add_groups(self, rule: GroupRule, place: Place, parent: str | None) -> None:
+    def add_groups(self, rule: GroupRule, place: AnswerValue, parent: str | None) -> None:
         """The groups of a rule and all that is inside them, parents first."""
         for found in place.each(rule.each):
             name = found.text(rule.name, "name")
@@ -129,7 +129,7 @@ class _Rows:
             for index, machines in enumerate(rule.machines):
                 self.add_machines(machines, found.inner("machines", index), key)
 
-    def add_machines(self, rule: MachineRule, place: Place, parent: str | None) -> None:
+    def add_machines(self, rule: MachineRule, place: AnswerValue, parent: str | None) -> None:
         """The machines of a rule; those inside a group are in that group unless they say."""
         for found in place.each(rule.each):
             names = (
@@ -145,7 +145,7 @@ class _Rows:
             )
 
 
-def _status(rule: Expression | None, place: Place) -> str | None:
+def _status(rule: Expression | None, place: AnswerValue) -> str | None:
     if rule is None:
         return None
     match place.found(rule, "status"):

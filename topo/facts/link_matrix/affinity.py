@@ -67,7 +67,7 @@ NO_CELLS = Cells()
 
 
 @dataclass(frozen=True, slots=True)
-class Affinity:
+class CpuAffinity:
     """What the cells mean; `doubt` is what could not be told, or had to be concluded."""
 
     cpus: str = ""
@@ -135,41 +135,41 @@ def is_cpu_list(cell: str) -> bool:
     return _ranges(cell) is not None
 
 
-def affinities(rows: Sequence[Cells]) -> tuple[Affinity, ...]:
+def affinities(rows: Sequence[Cells]) -> tuple[CpuAffinity, ...]:
     """The affinity of each GPU, given the cells of all of them. O(rows²)."""
     certain = {ranges for row in rows if not row.short and (ranges := _ranges(row.cpus))}
     return tuple(_affinity(row, certain) for row in rows)
 
 
-def _affinity(row: Cells, certain: set[Ranges]) -> Affinity:
+def _affinity(row: Cells, certain: set[Ranges]) -> CpuAffinity:
     if row.unplaced:
-        return Affinity(doubt=f"affinity cells that belong to no heading ({row.unplaced[:40]})")
+        return CpuAffinity(doubt=f"affinity cells that belong to no heading ({row.unplaced[:40]})")
     listed = _ranges(row.cpus)
     if row.cpus not in _NOTHING and listed is None:
-        return Affinity(doubt=f"{row.cpus[:40]} is no list of CPUs")
+        return CpuAffinity(doubt=f"{row.cpus[:40]} is no list of CPUs")
     if row.short and listed and row.numa in _NOTHING:
         return _unglued(row.cpus, certain)
     cpus = row.cpus if listed else ""
     if row.numa in _NOTHING:
-        return Affinity(cpus)
+        return CpuAffinity(cpus)
     node = _node(row.numa)
     if row.short and not listed and _BEGINS_WITH_RANGE.match(row.numa):
         node = None  # without the other cell nobody can say that these are no CPUs
     if node is None:
-        return Affinity(cpus, doubt=f"{row.numa[:40]} is no NUMA node")
-    return Affinity(cpus, node)
+        return CpuAffinity(cpus, doubt=f"{row.numa[:40]} is no NUMA node")
+    return CpuAffinity(cpus, node)
 
 
-def _unglued(cell: str, certain: set[Ranges]) -> Affinity:
+def _unglued(cell: str, certain: set[Ranges]) -> CpuAffinity:
     """The CPUs and the node of a cell that may have swallowed the node behind it."""
     ways = [(cell, None), *_cuts(cell)]
     if len(ways) == 1:
-        return Affinity(cell)
+        return CpuAffinity(cell)
     fitting = [(cpus, node) for cpus, node in ways if _fits(_ranges(cpus) or (), certain)]
     if len(fitting) != 1:
-        return Affinity(doubt=f"{cell[:40]} may be CPUs alone, or CPUs and a NUMA node")
+        return CpuAffinity(doubt=f"{cell[:40]} may be CPUs alone, or CPUs and a NUMA node")
     cpus, node = fitting[0]
-    return Affinity(
+    return CpuAffinity(
         cpus, node, "" if node is None else f"{cell[:40]} was read as {cpus} and {node}"
     )
 

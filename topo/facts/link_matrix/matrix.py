@@ -36,7 +36,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from topo.facts.link_matrix import affinity, codes
-from topo.facts.link_matrix.affinity import NO_CELLS, Affinity
+from topo.facts.link_matrix.affinity import NO_CELLS, CpuAffinity
 from topo.facts.link_matrix.lines import DEVICES, Grammar, MatrixHeader, MatrixRow
 from topo.facts.link_matrix.rows import UNFOLD, MatrixRows
 from topo.facts.reader import Mark, Reader
@@ -235,7 +235,7 @@ def _asymmetries(gpus: tuple[str, ...], links: tuple[tuple[Link, ...], ...]) -> 
                 yield f"{one} calls its link to {gpus[j]} {there}, {gpus[j]} calls it {back}"
 
 
-def _doubts(gpus: tuple[str, ...], places: Sequence[Affinity]) -> Iterator[str]:
+def _doubts(gpus: tuple[str, ...], places: Sequence[CpuAffinity]) -> Iterator[str]:
     """A warning per doubt, with the GPUs that share it."""
     shared: dict[str, list[str]] = {}
     for name, place in zip(gpus, places, strict=True):

@@ -17,7 +17,7 @@ from typing import Any
 
 from topo.gangs.admission import native_jobs
 from topo.gangs.admission.json_patch import Operation, Path, entries, mapping, remove
-from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, Outcome, Result, Rules
+from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.admission.templates import JobParts, Template, field_path, pod_gpus
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -60,7 +60,7 @@ class _Asked:
     places: dict[str, str]
 
 
-def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Outcome:
+def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
     """What is done to a job of these parts; O(templates)."""
     asked = _asked(job, parts.templates, rules.words)
     if asked is None:
@@ -70,11 +70,11 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Outcome:
         return UNDECIDED
     if isinstance(found, _Stamped):
         result = Result.STAMPED if found.patch else Result.UNCHANGED
-        return Outcome(result, found.patch, found.warnings)
+        return AdmissionOutcome(result, found.patch, found.warnings)
     unstamped = tuple(_unstamped(job, parts.templates, rules.words))
     if isinstance(found, _Left):
-        return Outcome(Result.LEFT, unstamped, (found.text,))
-    return Outcome(Result.INVALID, unstamped, refusal=found)
+        return AdmissionOutcome(Result.LEFT, unstamped, (found.text,))
+    return AdmissionOutcome(Result.INVALID, unstamped, refusal=found)
 
 
 def _asked(

@@ -48,7 +48,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AdmissionOutcome:
     """`patch` is RFC 6902; `refusal` says why an object is invalid. Warnings are one line each."""
 
     result: Result
@@ -57,5 +57,5 @@ class Outcome:
     refusal: Refusal | None = None
 
 
-UNCHANGED = Outcome(Result.UNCHANGED)
-UNDECIDED = Outcome(Result.UNDECIDED)
+UNCHANGED = AdmissionOutcome(Result.UNCHANGED)
+UNDECIDED = AdmissionOutcome(Result.UNDECIDED)

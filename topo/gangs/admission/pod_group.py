@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from topo.gangs.admission.json_patch import add, mapping, sequence
-from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, Outcome, Result, Rules
+from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.native import constraints
 from topo.gangs.stamp import Stamp, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
 
 
-def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> Outcome:
+def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """What is done to a PodGroup; O(shapes of groups)."""
     annotations = mapping(mapping(pod_group.get("metadata")).get("annotations"))
     stamp, terms = read_stamp(annotations, rules.words), read_terms(annotations, rules.words)
@@ -27,4 +27,4 @@ def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> Outcome:
     if wanted is None:
         return UNDECIDED
     patch = [add(("spec", name), value) for name, value in wanted.items() if not spec.get(name)]
-    return Outcome(Result.GROUPED, tuple(patch))
+    return AdmissionOutcome(Result.GROUPED, tuple(patch))

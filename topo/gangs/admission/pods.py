@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topo.gangs.admission.json_patch import Operation, add, entries, mapping, sequence
-from topo.gangs.admission.outcome import UNCHANGED, Outcome, Result, Rules
+from topo.gangs.admission.outcome import UNCHANGED, AdmissionOutcome, Result, Rules
 from topo.gangs.admission.templates import pod_gpus
 from topo.gangs.stamp import Stamp, pod_index, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -16,7 +16,7 @@ from topo.gangs.words import BATCH_JOB, VOLCANO_JOB
 from topo.model.errors import Refusal
 
 
-def admit_pod(pod: Mapping[str, Any], rules: Rules) -> Outcome:
+def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """What is done to a pod; O(containers)."""
     words = rules.words
     metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
@@ -29,7 +29,7 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> Outcome:
     why = _why_not(stamp, terms, index, metadata)
     if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
         text = f"the pod is scheduled without a group: {why}"
-        return Outcome(Result.LEFT, warnings=(text,))
+        return AdmissionOutcome(Result.LEFT, warnings=(text,))
     gpus = pod_gpus(spec, rules.gpu_resources)
     if isinstance(gpus, Refusal) or not gpus:
         return UNCHANGED
@@ -44,7 +44,7 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> Outcome:
         patch += _gate(spec, words.gate)
     if not patch:
         return UNCHANGED
-    return Outcome(Result.GATED if held else Result.LABELLED, tuple(patch))
+    return AdmissionOutcome(Result.GATED if held else Result.LABELLED, tuple(patch))
 
 
 def _why_not(

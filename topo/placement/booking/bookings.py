@@ -39,6 +39,7 @@ from topo.placement.booking.events import (
 )
 from topo.placement.booking.holds import (
     FORMAT,
+    ClockReading,
     Ended,
     Hold,
     HoldId,
@@ -46,7 +47,6 @@ from topo.placement.booking.holds import (
     HoldRequest,
     HoldsMemory,
     Limits,
-    Moment,
     booked,
 )
 from topo.placement.booking.pod_counts import PodCounts
@@ -306,7 +306,7 @@ class Bookings:
             self._remember(ended)
         self._most = max(self._most, len(self))
 
-    def memory(self, now: Moment) -> HoldsMemory:
+    def memory(self, now: ClockReading) -> HoldsMemory:
         """What a state file keeps of this moment.
 
         No pods: the cluster tells of them anew.
@@ -314,7 +314,7 @@ class Bookings:
         ahead_s = now.unix_s - now.clock_s
         return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in self), now)
 
-    def restore(self, memory: HoldsMemory, now: Moment) -> tuple[Hold, ...]:
+    def restore(self, memory: HoldsMemory, now: ClockReading) -> tuple[Hold, ...]:
         """Takes up kept holds, in the place of all; those whose time is over, which are dropped.
 
         What they booked is booked again, also on nodes that are not there (yet). Each has the time

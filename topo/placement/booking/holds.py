@@ -107,7 +107,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockReading:
     """One moment in seconds on two clocks: the monotonic one of a boot, and Unix time.
 
     Nobody can set the first, but it begins anew with each boot; `boot` is empty where that is not
@@ -118,7 +118,7 @@ class Moment:
     clock_s: float
     unix_s: float
 
-    def since(self, earlier: "Moment") -> float:
+    def since(self, earlier: "ClockReading") -> float:
         """Seconds that passed since then, at least 0: by Unix time only where the boot differs."""
         if self.boot and self.boot == earlier.boot and self.clock_s >= earlier.clock_s:
             return self.clock_s - earlier.clock_s
@@ -134,7 +134,7 @@ class HoldsMemory:
 
     format: int
     holds: tuple[Hold, ...]
-    saved: Moment | None = None
+    saved: ClockReading | None = None
 
 
 def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:

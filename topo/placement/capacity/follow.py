@@ -26,7 +26,7 @@ def hosts_of(
     return {host.name: host for host in hosts if host is not None}
 
 
-class Follower:
+class HostFollower:
     """Keeps the hosts of a capacity the join of a forest and a cluster's nodes, each by its door.
 
     Neither door erases what came in by the other. Hosts from elsewhere are left alone.

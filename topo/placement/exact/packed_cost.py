@@ -19,7 +19,7 @@ Example: B = 10 for the eye. Taking 8 of 9 free slots turns a capacity of 9 into
 
 from dataclasses import dataclass
 
-from topo.placement.view.job_shape import Shape
+from topo.placement.view.job_shape import JobShape
 
 MOST_BITS = 1 << 14
 """Profiles longer than this are left out: they would cost more than they tell."""
@@ -59,7 +59,7 @@ class Packing:
         return ((1 << self.base * before) - (1 << self.base * (before - taken))) << self.top
 
 
-def packing_of(shape: Shape, most_slots: int, most_groups: int) -> Packing:
+def packing_of(shape: JobShape, most_slots: int, most_groups: int) -> Packing:
     """Fields wide enough for any placement of the job.
 
     `most_slots` are free in one domain of the canonical tier, `most_groups` canonical groups in one

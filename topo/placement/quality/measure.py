@@ -24,7 +24,7 @@ from topo.placement.job.objective import Objective, Profile
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
 from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import Shape, shape_of
+from topo.placement.view.job_shape import JobShape, shape_of
 
 
 class Effect(NamedTuple):
@@ -54,7 +54,7 @@ def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Obj
     return objective_of(capacity, view, groups)
 
 
-def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
+def whole_groups(layout: Layout, shape: JobShape, slots: Slots) -> int:
     """Canonical groups that are free before the job comes."""
     return FreeView(layout, shape, slots, slots.free).whole_before
 

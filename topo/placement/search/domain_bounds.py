@@ -33,7 +33,7 @@ from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.quality.lower_bounds import least_inside, rows_of
 from topo.placement.quality.measure import Key, leximax_key, profile_of
 from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import Shape
+from topo.placement.view.job_shape import JobShape
 
 Sizes = tuple[tuple[int, int], ...]
 """Free slots of domains, and how many of each size, the largest first."""
@@ -196,7 +196,7 @@ def _least_key(used: Sizes, pods: int) -> Key:
 
 
 @lru_cache(maxsize=1024)
-def _exact_sizes(shape: Shape, tier: int, count: int) -> Sizes:
+def _exact_sizes(shape: JobShape, tier: int, count: int) -> Sizes:
     """The sizes of `count` children that leave the most of all: the job fits them exactly.
 
     They have as many groups each, as far as can be. The tail is where the fewest groups are.
@@ -208,7 +208,7 @@ def _exact_sizes(shape: Shape, tier: int, count: int) -> Sizes:
     return tuple(sorted(((size, times) for size, times in sizes.items() if times), reverse=True))
 
 
-def _keys(shape: Shape, tier: int, rows: Counts, count: int) -> list[Key]:
+def _keys(shape: JobShape, tier: int, rows: Counts, count: int) -> list[Key]:
     """For each row of free slots the least key of a profile in which `count` of them are used."""
     if shape.tier == tier:
         last = _last_window(rows, count, shape.pods)

@@ -8,7 +8,7 @@ from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
 from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import Shape
+from topo.placement.view.job_shape import JobShape
 
 
 def _no_fit(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:
@@ -17,7 +17,7 @@ def _no_fit(request: Request, failed: FitTest, text: str, numbers: Mapping[str, 
     return NoFit(request, failed, shortfall, text)
 
 
-def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None:
+def short_of_slots(request: Request, shape: JobShape, slots: Slots) -> NoFit | None:
     """The refusal of a job that is larger than all that is free; O(1)."""
     gpus = request.pods * request.gpus_per_pod
     if not slots.nodes:

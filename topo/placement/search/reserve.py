@@ -27,7 +27,7 @@ import numpy as np
 from topo.model.ids import GroupPath
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import Shape
+from topo.placement.view.job_shape import JobShape
 
 Reserves = Sequence[tuple[GroupPath, int]]
 MOST_WAYS = 8
@@ -198,7 +198,7 @@ def taken_from(
 
 
 def _canonical(
-    layout: Layout, shape: Shape, bounds: tuple[int, int]
+    layout: Layout, shape: JobShape, bounds: tuple[int, int]
 ) -> Mapping[int, tuple[int, int]]:
     """First and last tier-1 domain (exclusive) of each canonical domain within some bounds."""
     first, last = bounds

@@ -9,7 +9,7 @@ from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.capacity.rollups import Groups
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
-from topo.placement.view.job_shape import Shape
+from topo.placement.view.job_shape import JobShape
 
 TAIL_CANNOT_FIT = 1 << 40
 """The loss of a domain that cannot take the tail at all."""
@@ -28,7 +28,7 @@ class FreeView:
     """
 
     layout: Layout
-    shape: Shape
+    shape: JobShape
     slots: Slots
     free: Counts
     group_can_fit: bool = True

@@ -8,7 +8,7 @@ from topo.placement.job.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class JobShape:
     """m groups of k pods and one of r pods, of `gpus` GPUs each, over T tiers.
 
     `tier` is the lowest tier at which some domain could hold a whole group if it were empty, 0
@@ -39,7 +39,7 @@ class Shape:
         return self.tier or self.tiers
 
 
-def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
+def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> JobShape:
     """The shape of a request over the nodes of a type; O(1) between changes of nodes."""
     gpus, policy = request.gpus_per_pod, capacity.policy
     sizes = request.pods, gpus, request.pods_per_group
@@ -50,13 +50,13 @@ def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
 @lru_cache(maxsize=1024)
 def _shape(
     sizes: tuple[int, int, int], peaks: tuple[int, ...], canonical_gpus: int, extra_domains: int
-) -> Shape:
+) -> JobShape:
     """`sizes`: pods, GPUs of a pod, pods of a group."""
     pods, gpus, k = sizes
     wanted = canonical_gpus // gpus
     canonical_tier = _lowest(peaks, wanted) if wanted else 0
     m, r = divmod(pods, k)
-    return Shape(
+    return JobShape(
         gpus=gpus,
         k=k,
         m=m,

@@ -14,7 +14,7 @@ more in A, and one in E, which gives its reserve.
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks, spread
+from topo.sim.baselines.cluster import SlotsLeft, SlotView, Taken, in_ranks, spread
 
 RESERVE, OF_NODES = 2, 48
 """`reserve-nodes` and `super-pod-size` of the published configuration: spares of a super-node.
@@ -26,7 +26,7 @@ Cell = tuple[int, int]
 """(remainder, count) of a super-node."""
 
 
-def place(view: View, request: Request) -> tuple[Pods, ...] | None:
+def place(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(domains log domains)."""
     tier = view.group_tier
     if tier is None:
@@ -43,7 +43,7 @@ def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     return in_ranks(view, taken, request)
 
 
-def _reserve(view: View, tier: int) -> int:
+def _reserve(view: SlotView, tier: int) -> int:
     """The spares of a domain, in slots."""
     node = max(host.gpus for host in view.tree.hosts) // view.gpus_per_pod
     return RESERVE * view.tree.largest[tier] // OF_NODES * node

@@ -64,7 +64,7 @@ class ClusterTree:
         return [[sum(by_node[a:b]) for a, b in pairwise(tier)] for tier in self._firsts]
 
 
-class View:
+class SlotView:
     """Free slots for pods of one size on the nodes that one job may use: `slots[tier][domain]`.
 
     `group_tier` is the lowest tier at which some domain could hold a whole group if it were empty,
@@ -96,7 +96,7 @@ class View:
 class SlotsLeft:
     """The slots of a view less what a policy has taken for a job so far."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: SlotView) -> None:
         self.tree = view.tree
         self.slots = [list(level) for level in view.slots]
 
@@ -148,7 +148,7 @@ def spread(left: SlotsLeft, place: tuple[int, int], pods: int) -> Taken:
     return sorted(taken)
 
 
-Baseline = Callable[[View, Request], tuple[Pods, ...] | None]
+Baseline = Callable[[SlotView, Request], tuple[Pods, ...] | None]
 """A scheduler's rule: the groups of a job in rank order, or None where it finds no place now."""
 
 
@@ -167,7 +167,7 @@ class BaselineCluster:
         gpus = [host.gpus if host.open else 0 for host in hosts]
         self.gpus = self.tree.sums(gpus)
         self.used = self.tree.sums([a - free for a, free in zip(gpus, self.free, strict=True)])
-        self._views: dict[tuple[object, ...], View] = {}
+        self._views: dict[tuple[object, ...], SlotView] = {}
         self._group_tiers: dict[tuple[object, ...], int | None] = {}
 
     def place(self, request: Request, baseline: Baseline) -> tuple[Pods, ...] | None:
@@ -184,7 +184,7 @@ class BaselineCluster:
                     return groups
         return None
 
-    def views(self, request: Request) -> Iterator[View]:
+    def views(self, request: Request) -> Iterator[SlotView]:
         """One for each GPU type that the job may have and each group that `within` allows."""
         asked = request.eligible.gpu_type
         for gpu_type in self.capacity.gpu_types() if asked is None else (asked,):
@@ -222,7 +222,7 @@ class BaselineCluster:
         for tier, domain in layout.groups_of(request.within):
             yield tree.inside(tier, domain, 0)
 
-    def _view(self, request: Request, gpu_type: str, nodes: range) -> View:
+    def _view(self, request: Request, gpu_type: str, nodes: range) -> SlotView:
         group_tier = self._group_tier(request, gpu_type)
         key = (request.gpus_per_pod, request.eligible, gpu_type, nodes, group_tier)
         view = self._views.get(key)
@@ -230,7 +230,7 @@ class BaselineCluster:
             if len(self._views) >= _VIEWS:
                 self._views.clear()
             slots = self.capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-            view = self._views[key] = View(self, slots, nodes, group_tier)
+            view = self._views[key] = SlotView(self, slots, nodes, group_tier)
         return view
 
     def _group_tier(self, request: Request, gpu_type: str) -> int | None:
@@ -245,7 +245,9 @@ def place(capacity: Capacity, request: Request, baseline: Baseline) -> tuple[Pod
     return BaselineCluster(capacity).place(request, baseline)
 
 
-def in_ranks(view: View, taken: Iterable[tuple[int, int]], request: Request) -> tuple[Pods, ...]:
+def in_ranks(
+    view: SlotView, taken: Iterable[tuple[int, int]], request: Request
+) -> tuple[Pods, ...]:
     """Pods by node in rank order, cut into the groups of the request, the tail last."""
     left = deque((view.tree.hosts[node].name, pods) for node, pods in taken if pods)
     return tuple(_first(left, size) for size in request.group_pods)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks
+from topo.sim.baselines.cluster import SlotsLeft, SlotView, Taken, in_ranks
 
 Shares = list[tuple[int, int]]
 """(domain, slices)."""
@@ -57,17 +57,17 @@ def assigned(domains: Iterable[Domain], need: int, order: Order) -> Shares | Non
     return None
 
 
-def best_fit(view: View, request: Request) -> tuple[Pods, ...] | None:
+def best_fit(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """Most slices first, then fewest pods, then by name; O(domains log domains)."""
     return _place(view, request, lambda domain: (-domain.slices, domain.pods, domain.domain))
 
 
-def least_free(view: View, request: Request) -> tuple[Pods, ...] | None:
+def least_free(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """Fewest slices first, then fewest pods, then by name; O(domains log domains)."""
     return _place(view, request, lambda domain: (domain.slices, domain.pods, domain.domain))
 
 
-def _place(view: View, request: Request, order: Order) -> tuple[Pods, ...] | None:
+def _place(view: SlotView, request: Request, order: Order) -> tuple[Pods, ...] | None:
     """The groups of a job: its pod set of whole groups, then the one with its tail."""
     if view.group_tier is None:
         return None

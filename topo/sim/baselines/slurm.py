@@ -21,10 +21,10 @@ the second the one of 20, of which 4 are left; the third the one of 31.
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.cluster import SlotsLeft, Taken, View, best_fit, in_ranks, spread
+from topo.sim.baselines.cluster import SlotsLeft, SlotView, Taken, best_fit, in_ranks, spread
 
 
-def tree(view: View, request: Request) -> tuple[Pods, ...] | None:
+def tree(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(domains x leaves used)."""
     for tier in range(1, view.tree.root + 1):
         slots = view.slots[tier]
@@ -36,7 +36,7 @@ def tree(view: View, request: Request) -> tuple[Pods, ...] | None:
     return None
 
 
-def _over(view: View, leaves: range, pods: int) -> Taken:
+def _over(view: SlotView, leaves: range, pods: int) -> Taken:
     left = SlotsLeft(view)
     taken: Taken = []
     while pods > 0 and (leaf := best_fit(left.slots[1], leaves, pods)) is not None:
@@ -46,7 +46,7 @@ def _over(view: View, leaves: range, pods: int) -> Taken:
     return sorted(taken)
 
 
-def block(view: View, request: Request) -> tuple[Pods, ...] | None:
+def block(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(segments x blocks)."""
     if view.group_tier is None:
         return None

@@ -7,12 +7,12 @@ import random
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.cluster import SlotsLeft, View, in_ranks
+from topo.sim.baselines.cluster import SlotsLeft, SlotView, in_ranks
 
 SEED = 20_260_211
 
 
-def first_fit(view: View, request: Request) -> tuple[Pods, ...] | None:
+def first_fit(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """Nodes in their natural order; O(nodes)."""
     if view.slots[-1][0] < request.pods:
         return None
@@ -28,7 +28,7 @@ def first_fit(view: View, request: Request) -> tuple[Pods, ...] | None:
     return in_ranks(view, taken, request)
 
 
-def random_nodes(view: View, request: Request) -> tuple[Pods, ...] | None:
+def random_nodes(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """Random nodes, the floor under every other policy; O(nodes).
 
     The same state and request, the same draw.

@@ -11,13 +11,13 @@ and 0 are used, 32 are asked for: the job in d1 scores (16 + 32) / 48, in d2 32 
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.cluster import SlotsLeft, View
+from topo.sim.baselines.cluster import SlotsLeft, SlotView
 
 _Trial = tuple[tuple[int, int], ...]
 """For each group the hypernode that it takes: (tier, domain)."""
 
 
-def place(view: View, request: Request) -> tuple[Pods, ...] | None:
+def place(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(groups x domains) for each tier that is tried."""
     if view.group_tier is None:
         return None
@@ -34,13 +34,13 @@ def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     return None
 
 
-def _binpack(view: View, where: tuple[int, int], asked: int) -> float:
+def _binpack(view: SlotView, where: tuple[int, int], asked: int) -> float:
     tier, domain = where
     cluster = view.cluster
     return (cluster.used[tier][domain] + asked) / max(1, cluster.gpus[tier][domain])
 
 
-def _gang(view: View, request: Request, where: tuple[int, int]) -> _Trial | None:
+def _gang(view: SlotView, request: Request, where: tuple[int, int]) -> _Trial | None:
     """A hypernode for each group inside one, or None where one group finds none."""
     gang = _Gang(view, where)
     found = []
@@ -55,7 +55,7 @@ def _gang(view: View, request: Request, where: tuple[int, int]) -> _Trial | None
 class _Gang:
     """A dry run of one job in one hypernode, group after group."""
 
-    def __init__(self, view: View, where: tuple[int, int]) -> None:
+    def __init__(self, view: SlotView, where: tuple[int, int]) -> None:
         tier, domain = where
         self._view = view
         top = min(tier, view.group_tier or tier)
@@ -88,7 +88,7 @@ class _Gang:
             self._placed[around] = self._placed.get(around, 0) + size
 
 
-def _packed(view: View, request: Request, trial: _Trial) -> tuple[Pods, ...]:
+def _packed(view: SlotView, request: Request, trial: _Trial) -> tuple[Pods, ...]:
     """Nodes inside the hypernodes, by binpack too: used ones first."""
     left = SlotsLeft(view)
     hosts = view.tree.hosts
