@@ -60,15 +60,20 @@ class RunningDemo:
 
     def document(self, path: str) -> Any:
         """A document of the API, None while nobody serves it."""
+        page = self.page(path)
+        return None if page is None else json.loads(page)
+
+    def page(self, path: str) -> str | None:
+        """The text that the master answers there, None while nobody serves it."""
         host, _, port = self.told()["master"].removeprefix("http://").partition(":")
         try:
             with closing(HTTPConnection(host, int(port), timeout=CEILING_S)) as connection:
                 connection.request("GET", path)
                 answer = connection.getresponse()
-                body = answer.read()
+                body = answer.read().decode()
         except (OSError, HTTPException):
             return None
-        return json.loads(body) if answer.status == 200 else None
+        return body if answer.status == 200 else None
 
     def is_remembered(self) -> bool:
         """Whether the state file knows every node's worker: it is written once a second."""

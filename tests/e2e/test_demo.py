@@ -1,11 +1,15 @@
 """`topo demo` as its user meets it: real processes, killed and cut in every way."""
 
+import html
 import itertools
+import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 
@@ -101,6 +105,36 @@ def test_everything_killed_at_once_comes_back(demo: RunningDemo) -> None:
         eventually(lambda: not demo.is_ready())
         eventually(demo.is_ready)
     assert witness.wrong == []
+
+
+def test_a_worker_that_ended_is_named_with_its_node_its_age_and_the_next_step(
+    demo: RunningDemo,
+) -> None:
+    """It stands still first, for the demo starts one again that is killed; all tell the same."""
+    pid, node = demo.pid("topo-worker node-sample3"), "node-sample3"
+    what = "no word from its worker for 6 beats (6 s)"
+    step = f"is topo-worker running on {node}? its log says why it cannot report; "
+    step += f"`topo node {node}` says since when"
+    finding = {"severity": "wrong", "code": "worker-stale", "subject": node, "subjects": [node]}
+    finding |= {"what": what, "next_step": step}
+    line = f"<li><b>{node}</b>: {what} <small>{html.escape(step)}</small></li>"
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: _examined(demo) == [finding])
+        eventually(lambda: (demo.document("/v1/findings") or {}).get("findings") == [finding])
+        eventually(lambda: line in (demo.page("/plain") or ""))
+        shown = demo.topo("node", node).stdout
+        (age, unit), *_ = re.findall(r"last message of its worker (\S+) (\w+) ago", shown)
+        assert unit != "s" or float(age) >= 6
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: _examined(demo) == [])
+
+
+def _examined(demo: RunningDemo) -> Any:
+    """What `topo doctor` finds."""
+    printed = demo.topo("doctor", "--output=json").stdout
+    return json.loads(printed)["findings"] if printed else None
 
 
 def test_a_cut_while_the_master_is_away_is_known_when_it_is_back(demo: RunningDemo) -> None:

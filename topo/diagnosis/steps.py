@@ -7,7 +7,8 @@ general step, so a newer master loses nothing but advice. NODE stands for the fi
 from collections.abc import Mapping
 
 STEPS: Mapping[str, str] = {
-    "worker-stale": "is topo-worker running on NODE? its log says why it cannot report",
+    "worker-stale": "is topo-worker running on NODE? its log says why it cannot report; "
+    "`topo node NODE` says since when",
     "node-not-ready": "`kubectl describe node NODE` has its conditions; see the log of its kubelet",
     "not-in-cluster": "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
     "--node-name is the name of its Node",
