@@ -22,7 +22,7 @@ from master.admission.server import ANSWERS_BYTES, CONNECTIONS, PATH, admission_
 from topo.gangs.admission.outcome import Rules
 from topo.gangs.stamp import Stamp
 from topo.gangs.words import TASK_INDEX, Words
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start
 from topo.kit.tls import empty_server_context, load_pair
 

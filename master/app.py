@@ -26,7 +26,7 @@ from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.tree.engine import Clock
 from topo.kit import collector
-from topo.kit.problem import problems
+from topo.kit.serving.problem import problems
 from topo.kit.tasks import Work, background
 from topo.kit.threads import off_loop
 from topo.placement.booking.events import HoldChange

@@ -14,7 +14,7 @@ import prometheus_client as prom
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.model.forest import Group, Snapshot, Status
 from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument

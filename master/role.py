@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from aiohttp import web
 
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.errors import BrokenInvariantError
 
 _RETRY_S = "1"

@@ -34,7 +34,7 @@ from master.tree.findings import Examined
 from master.tree.past import Past
 from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.model.forest import Forest
 
 

@@ -12,8 +12,8 @@ with ending_at_once(), needs("worker"):
     import structlog
 
     from topo.kit.addresses import is_loopback
-    from topo.kit.connections import Connections
     from topo.kit.logs import configure_logs
+    from topo.kit.serving.connections import Connections
     from topo.kit.settings import load
     from topo.kit.tasks import Site, on_signals, run, serve
     from topo.model.errors import BadInputError

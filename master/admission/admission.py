@@ -20,7 +20,7 @@ from master.settings import MasterSettings
 from topo.gangs.admission.outcome import Rules
 from topo.gangs.terms import Way
 from topo.gangs.words import Words
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.kit.tls import empty_server_context
 
 _NO_HYPERNODES = "this master writes no HyperNodes (--controllers=hypernodes)"

@@ -11,8 +11,8 @@ from aiohttp import web
 from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
 from master.admission.reviews import Invalid, review
 from topo.gangs.admission.outcome import Rules
-from topo.kit.body import body_bytes
-from topo.kit.problem import problem, problems
+from topo.kit.serving.body import body_bytes
+from topo.kit.serving.problem import problem, problems
 from topo.model.errors import BadInputError
 
 PATH = "/admission"

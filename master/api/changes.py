@@ -13,8 +13,8 @@ from master.api.step_texts import StepText, StepTexts
 from master.booking.feed import BookingFeed
 from master.service import SERVICE
 from master.tree.history import History
-from topo.kit.in_flight import InFlight
-from topo.kit.problem import problem
+from topo.kit.serving.in_flight import InFlight
+from topo.kit.serving.problem import problem
 from topo.model.rest.generation_id import GenerationId
 
 EVENT_PARAMETERS = (

@@ -15,7 +15,7 @@ from master.replicas.peer import NoAnswerError
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.gangs.gang import Gang, GangId
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.rest.gangs import GangsDocument, OffDocument
 
 ID = (Parameter("id", "string", "the gang's id: the uid of its job", max_chars=64, place="path"),)

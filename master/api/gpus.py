@@ -8,7 +8,7 @@ from master.api.answers.refusals import unknown_node
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from topo.discovery.node_detail import NodeDetail
-from topo.kit.problem import problem, refusal
+from topo.kit.serving.problem import problem, refusal
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest
 from topo.model.ids import NodeName

@@ -10,7 +10,7 @@ from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree.selection import Selected, find_groups
 from master.tree.topology_document import TopologyView
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.forest import Group
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts

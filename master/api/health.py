@@ -9,7 +9,7 @@ from aiohttp import web
 from master.api.requests.query import Query
 from master.service import SERVICE, Service
 from master.tree.engine import STUCK_S
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
 
 

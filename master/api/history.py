@@ -26,7 +26,7 @@ from master.tree.past import PastForest, between
 from master.tree.topology_document import TopologyView
 from topo.discovery.tree.changes import compare, net
 from topo.history.ring import Moment, Piece, thinned
-from topo.kit.problem import problem, refusal
+from topo.kit.serving.problem import problem, refusal
 from topo.model.errors import Refusal
 from topo.model.forest import Change, Snapshot
 from topo.model.rest.moment_id import NOW, MomentId, time_text

@@ -15,7 +15,7 @@ from master.api.requests.jobs import pods_of
 from master.api.requests.query import Parameter, Query
 from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.ids import NodeName
 from topo.model.rest.jobs import HoldBody
 from topo.model.rest.placements import EndedDocument

@@ -8,7 +8,7 @@ from master.api.health import get_index
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from master.web.files import INDEX, PageFile, page
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.kit.threads import off_loop
 
 SHOWN = (

@@ -27,7 +27,7 @@ from master.api.requests.query import Query
 from master.booking.planner import LARGE_PODS, Outcome, Question
 from master.role import not_leader
 from master.service import SERVICE, Service
-from topo.kit.problem import refusal
+from topo.kit.serving.problem import refusal
 from topo.model.rest.jobs import JobBody, PlacementBody
 from topo.placement.booking.holds import Hold, HoldRefused, HoldRequest, Obstacle
 from topo.placement.capacity.what_if import Assumptions

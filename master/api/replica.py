@@ -6,7 +6,7 @@ from master.replicas.follower import AGE
 from master.replicas.source_states import told
 from master.role import not_leader
 from master.service import SERVICE
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 
 
 async def get_replica(request: web.Request) -> web.StreamResponse:

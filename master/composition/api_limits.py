@@ -5,7 +5,7 @@ from master.metrics import ServiceMetrics
 from master.service import ApiLimits
 from master.settings import MasterSettings
 from master.streams import Streams
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 
 PARTS = 64
 """Callers that may wait for a part of the topology; one takes up to 0.1 s at 10,000 nodes."""

@@ -11,7 +11,7 @@ from master.sources.workers.sessions import Sessions
 from master.tokens import Tokens
 from master.tree.engine import Engine
 from topo.discovery.sources import Startup
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 
 CONNECTIONS_PER_NODE = 2
 """A worker has one; one that it lost without an end is held beside the new one for a while."""

@@ -19,7 +19,7 @@ from master.kube.access import Access
 from master.kube.config import KubeConfig, access
 from master.kube.errors import Failure, KubeError, answered
 from master.kube.server_clock import ServerClock
-from topo.kit.bounded import bounded_bytes
+from topo.kit.serving.bounded import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, BrokenInvariantError
 

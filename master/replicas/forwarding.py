@@ -14,8 +14,8 @@ from aiohttp import web
 
 from master.replicas.peer import NoAnswerError, PeerMaster
 from master.role import Role, not_leader
-from topo.kit.body import body_bytes
-from topo.kit.problem import bad_input, problem
+from topo.kit.serving.body import body_bytes
+from topo.kit.serving.problem import bad_input, problem
 from topo.model.errors import BadInputError
 from topo.model.wire import REPORTS_PATH
 

@@ -25,7 +25,7 @@ from master.admission.server import (
 from tests.admission.asking import asked, response
 from tests.gangs.patching import RULES, sample, task, volcano
 from tests.support.waiting import CEILING_S
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start
 from topo.kit.tls import empty_server_context, load_pair
 

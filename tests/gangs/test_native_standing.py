@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.master.test_gang_documents import NODES, gang, host, member
+from tests.master.api.test_gang_documents import NODES, gang, host, member
 from topo.gangs.gang import Gang
 from topo.gangs.instructions import GangReason
 from topo.gangs.native_standing import NativeAsked, Nearness, TreeLookup, native_standing

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from tests.support.waiting import CEILING_S
 from topo.kit import tasks
-from topo.kit.connections import Connections
 from topo.kit.logs import LogSettings, configure_logs
-from topo.kit.malformed import LINES, SPAN_S
-from topo.kit.problem import Handler
+from topo.kit.serving.connections import Connections
+from topo.kit.serving.malformed import LINES, SPAN_S
+from topo.kit.serving.problem import Handler
 from topo.kit.tls import server_context
 from topo.sim.clustermanager.certificates import Authority
 

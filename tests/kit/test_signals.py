@@ -46,7 +46,7 @@ sys.exit(main())
 _SERVING = """
 import asyncio, sys
 from aiohttp import web
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, run, serve
 async def forever(_):
     {context}

@@ -12,8 +12,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from structlog.testing import capture_logs
 
 from tests.support.waiting import eventually
-from topo.kit.connections import Connections
-from topo.kit.problem import CONTENT_TYPE, problems
+from topo.kit.serving.connections import Connections
+from topo.kit.serving.problem import CONTENT_TYPE, problems
 from topo.kit.tasks import Site, Work, background, run, serve, uninterrupted
 from topo.model.errors import BadInputError, Refusal
 

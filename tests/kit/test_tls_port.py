@@ -11,7 +11,7 @@ import uvloop
 from aiohttp import ClientSession, TCPConnector, web
 
 from tests.support.waiting import CEILING_S, eventually
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start
 from topo.kit.tls import client_context, server_context
 from topo.sim.clustermanager.certificates import Authority

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.turns import turns_beside
-from topo.kit.unpacking import (
+from topo.kit.serving.unpacking import (
     MOST_MEMBERS,
     STEP_BYTES,
     TooLargeError,

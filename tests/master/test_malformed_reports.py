@@ -13,7 +13,7 @@ from master.sources.workers.malformed import (
 )
 from tests.master.world import TOKEN, Answer, Master, Worker, facts, running
 from tests.support.raw_http import answered, bomb, packed_head
-from topo.kit.problem import CONTENT_TYPE
+from topo.kit.serving.problem import CONTENT_TYPE
 from topo.kit.tokens import Identity
 from topo.model.ids import NodeName
 

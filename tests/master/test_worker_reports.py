@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.master.world import Answer, Master, Worker, facts, running
 from tests.support.waiting import CEILING_S, eventually
-from topo.kit.problem import CONTENT_TYPE
+from topo.kit.serving.problem import CONTENT_TYPE
 from topo.model.ids import NodeName
 from topo.model.observation import NodeRemoved
 from topo.model.wire import MAX_REPORT_BYTES, ReportAnswer

@@ -12,7 +12,7 @@ from master.tree.topology_document import TopologyView
 from master.web import plain
 from master.web.files import page
 from tests.builders import declared, discovery
-from tests.master.test_api import CONFIG
+from tests.master.api.test_api import CONFIG
 from tests.master.world import Master, running
 from topo.discovery.modes import Mode
 from topo.gangs.instructions import GangReason

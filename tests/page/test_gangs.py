@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from master.api.gang_documents import gang_document, gang_summary, in_turn
 from tests.e2e.conftest import RunningDemo
-from tests.master.test_gang_documents import gang, member, stands
+from tests.master.api.test_gang_documents import gang, member, stands
 from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from master.booking.executors import QueueFullError
 from master.service import SERVICE, Service
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.forest import Forest, Group
 from topo.model.nearest import did_you_mean
 

@@ -6,7 +6,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from master.api.answers.refusals import wait_for_loop
-from topo.kit.body import body_bytes
+from topo.kit.serving.body import body_bytes
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
 

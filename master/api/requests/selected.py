@@ -6,7 +6,7 @@ from master.api.answers.refusals import unknown_group, unknown_node
 from master.api.requests.query import Query
 from master.tree.selection import find_groups, path_to
 from master.tree.topology_document import Part
-from topo.kit.problem import problem
+from topo.kit.serving.problem import problem
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
 

@@ -24,8 +24,8 @@ from master.sources.workers.malformed import (
 )
 from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN, RefusedReports
 from master.sources.workers.sessions import TOO_MANY_NODES, ReportRefused, Result, Sessions
-from topo.kit.body import body_bytes
-from topo.kit.problem import bad_input, problem, problems, refusal
+from topo.kit.serving.body import body_bytes
+from topo.kit.serving.problem import bad_input, problem, problems, refusal
 from topo.kit.tokens import Identity, bearer
 from topo.model.errors import BadInputError, Refusal
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report

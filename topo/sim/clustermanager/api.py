@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from topo.discovery.manager.contract import refusal_of
-from topo.kit.problem import Handler, problem, refusal
+from topo.kit.serving.problem import Handler, problem, refusal
 from topo.kit.tokens import bearer
 from topo.sim.clustermanager.faults import FAULT, FAULTS, Faults, ManagerFaultKind, inject
 from topo.sim.clustermanager.inventory import Inventory

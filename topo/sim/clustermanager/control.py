@@ -23,7 +23,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from topo.discovery.manager.contract import GroupRow, MachineRow, refusal_of
-from topo.kit.problem import Handler, problem, refusal
+from topo.kit.serving.problem import Handler, problem, refusal
 from topo.kit.tokens import bearer
 from topo.sim.clustermanager.api import CALLS, INVENTORY, SESSIONS, json_answer
 from topo.sim.clustermanager.faults import (

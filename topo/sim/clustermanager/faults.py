@@ -15,7 +15,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from topo.kit.problem import Handler, problem
+from topo.kit.serving.problem import Handler, problem
 
 _CHUNK = b" " * 65536
 

@@ -9,8 +9,8 @@ import pytest
 from master.sources.table import SOURCE_ROWS
 from master.state.checks import MAX_NUMBER, MAX_TEXT_CHARS
 from master.state.document import State, Unusable, decode
-from tests.master.damaged_states import damaged
 from tests.master.placing import placing
+from tests.master.state.damaged_states import damaged
 from tests.master.world import running, settings
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery

@@ -14,7 +14,7 @@ from functools import partial
 
 import structlog
 
-from topo.kit.connections import Connections
+from topo.kit.serving.connections import Connections
 
 HANDSHAKE_S = 10.0
 """A TLS handshake may take so long: the kernel alone ends one whose other side is silent."""

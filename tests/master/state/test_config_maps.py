@@ -16,7 +16,7 @@ from master.kube.errors import KubeError
 from master.state.config_maps import BYTES_PER_S, LOAD_S, ConfigMapStore
 from master.state.document import SavedDiscovery, State
 from tests.kube.config_maps import DOMAIN, Maps
-from tests.master.test_pieces import forged
+from tests.master.state.test_pieces import forged
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.model.errors import BadInputError

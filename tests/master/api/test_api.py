@@ -15,7 +15,7 @@ from master.tree import topology_document
 from tests.master.documents import read, read_json
 from tests.master.world import Answer, facts, running
 from tests.support.waiting import eventually
-from topo.kit.problem import CONTENT_TYPE
+from topo.kit.serving.problem import CONTENT_TYPE
 from topo.model.rest.changes import DiffDocument
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.service import Problem

@@ -8,8 +8,8 @@ import asyncio
 
 from aiohttp import web
 
-from topo.kit.bounded import bounded_bytes
-from topo.kit.unpacking import coding_of, too_large, unpacked
+from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.unpacking import coding_of, too_large, unpacked
 from topo.model.errors import BadInputError, Refusal
 
 BODY_S = 10.0

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
-from topo.kit.malformed import MalformedRequests
-from topo.kit.problem import Handler
+from topo.kit.serving.malformed import MalformedRequests
+from topo.kit.serving.problem import Handler
 
 MAX_LINE_BYTES = 64 * 1024
 """The longest request line: a URL with every parameter of a call as long as it may be. What is

@@ -10,7 +10,7 @@ import pytest
 from tests.master.documents import read, read_json
 from tests.master.world import Answer, Master, facts, running
 from tests.support.waiting import eventually
-from topo.kit.problem import CONTENT_TYPE
+from topo.kit.serving.problem import CONTENT_TYPE
 from topo.model.machine import (
     Gpu,
     Link,

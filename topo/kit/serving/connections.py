@@ -14,8 +14,8 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD
 
 from topo.kit.files import RAISE_FILES
-from topo.kit.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
-from topo.kit.problem import CONTENT_TYPE
+from topo.kit.serving.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
+from topo.kit.serving.problem import CONTENT_TYPE
 from topo.model.errors import BrokenInvariantError
 
 TOLD_EVERY_S = 60.0

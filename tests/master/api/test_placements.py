@@ -10,7 +10,7 @@ from tests.master.documents import read
 from tests.master.placing import NODES, Caller, placing
 from tests.master.world import Answer, running
 from tests.support.waiting import eventually
-from topo.kit.problem import CONTENT_TYPE
+from topo.kit.serving.problem import CONTENT_TYPE
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
 from topo.model.rest.placements import PlacementDocument

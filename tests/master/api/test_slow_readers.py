@@ -8,7 +8,7 @@ from tests.master.placing import config, placing
 from tests.master.world import Master, running
 from tests.support.readers import slow_readers
 from tests.support.waiting import eventually
-from topo.kit.in_flight import PIECE_BYTES
+from topo.kit.serving.in_flight import PIECE_BYTES
 
 _MIB = 1024 * 1024
 _WIDE = config(40, 20, 4)

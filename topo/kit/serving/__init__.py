@@ -1,0 +1,1 @@
+"""What stands between a socket and a handler: connections, bodies within bounds, error answers."""
