@@ -3,12 +3,14 @@
 `python -m tests.helm.chart` writes the renderings and the table of values anew.
 """
 
+import asyncio
 import base64
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, NamedTuple
@@ -63,15 +65,38 @@ def built_helm() -> Path:
 
 def run(helm: Path, *arguments: str, home: Path | None = None) -> "CompletedProcess[str]":
     """One call of helm, with nothing of the user's own settings; in `home` it may keep its own."""
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
-    own = {} if home is None else {f"HELM_{each}_HOME": str(home) for each in _HOMES}
     return subprocess.run(
         die_with_parent_command(str(helm), *arguments),
-        env=kept | own,
+        env=_environment(home),
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+async def running(helm: Path, *arguments: str, home: Path) -> "CompletedProcess[str]":
+    """As `run`; whoever cancels it ends helm."""
+    process = await asyncio.create_subprocess_exec(
+        *die_with_parent_command(str(helm), *arguments),
+        env=_environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        printed, told = await process.communicate()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
+    code = process.returncode or 0
+    return CompletedProcess(arguments, code, printed.decode(), told.decode())
+
+
+def _environment(home: Path | None) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
+    own = {} if home is None else {f"HELM_{each}_HOME": str(home) for each in _HOMES}
+    return kept | own
 
 
 def template(helm: Path, *arguments: str) -> "CompletedProcess[str]":

@@ -1,26 +1,31 @@
 """`make cluster`: a real control plane with our chart installed, until Ctrl-C.
 
-Four simulated switchboxes of four nodes; masters and workers are processes of this machine, with
-the rights of their own service accounts.
+Four simulated switchboxes of four nodes, unless `--world` names another size; masters and workers
+are processes of this machine, with the rights of their own service accounts.
 """
 
+import argparse
 import asyncio
 import shutil
 import signal
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import programs
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
-from tests.e2e.controlplane.hosts import Hosts
+from tests.e2e.controlplane.hosts import FAULTS_FILE, Hosts
 from tests.e2e.controlplane.kubelet import kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
 from tests.e2e.controlplane.release import Release, release
+from topo.cli.worlds import chosen
 from topo.kit.tasks import on_signals
+from topo.sim.worlds.presets import World
 
 NAMESPACE = f"{REAL_PREFIX}topo"
 
@@ -30,43 +35,52 @@ def _tell(text: str) -> None:
     sys.stdout.flush()
 
 
-async def _run(cluster: Cluster, home: Path) -> None:
-    over = asyncio.Event()
-    with on_signals(lambda _: over.set(), signal.SIGINT, signal.SIGTERM):
-        _tell("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
-        hosts = Hosts(home / "hosts", default_world())
-        await cluster.start(hosts.world)
-        kubeconfig = cluster.files.kubeconfig
-        async with (
-            cluster.api() as api,
-            kubelet(cluster, home / "kubelet", hosts.folder) as running,
-            release(api, running, NAMESPACE, kubeconfig, hosts) as made,
-        ):
-            _tell(f"installing the chart into the namespace {NAMESPACE}")
-            await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-            await made.install()
-            _tell(await _advice(made, home))
-            await over.wait()
-            _tell("ending all of it")
+async def _run(cluster: Cluster, home: Path, world: World) -> None:
+    """Runs all of it until a signal comes, be it while it still starts."""
+    life = asyncio.create_task(_live(cluster, home, world))
+    with (
+        on_signals(lambda _: life.cancel(), signal.SIGINT, signal.SIGTERM),
+        suppress(asyncio.CancelledError),
+    ):
+        await life
+    _tell("ending all of it")
 
 
-async def _advice(made: Release, home: Path) -> str:
-    node = "node-sample3"
+async def _live(cluster: Cluster, home: Path, world: World) -> None:
+    began_s = time.monotonic()
+    _tell("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
+    hosts = Hosts(home / "hosts", world)
+    await cluster.start(world)
+    async with (
+        cluster.api() as api,
+        kubelet(cluster, home / "kubelet", hosts.folder) as running,
+        release(api, running, NAMESPACE, cluster.files.kubeconfig, hosts) as made,
+    ):
+        _tell(f"installing the chart into the namespace {NAMESPACE}")
+        await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        await made.install()
+        _tell(await _advice(made, home, time.monotonic() - began_s))
+        await asyncio.Event().wait()
+
+
+async def _advice(made: Release, home: Path, took_s: float) -> str:
+    node = made.hosts.world.nodes[0].name
+    faults = made.hosts.folder / node / FAULTS_FILE
     return f"""
-The cluster runs; Ctrl-C ends all of it. In another terminal:
+The cluster runs after {took_s:.0f} s; Ctrl-C ends all of it. In another terminal:
 
   export KUBECONFIG={made.kubeconfig}
   kubectl get nodes -L metax-tech.com/dragonfly,metax-tech.com/switchbox
   kubectl get hypernodes
   curl {await made.url()}/node_group
-  echo 'remote 1 of {node} vanishes' > {made.hosts.folder / node / "faults.txt"}   # pull a cable
-  rm {made.hosts.folder / node / "faults.txt"}   # plug it in
+  echo 'remote 1 of {node} vanishes' > {faults}   # pull a cable
+  rm {faults}   # plug it in
 
 Logs of Kubernetes: {home}/*.log, of the pods: {home}/kubelet/pods/*/*.log
 """
 
 
-def main() -> int:
+def main(world: World) -> int:
     """The exit code: 0 after Ctrl-C, 1 where no Go builds the programs."""
     if (reason := programs.why_not()) is not None:
         sys.stderr.write(f"{reason}\n")
@@ -76,7 +90,7 @@ def main() -> int:
         with own_ports() as ports:
             cluster = Cluster(home, Ports(*ports))
             try:
-                asyncio.run(_run(cluster, home))
+                asyncio.run(_run(cluster, home, world))
             finally:
                 cluster.stop()
     finally:
@@ -85,4 +99,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    asked = argparse.ArgumentParser(prog="python -m tests.e2e.controlplane", description=__doc__)
+    asked.add_argument("--world", type=chosen, default=default_world(), help="such as 2x2x2")
+    sys.exit(main(asked.parse_args().world))

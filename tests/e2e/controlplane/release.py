@@ -8,7 +8,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import Kubelet
-from tests.helm.chart import CHART, VENDOR, built_helm, run
+from tests.helm.chart import CHART, VENDOR, built_helm, running
 from tests.support.waiting import CEILING_S
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 from topo.sim.worlds.presets import World, managed_topology
@@ -47,8 +46,8 @@ class Release:
     async def helm(self, *arguments: str) -> Any:
         """What helm prints, as JSON where it was asked for; fails where helm fails."""
         place = ("--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace)
-        call = partial(run, built_helm(), *arguments, *place, home=self.home)
-        done = await asyncio.to_thread(call)
+        helm = await asyncio.to_thread(built_helm)
+        done = await running(helm, *arguments, *place, home=self.home)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout) if "json" in arguments else done.stdout
 
