@@ -19,7 +19,7 @@ from master.controllers.unheard import Unheard
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writer import Writer
-from topo.gangs.gangs import GangSettings
+from topo.gangs.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.kit.tasks import Work
 from topo.model.errors import require

@@ -22,7 +22,7 @@ from topo.gangs.events import (
     WriteRefused,
 )
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
-from topo.gangs.gangs import Gangs, GangSettings
+from topo.gangs.gangs import Gangs
 from topo.gangs.instructions import (
     Check,
     Instruction,
@@ -34,6 +34,7 @@ from topo.gangs.instructions import (
     Say,
     UnlabelNodes,
 )
+from topo.gangs.settings import GangSettings
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import PlacementMode, Request

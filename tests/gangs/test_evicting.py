@@ -7,8 +7,8 @@ import pytest
 from tests.gangs.world import Cluster, Leader, dragonflies, job
 from topo.gangs.evicting import Evictable, cheapest
 from topo.gangs.gang import Binding, GangId, PodUid
-from topo.gangs.gangs import GangSettings
 from topo.gangs.instructions import GangReason, NamedPod, Place
+from topo.gangs.settings import GangSettings
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place

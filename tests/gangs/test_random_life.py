@@ -6,8 +6,8 @@ import pytest
 
 from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
 from topo.gangs.gang import Binding, GangId
-from topo.gangs.gangs import GangSettings
 from topo.gangs.instructions import GangReason, Instruction
+from topo.gangs.settings import GangSettings
 from topo.model.ids import NodeName
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit

@@ -4,9 +4,9 @@ import pytest
 
 from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
 from topo.gangs.gang import Binding, GangId, Note
-from topo.gangs.gangs import GangSettings
 from topo.gangs.instructions import GangReason, Nominate, Open, OpenUnplanned, Place
 from topo.gangs.line import Order
+from topo.gangs.settings import GangSettings
 from topo.model.ids import NodeName
 
 A, B, C = GangId("a"), GangId("b"), GangId("c")

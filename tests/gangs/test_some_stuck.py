@@ -4,8 +4,8 @@ import pytest
 
 from tests.gangs.world import Cluster, Leader, dragonflies, job
 from topo.gangs.gang import Binding, GangId
-from topo.gangs.gangs import GangSettings
 from topo.gangs.instructions import GangReason, Nominate
+from topo.gangs.settings import GangSettings
 from topo.model.ids import NodeName
 
 A = GangId("a")

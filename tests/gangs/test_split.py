@@ -142,6 +142,32 @@ def test_a_pod_that_was_bound_outside_of_the_gangs_switchbox_is_told() -> None:
     assert "its pods share no switchbox: those of group 2" in stands(leader).text
 
 
+@pytest.mark.parametrize("binding", BOTH)
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_gang_that_runs_is_judged_anew_where_its_nodes_come_into_other_groups(
+    binding: Binding,
+    gated: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    cluster, leader = slipped(job("a", 4, binding=binding), WHOLE)
+    if gated:
+        cluster.end(A)
+        cluster.submit(job("a", 4, binding=binding))
+        leader.settle()
+    assert stands(leader).reason is GangReason.BOUND
+    ran = cluster.bound(A)
+    elsewhere = next(node for node in cluster.homes() if node not in ran.values())
+    cluster.swap(ran[0], elsewhere)
+    leader.settle()
+    assert stands(leader).reason is GangReason.SPLIT
+    assert stands(leader).text == "pods of group 0 run in several domains"
+    cluster.swap(ran[0], elsewhere)
+    leader.settle()
+    assert stands(leader).reason is GangReason.BOUND
+    assert cluster.bound(A) == ran, "what runs is not moved for it"
+    said = [each.reason for each in leader.said]
+    assert said.count(GangReason.SPLIT) == 1
+
+
 @pytest.mark.parametrize("size", [16, 32])
 @pytest.mark.parametrize("kind", [None, SWITCHBOX])
 def test_of_a_gang_that_others_bound_apart_the_rest_is_bound_and_it_is_told_once(

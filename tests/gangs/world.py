@@ -23,7 +23,7 @@ from topo.gangs.events import (
 )
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
-from topo.gangs.gangs import Gangs, GangSettings
+from topo.gangs.gangs import Gangs
 from topo.gangs.instructions import (
     Check,
     Instruction,
@@ -37,7 +37,8 @@ from topo.gangs.instructions import (
     UnlabelNodes,
 )
 from topo.gangs.placing import answered
-from topo.model.ids import NodeName
+from topo.gangs.settings import GangSettings
+from topo.model.ids import GroupPath, NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import (
     HoldAsked,
@@ -154,6 +155,17 @@ class Cluster:
         self.capacity.upsert(replace(host, cordoned=cordoned))
 
     # What there is
+
+    def homes(self) -> dict[NodeName, GroupPath]:
+        """Where each node stands."""
+        return {host.name: host.path for host in self.capacity.hosts()}
+
+    def swap(self, one: NodeName, other: NodeName) -> None:
+        """The cables of two nodes are exchanged: each stands in the groups of the other."""
+        hosts = [self.capacity.host(node) for node in (one, other)]
+        first, second = (host for host in hosts if host is not None)
+        self.capacity.upsert(replace(first, path=second.path))
+        self.capacity.upsert(replace(second, path=first.path))
 
     def uids(self, gang_id: GangId) -> list[PodUid]:
         """A gang's pods by rank."""
@@ -485,6 +497,7 @@ class Leader:
     said: list[Say] = field(default_factory=list)
     given: list[Instruction] = field(default_factory=list)
     before: dict[NodeName, int] = field(default_factory=dict)
+    stood: dict[NodeName, GroupPath] = field(default_factory=dict)
     known: set[GangId] = field(default_factory=set)
     unsent: list[Instruction] = field(default_factory=list)
     """What came of taking over."""
@@ -499,7 +512,7 @@ class Leader:
         found = [cluster.seen(gang_id) for gang_id in cluster.jobs]
         ghosts = {*cluster.labels, *cluster.holds.values()} - cluster.jobs.keys()
         leader.known = {*cluster.jobs, *ghosts}
-        leader.before = leader.free_now()
+        leader.before, leader.stood = leader.free_now(), cluster.homes()
         left = [cluster.left(gang_id) for gang_id in sorted(ghosts)]
         leader.unsent = leader.take(*found, *left, Leading())
         return leader
@@ -537,12 +550,14 @@ class Leader:
         now = self.free_now()
         nodes = [node for node in {**now, **self.before} if now.get(node) != self.before.get(node)]
         grew = any(now.get(node, -99) > self.before.get(node, -99) for node in nodes)
-        self.before = now
+        stand = self.cluster.homes()
+        moved = tuple(node for node in stand if stand[node] != self.stood.get(node))
+        self.before, self.stood = now, stand
         events: list[Event] = [cluster.seen(gang_id) for gang_id in cluster.jobs]
         events += (cluster.left(gang_id) for gang_id in sorted(self.known - cluster.jobs.keys()))
         self.known |= cluster.jobs.keys()
-        if nodes:
-            events.append(CapacityChanged(tuple(nodes), grew))
+        if nodes or moved:
+            events.append(CapacityChanged(tuple(nodes), grew, moved))
         return events
 
     def turn(self) -> bool:

@@ -103,11 +103,13 @@ class Checked:
 class CapacityChanged:
     """What is free on these nodes changed, or whether they may be used.
 
-    `grew`: on some of them there is more than before, so what was refused may fit.
+    `grew`: on some of them there is more than before, so what was refused may fit. `regrouped`: of
+    them those that stand in other groups than before, so whole groups on them may be split.
     """
 
     nodes: tuple[NodeName, ...]
     grew: bool
+    regrouped: tuple[NodeName, ...] = ()
     kind: Literal["capacity-changed"] = "capacity-changed"
 
 

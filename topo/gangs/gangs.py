@@ -48,7 +48,7 @@ from topo.gangs.flaws import flaws
 from topo.gangs.gang import GangId
 from topo.gangs.giving import Times, awaited, given_now, still_under_way, wanted_of_gone
 from topo.gangs.instructions import GangReason, Instruction, Place, Release, Say
-from topo.gangs.line import Line, Order, Shape
+from topo.gangs.line import Line, Shape
 from topo.gangs.notes import notes
 from topo.gangs.planned_nodes import PlannedNodes
 from topo.gangs.record import (
@@ -64,31 +64,12 @@ from topo.gangs.record import (
     unplanned,
 )
 from topo.gangs.reminders import Reminders
+from topo.gangs.settings import BY_DEFAULT, GangSettings
 from topo.gangs.standing import Standing, reason_of, standing
 from topo.gangs.steps import wanted
 from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangSettings:
-    """The order of the line; how long a write may be under way, and a refused one waits.
-
-    It waits `retry_s` after the first refusal of a version, then twice as long each time, up to
-    `retry_ceiling_s`. After `preempt_s` in line a gang may be planned over pods of lower priority;
-    None: never.
-    """
-
-    order: Order = Order.RESERVE
-    given_s: float = 30.0
-    retry_s: float = 2.0
-    retry_ceiling_s: float = 60.0
-    preempt_s: float | None = None
-
-    def refused_s(self, refusals: int) -> float:
-        """How long a write waits that was refused so often."""
-        return min(self.retry_ceiling_s, self.retry_s * 2.0 ** min(refusals - 1, 10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +88,7 @@ class GangsState:
 class Gangs:
     """All gangs there are. Not thread-safe: one shell owns it, while it leads."""
 
-    def __init__(self, settings: GangSettings = GangSettings()) -> None:
+    def __init__(self, settings: GangSettings = BY_DEFAULT) -> None:
         self._settings = settings
         self._leading = False
         self._records: dict[GangId, Record] = {}
@@ -253,6 +234,10 @@ class Gangs:
         for node in event.nodes:
             for gang_id in self._planned_nodes.gangs(node):
                 self._put(replace(self._records[gang_id], checked=False, check=None))
+        regrouped = frozenset(event.regrouped)
+        for record in tuple(self._records.values()) if regrouped else ():
+            if record.runs_on(regrouped):
+                self._put(replace(record, strayed=True, checked=False, check=None))
         if event.grew:
             self._line.grew()
             for gang_id in self._stranded:

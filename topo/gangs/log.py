@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from topo.gangs.events import Event
-from topo.gangs.gangs import Gangs, GangSettings
+from topo.gangs.gangs import Gangs
 from topo.gangs.instructions import Instruction
+from topo.gangs.settings import GangSettings
 from topo.model.errors import BrokenInvariantError, Refusal
 
 FORMAT: Final = 1

@@ -76,10 +76,11 @@ class Record:
     """One gang. `plan` has the places of its live pods, bound ones included.
 
     `checked`: the plan's nodes were seen free since the last change. `lost`: those that were not,
-    with why. `check` is the number of the check under way. `strayed`: a pod was bound elsewhere
-    than planned, or without a plan, since the last check. `unproven`: the plan was read from notes,
-    in which two plans may be mixed, and is to be checked before anything is written. `evicts`: the
-    pods of lower priority that the plan is over, in words. `in_line_s`: since when it is in line.
+    with why. `check` is the number of the check under way. `strayed`: since the last one a pod was
+    bound elsewhere than planned, or without a plan, or its node came into another group.
+    `unproven`: the plan was read from notes, in which two plans may be mixed, and is to be checked
+    before anything is written. `evicts`: the pods of lower priority that the plan is over, in
+    words. `in_line_s`: since when it is in line.
     """
 
     gang: Gang
@@ -109,6 +110,10 @@ class Record:
     def runs(self) -> bool:
         """Whether a pod is bound."""
         return any(member.live and member.node is not None for member in self.gang.members)
+
+    def runs_on(self, nodes: Container[NodeName]) -> bool:
+        """Whether a pod is bound to one of these nodes; O(members)."""
+        return any(m.live and m.node is not None and m.node in nodes for m in self.gang.members)
 
     def planned(self) -> Iterator[tuple[Member, Note]]:
         """The pods that wait for being bound on their places, by rank."""

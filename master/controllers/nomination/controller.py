@@ -48,7 +48,7 @@ from master.kube.writes import Patch, WriteTarget
 from topo.gangs.events import Event, Leading, Observed, Planned, Vanished, WriteRefused
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection
-from topo.gangs.gangs import Gangs, GangSettings
+from topo.gangs.gangs import Gangs
 from topo.gangs.instructions import (
     Check,
     Instruction,
@@ -61,6 +61,7 @@ from topo.gangs.instructions import (
     Say,
     UnlabelNodes,
 )
+from topo.gangs.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.model.forest import Snapshot

@@ -1,15 +1,25 @@
 """What is free on each node, compared with the last look: gangs that wait are tried on a change."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from master.booking.state import BookingState
 from topo.gangs.events import CapacityChanged
-from topo.model.ids import NodeName
+from topo.model.ids import GroupPath, NodeName
 
-Room = tuple[bool, int, object]
-"""Whether a node is open, its GPUs less those that are booked (below 0 where two have the same
-ones), and by what jobs choose it."""
-_NOWHERE: Room = False, 0, None
+
+class Room(NamedTuple):
+    """Whether a node is open, its GPUs less those that are booked (below 0 where two have the same
+    ones), the groups that it stands in, and by what else jobs choose it.
+    """
+
+    open: bool
+    left: int
+    path: GroupPath
+    chosen_by: object
+
+
+_NOWHERE = Room(open=False, left=0, path=GroupPath(()), chosen_by=None)
 
 
 class FreeRoom:
@@ -30,6 +40,7 @@ class FreeRoom:
         capacity = self._state.capacity
         touched, capacity.touched = capacity.touched or set(), set()
         changed: list[NodeName] = []
+        regrouped: list[NodeName] = []
         grew = False
         for name in sorted(touched):
             before, now = self._seen.get(name, _NOWHERE), self._room(name)
@@ -37,15 +48,17 @@ class FreeRoom:
                 continue
             self._seen[name] = now
             changed.append(name)
-            is_another = now[2] != before[2]  # in another group, say: it may fit there
-            grew = grew or (now[0] and (now[1] > before[1] or not before[0] or is_another))
+            is_another = now[2:] != before[2:]  # in another group, say: it may fit there
+            grew = grew or (now.open and (now.left > before.left or not before.open or is_another))
+            if now.path != before.path and now is not _NOWHERE:
+                regrouped.append(name)
         if changed:
-            yield CapacityChanged(tuple(changed), grew)
+            yield CapacityChanged(tuple(changed), grew, tuple(regrouped))
 
     def _room(self, name: NodeName) -> Room:
         capacity = self._state.capacity
         host = capacity.host(name)
         if host is None:
             return _NOWHERE
-        chosen_by = host.path, host.gpu_type, host.guards, host.labels
-        return host.open, host.gpus - capacity.used(name), chosen_by
+        chosen_by = host.gpu_type, host.guards, host.labels
+        return Room(host.open, host.gpus - capacity.used(name), host.path, chosen_by)

@@ -23,7 +23,7 @@ from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
-from topo.gangs.gangs import GangSettings
+from topo.gangs.settings import GangSettings
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation

@@ -18,8 +18,8 @@ from tests.controllers.nomination.masters import (
     leading,
 )
 from topo.gangs.gang import Gang, GangId
-from topo.gangs.gangs import GangSettings
 from topo.gangs.instructions import GangReason
+from topo.gangs.settings import GangSettings
 
 pytestmark = pytest.mark.virtual_time
 
