@@ -156,3 +156,16 @@ def not_ready(state: Discovery) -> set[str]:
 def codes(state: Discovery) -> set[str]:
     """The codes of the conflicts listed."""
     return {c.code for c in state.snapshot.forest.conflicts}
+
+
+def why(state: Discovery, node: str) -> str:
+    """The reasons of a node in one line."""
+    return "; ".join(reason.text for reason in nodes(state)[node].reasons)
+
+
+def listed(state: Discovery, code: str) -> tuple[str, ...]:
+    """The subjects of the one conflict of that code."""
+    (found,) = [c for c in state.snapshot.forest.conflicts if c.code == code]
+    assert found.text
+    assert found.fix
+    return found.subjects

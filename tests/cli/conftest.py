@@ -13,10 +13,16 @@ from typer.testing import CliRunner, Result
 from tests.cli import samples
 from tests.support.waiting import CEILING_S
 from topo.cli.main import app
+from topo.cli.running_demo import Demo, DemoDirectory
 from topo.model.rest.generation_id import GenerationId
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import demo_world
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+NODES = tuple(f"node-sample{n}" for n in range(1, 9))
+"""Of the demo's world."""
 
 
 class FakeMaster:
@@ -241,3 +247,20 @@ def topo(fake_master: FakeMaster) -> Topo:
         return CliRunner().invoke(app, [*arguments], **more)
 
     return run
+
+
+@pytest.fixture
+def home() -> Iterator[DemoDirectory]:
+    with DemoDirectory() as made:
+        yield made
+
+
+@pytest.fixture
+def demo(home: DemoDirectory) -> Demo:
+    """A demo that other terminals find, without any process."""
+    recordings = home.path / "recordings"
+    for node in demo_world().nodes:
+        write_bundle(recordings / node.name, node)
+    told = Demo("http://127.0.0.1:9", str(recordings), NODES, "demo", {"topo-master": 42})
+    home.publish(told)
+    return told

@@ -1,278 +1,31 @@
-"""The parts of `topo demo`: its directory, ports, processes, faults, command lines."""
+"""The parts of `topo demo`: its faults, what it says, its command lines."""
 
-import asyncio
-import fcntl
 import io
 import json
 import os
 import re
 import shlex
-import shutil
-import signal
-import socket
-import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tests.cli.conftest import Topo
-from tests.support.processes import alive
-from tests.support.waiting import eventually
+from tests.cli.conftest import NODES, Topo
 from topo.cli import worlds
-from topo.cli.demo import plan, processes, suggestions
+from topo.cli.demo import plan, suggestions
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.plan import claimed_ports, free_ports
-from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.prometheus import Prometheus
-from topo.cli.exits import CliError, Exit
-from topo.cli.running_demo import Demo, DemoDirectory, directory, running_demo
+from topo.cli.exits import Exit
+from topo.cli.running_demo import Demo, DemoDirectory, directory
 from topo.recording.possible import facts_of, impossible
 from topo.recording.timeline import parse_faults
 from topo.sim.bundles import bundle_of, write_bundle
 from topo.sim.worlds.presets import demo_world, nvlink_world, world
 
-NODES = tuple(f"node-sample{n}" for n in range(1, 9))
-
-
-@pytest.fixture
-def home() -> Iterator[DemoDirectory]:
-    with DemoDirectory() as made:
-        yield made
-
-
-@pytest.fixture
-def demo(home: DemoDirectory) -> Demo:
-    """A demo that other terminals find, without any process."""
-    recordings = home.path / "recordings"
-    for node in demo_world().nodes:
-        write_bundle(recordings / node.name, node)
-    told = Demo("http://127.0.0.1:9", str(recordings), NODES, "demo", {"topo-master": 42})
-    home.publish(told)
-    return told
-
 
 def faults_of(demo: Demo, node: str) -> str:
     return (demo.replay_dir(node) / "faults.txt").read_text()
-
-
-# --- the directory
-
-
-def test_the_directory_is_private_and_gone_afterwards() -> None:
-    with DemoDirectory() as home:
-        assert home.path.stat().st_mode & 0o777 == 0o700
-        (home.path / "secrets").mkdir()
-    assert not home.path.exists()
-
-
-def test_a_demo_is_found_while_it_runs_and_not_after(demo: Demo, home: DemoDirectory) -> None:
-    assert running_demo() == demo
-    home.__exit__()
-    assert running_demo() is None
-
-
-def test_what_a_killed_demo_left_is_no_demo_and_is_removed_by_the_next() -> None:
-    with DemoDirectory() as killed:
-        killed.publish(Demo("http://127.0.0.1:9", "/x", NODES, "demo"))
-        left = directory().with_name("left")
-        shutil.copytree(killed.path, left)
-    left.rename(directory())
-    directory().chmod(0o700)
-    (directory() / "logs").mkdir()
-    assert running_demo() is None
-    with DemoDirectory() as home:
-        assert sorted(path.name for path in home.path.iterdir()) == ["lock"]
-
-
-def test_a_second_demo_is_refused(home: DemoDirectory) -> None:
-    with pytest.raises(CliError) as refused, DemoDirectory():
-        pass
-    assert refused.value.refusal.what == "a demo is already running"
-    assert home.path.exists()
-
-
-def test_a_directory_that_others_may_read_is_refused() -> None:
-    directory().mkdir(parents=True, mode=0o755)
-    with pytest.raises(CliError, match="not a private directory"), DemoDirectory():
-        pass
-    assert running_demo() is None
-
-
-def test_somebody_elses_files_in_the_directory_stay() -> None:
-    """And do not keep the next demo from using what is marked as a demo's."""
-    with DemoDirectory() as home:
-        (home.path / "notes.txt").write_text("mine")
-    with DemoDirectory():
-        pass
-    assert (home.path / "notes.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        ("secrets/key", "logs/today", "state/state.json"),
-        ("demo.json",),
-        ("lock",),
-        ("lock", "logs/today"),
-        ("lock/inside",),
-    ],
-)
-def test_a_directory_of_somebody_elses_is_refused_and_stays_as_it_is(
-    files: tuple[str, ...], topo: Topo
-) -> None:
-    """Private and the user's own is not enough: names as common as `logs` are not ours alone."""
-    directory().mkdir(mode=0o700)
-    for name in files:
-        (directory() / name).parent.mkdir(exist_ok=True)
-        (directory() / name).write_text("mine")
-    shown = topo("demo", "--once")
-    assert shown.exit_code == Exit.USAGE
-    assert "not a demo's" in shown.stderr
-    assert "set TOPO_DEMO_DIR" in shown.stderr
-    assert {
-        str(path.relative_to(directory())): path.read_text()
-        for path in directory().rglob("*")
-        if path.is_file()
-    } == dict.fromkeys(files, "mine")
-
-
-def test_an_empty_directory_is_taken_over() -> None:
-    directory().mkdir(mode=0o700)
-    with DemoDirectory() as home:
-        assert [path.name for path in home.path.iterdir()] == ["lock"]
-
-
-def test_a_demo_killed_before_it_wrote_anything_is_no_obstacle() -> None:
-    directory().mkdir(mode=0o700)
-    (directory() / "lock").touch()
-    with DemoDirectory() as home:
-        assert home.path.exists()
-    assert not directory().exists()
-
-
-@pytest.mark.parametrize("told", ["", "[]", "{}", '{"master": 1}', "\x00"])
-def test_a_runtime_file_that_says_nothing_is_no_demo(home: DemoDirectory, told: str) -> None:
-    (home.path / "demo.json").write_text(told)
-    assert running_demo() is None
-
-
-def test_without_a_setting_the_directory_names_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TOPO_DEMO_DIR")
-    assert directory().name == f"topo-demo-{os.getuid()}"
-
-
-# --- ports
-
-
-def test_a_usual_port_is_used_where_it_is_free_and_another_where_it_is_not() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        taken = holder.getsockname()[1]
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            open_again = other.getsockname()[1]
-        found = free_ports((taken, open_again))
-    assert found[0] not in {taken, 0, open_again}
-    assert found[1] == open_again
-
-
-def test_two_demos_that_start_at_once_have_ports_of_their_own() -> None:
-    """Of neither a process listens yet."""
-    (usual,) = free_ports((0,))
-    with claimed_ports((usual,)) as first, claimed_ports((usual,)) as second:
-        assert first == (usual,)
-        assert second != first
-    assert free_ports((usual,)) == (usual,)
-
-
-# --- processes
-
-
-def sleeper(tmp_path: Path, code: str) -> Program:
-    return Program("sleeper", (sys.executable, "-c", code), tmp_path / "log")
-
-
-async def test_a_process_that_dies_is_told_with_its_last_lines_and_started_again(
-    tmp_path: Path,
-) -> None:
-    program = sleeper(tmp_path, "print('one'); print('two'); raise SystemExit(7)")
-    events: list[Started | Died] = []
-    async with processes.running([program], events.append):
-        await eventually(lambda: len(events) >= 4)
-    first, death, again, second_death = events[:4]
-    assert isinstance(first, Started)
-    assert isinstance(again, Started)
-    assert isinstance(death, Died)
-    assert isinstance(second_death, Died)
-    assert death.how == "ended with exit code 7"
-    assert death.last_lines == ("one", "two")
-    assert (death.deaths, second_death.deaths) == (1, 2)
-    assert second_death.restart_in_s > death.restart_in_s
-    assert again.pid != first.pid
-
-
-async def test_a_death_is_told_with_the_lines_of_its_own_start_only(tmp_path: Path) -> None:
-    program = sleeper(tmp_path, "import os; print(os.getpid())")
-    events: list[Started | Died] = []
-    async with processes.running([program], events.append):
-        await eventually(lambda: len(events) >= 4)
-    for death in (events[1], events[3]):
-        assert isinstance(death, Died)
-        assert death.last_lines == (str(death.pid),)
-
-
-async def test_what_needs_a_port_is_started_when_the_port_listens(tmp_path: Path) -> None:
-    events: list[Started | Died] = []
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", 0))  # nobody listens yet
-        address = port.getsockname()
-        first_try = f"import socket; print(socket.socket().connect_ex({address!r}))"
-        program = replace(sleeper(tmp_path, first_try), needs_port=address[1])
-        async with processes.running([program], events.append):
-            await asyncio.sleep(0.3)
-            assert not events
-            port.listen()
-            await eventually(lambda: len(events) >= 2)
-    death = events[1]
-    assert isinstance(death, Died)
-    assert death.last_lines == ("0",)
-
-
-async def test_a_killed_process_is_told_by_its_signal(tmp_path: Path) -> None:
-    events: list[Started | Died] = []
-    program = sleeper(tmp_path, "import time; time.sleep(600)")
-    async with processes.running([program], events.append):
-        await eventually(lambda: len(events) >= 1)
-        os.kill(events[0].pid, signal.SIGKILL)
-        await eventually(lambda: len(events) >= 2)
-    assert isinstance(events[1], Died)
-    assert events[1].how == "was ended by SIGKILL"
-
-
-async def test_nothing_runs_after_the_block_even_what_ignores_the_polite_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_GRACE_S", 0.2)
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print('deaf', flush=True); time.sleep(600)"
-    )
-    program = sleeper(tmp_path, deaf)
-    events: list[Started | Died] = []
-    async with processes.running([program], events.append):
-        await eventually(lambda: len(events) >= 1)
-        await eventually(lambda: "deaf" in program.log.read_text())
-    assert not alive(events[0].pid)
-
-
-def test_settings_of_the_caller_do_not_reach_the_processes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TOPO_MODE", "config")
-    assert "TOPO_MODE" not in processes.environment()
-    assert "PATH" in processes.environment()
 
 
 # --- faults
@@ -546,11 +299,3 @@ def test_a_world_without_switchboxes_needs_no_manager(tmp_path: Path) -> None:
     assert "cluster manager" not in {program.name for program in programs}
     assert "--mode=auto" in programs[0].argv
     assert "--node-number=4" in programs[0].argv
-
-
-def test_the_lock_is_no_longer_held_after_the_demo() -> None:
-    with DemoDirectory() as home:
-        pass
-    home.path.mkdir(mode=0o700)
-    with (home.path / "lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

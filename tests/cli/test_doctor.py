@@ -6,11 +6,10 @@ nothing that only follows from it.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
 import pytest
 from aiohttp import web
 
@@ -20,77 +19,33 @@ from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import NEEDS_A_PERSON
 from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN
-from master.tree import findings, topology_document
-from master.tree.findings import Examined
-from master.tree.topology_document import TopologyView
 from tests import builders
-from tests.builders import discovery
+from tests.cli.examined import examined, refused, sole
 from tests.master.placing import config
-from tests.master.world import TOKEN, Master, facts, running
+from tests.master.world import Master, facts, running
 from tests.support.waiting import eventually
-from topo.cli.client.client import connect, target
-from topo.cli.diagnosis import checkup
-from topo.cli.diagnosis.checkup import Checkup
-from topo.cli.exits import CliError
-from topo.diagnosis import diagnosis, steps
-from topo.diagnosis.finding import Finding
+from topo.diagnosis import steps
 from topo.discovery.groups.tiers import OTHER_FABRIC
 from topo.discovery.modes import Mode
 from topo.discovery.sources import MANAGED
-from topo.discovery.state import DOUBTFUL_INVENTORY, Discovery
+from topo.discovery.state import DOUBTFUL_INVENTORY
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
 from topo.model.cluster import NO_WORKER_CODE, NODE_NOT_READY_CODE, NOT_IN_CLUSTER_CODE
-from topo.model.ids import Kind, NodeName, ServerUuid
+from topo.model.ids import Kind, ServerUuid
 from topo.model.machine import LinkPort, NodeFacts, PortState
 from topo.model.observation import (
-    ClusterNodeSeen,
-    ListedNode,
     ManagedTopology,
     ManagerReported,
-    Ticked,
-    WorkerBeat,
 )
-from topo.model.rest.findings import FindingDocument, FindingsDocument
-from topo.model.rest.topology import TopologyDocument
 from topo.sim.clustermanager.certificates import Authority
 
 pytestmark = pytest.mark.virtual_time
 
 ANYBODY = "--allow-anonymous-workers"
+
+
 MANAGER = "--cluster-manager-address=https://127.0.0.1:9"
-
-
-async def examined(master: Master) -> Checkup:
-    async with connect(target(master.url, None, None)) as client:
-        return await checkup.examine(client)
-
-
-async def sole(master: Master, code: str) -> Finding:
-    """The one finding, once that is all: whatever else is so follows from it."""
-    seen: list[Finding] = []
-    told: list[FindingDocument] = []
-
-    async def is_alone() -> bool:
-        seen[:] = (await examined(master)).findings
-        document = (await master.get("/v1/findings")).json
-        told[:] = FindingsDocument.model_validate(document).findings
-        await asyncio.sleep(0.5)
-        return [finding.code for finding in seen] == [code]
-
-    with suppress(TimeoutError):
-        await eventually(is_alone)
-    assert [finding.code for finding in seen] == [code], seen
-    assert [(each.code, each.subject) for each in told] == [(code, seen[0].subject)]
-    return seen[0]
-
-
-@pytest.fixture
-def token_flag(tmp_path: Path) -> str:
-    """The flag that lets workers with the shared token in."""
-    path = tmp_path / "worker-token"
-    path.write_text(TOKEN + "\n")
-    return f"--worker-token-file={path}"
 
 
 def inventory(listed: ManagedTopology) -> Iterable[SourceRow]:
@@ -123,9 +78,6 @@ async def report(master: Master, *said: NodeFacts) -> None:
     """These nodes' workers speak, in order."""
     for each in said:
         assert (await master.worker(each.identity.name).full(each)).status == 200
-
-
-# -- workers that are not there yet ----------------------------------------------------------
 
 
 async def test_machines_without_any_worker_are_one_finding_that_names_them() -> None:
@@ -188,98 +140,6 @@ async def test_nodes_in_no_group_of_a_manager_are_not_well() -> None:
         await report(master, *(facts(*pair) for pair in (("n3", "n4"), ("n4", "n3"))))
         finding = await sole(master, "not-managed")
         assert finding.subject == "n3, n4"
-
-
-# -- tokens ----------------------------------------------------------------------------------
-
-
-async def test_a_wrong_worker_token_is_named_while_reports_are_refused(token_flag: str) -> None:
-    async with running("--mode=dragonfly", token_flag) as master:
-        for _ in range(3):
-            refused = await master.worker("n1", token="another").full(facts("n1"))
-            assert refused.status == 401
-        finding = await sole(master, "unknown-worker-token")
-        assert "refused" in finding.what
-        assert "the last from 127.0.0.1: it carried a token" in finding.what
-        assert "--worker-token-file" in finding.next_step
-
-
-async def test_a_token_that_is_missing_is_told_from_a_wrong_one(token_flag: str) -> None:
-    async with running("--mode=dragonfly", token_flag) as master:
-        assert (await master.worker("n1", token=None).full(facts("n1"))).status == 401
-        assert "it carried no token" in (await sole(master, "unknown-worker-token")).what
-
-
-async def test_a_master_that_lets_nobody_in_says_so() -> None:
-    async with running("--mode=dragonfly") as master:
-        assert (await master.worker("n1").full(facts("n1"))).status == 401
-        finding = await sole(master, "no-worker-tokens")
-        assert finding.next_step.startswith("start the master with --worker-token-file")
-
-
-async def test_workers_whose_token_was_taken_back_are_silent_for_that_reason(
-    tmp_path: Path,
-) -> None:
-    """`is topo-worker running?` would send the operator to the wrong place."""
-    path = tmp_path / "tokens"
-    path.write_text("first\n")
-    flags = (f"--worker-token-file={path}", "--config-poll-interval=50ms", "--beat-interval=1")
-    async with running("--mode=dragonfly", *flags) as master:
-        first, second = master.worker("n1", "first"), master.worker("n2", "first")
-        assert (await first.full(facts("n1", "n2"))).status == 200
-        assert (await second.full(facts("n2", "n1"))).status == 200
-        path.write_text("second\n")
-
-        async def is_refused() -> bool:
-            await asyncio.sleep(1)
-            return (await first.beat()).status == (await second.beat()).status == 401
-
-        await eventually(is_refused)
-
-        finding = await sole(master, "unknown-worker-token")
-        while "2 nodes silent since: n1, n2" not in finding.what:
-            finding = await sole(master, "unknown-worker-token")
-
-
-async def test_refused_tokens_are_forgotten_a_minute_after_the_last(token_flag: str) -> None:
-    """A worker that is refused tries again within seconds; a minute of quiet is the end of it."""
-    async with running("--mode=auto", token_flag) as master:
-        await master.pair("n1", "n2")
-        assert (await master.worker("n3", token="another").full(facts("n3"))).status == 401
-        await sole(master, "unknown-worker-token")
-        for quiet_s, is_listed in ((50, True), (15, False)):
-            await asyncio.sleep(quiet_s)
-            codes = {finding.code for finding in (await examined(master)).findings}
-            assert ("unknown-worker-token" in codes) is is_listed
-
-
-async def test_reports_that_are_not_understood_are_no_missing_workers(token_flag: str) -> None:
-    """Workers of another release, or a node too many: they run, and the master says what ails."""
-    async with running("--mode=dragonfly", "--max-nodes=1", token_flag) as master:
-        worker = master.worker("n1")
-        assert (await worker.post(b'{"v": 99}')).status == 400
-        finding = await sole(master, "malformed-report")
-        assert "run workers of the master's release" in finding.next_step
-        assert (await worker.full(facts("n1"))).status == 200
-        assert (await master.worker("n2").full(facts("n2"))).status == 503
-
-        async def is_said() -> bool:
-            found = {finding.code: finding for finding in (await examined(master)).findings}
-            return "the last from n2" in getattr(found.get("too-many-nodes"), "what", "")
-
-        await eventually(is_said)
-
-
-async def test_a_name_that_is_taken_is_listed_with_the_refusal_s_own_fix(token_flag: str) -> None:
-    async with running("--mode=dragonfly", token_flag) as master:
-        await master.pair("n1", "n2")
-        other = await master.worker("n1").full(facts("n1", system="another-machine"))
-        assert other.status == 409
-        finding = await sole(master, "duplicate-worker")
-        assert finding.next_step == other.json["fix"]
-
-
-# -- sources ---------------------------------------------------------------------------------
 
 
 async def test_a_failing_manager_is_said_once_with_its_own_fix(tmp_path: Path) -> None:
@@ -405,9 +265,6 @@ async def test_the_workers_port_says_that_it_is_not_the_api() -> None:
             assert "port 9123" in said["fix"]
 
 
-# -- cables ----------------------------------------------------------------------------------
-
-
 async def test_a_cut_cable_is_one_finding_with_the_slots_at_both_ends() -> None:
     """Both ends complain, and neither shows the cable any more."""
     async with running("--mode=dragonfly", ANYBODY) as master:
@@ -456,72 +313,6 @@ def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str
         assert steps.step(code, "n1", mode) != steps.GENERAL_STEP
 
 
-# -- very many -------------------------------------------------------------------------------
-
-
-def examined_state(state: Discovery, mode: str) -> list[tuple[str, str]]:
-    """Code and subject of every finding about a state, without a master around it."""
-    view = TopologyView(state.snapshot)
-    document = topology_document.document(view, mode, 0.0)
-    read = TopologyDocument.model_validate_json(orjson.dumps(document))
-    found = diagnosis.examine(read)
-    assert found == findings.findings(Examined(view), mode, 0.0), "the master judges otherwise"
-    return [(finding.code, finding.subject) for finding in found]
-
-
-def test_thousands_of_machines_without_workers_are_one_finding() -> None:
-    """Switchboxes of two dragonflies of two nodes; of each dragonfly one worker runs."""
-    boxes = {f"s{box}": [f"n{4 * box + at}" for at in range(4)] for box in range(1000)}
-    state = discovery(Mode.SWITCHBOX)
-    heard = [
-        builders.report(name, [names[at + 1]])
-        for names in boxes.values()
-        for at, name in enumerate(names)
-        if at % 2 == 0
-    ]
-    state.advance(0.0, ManagerReported(builders.managed(boxes)), *heard)
-    (finding,) = examined_state(state, "switchbox")
-    assert finding[0] == "unjoined"
-    assert finding[1].endswith("and 1992 more")
-
-
-def test_a_machine_that_is_down_is_one_finding_of_the_cluster_and_none_of_its_worker() -> None:
-    """Its worker is silent because it is down; that of another node is silent for itself."""
-    state = discovery(Mode.DRAGONFLY)
-    state.advance(0.0, *builders.ring(["a", "b"]), *builders.ring(["c", "d"]))
-    down = [ClusterNodeSeen(ListedNode(NodeName(name), "its kubelet is silent")) for name in "ax"]
-    beats = [WorkerBeat(NodeName(name)) for name in "bd"]
-    state.advance(29.0, *down, *beats)
-    state.advance(40.0, Ticked())
-    found = examined_state(state, "dragonfly")
-    assert sorted(found) == [("node-not-ready", "a, x"), ("worker-stale", "c")]
-
-
-def test_nodes_of_kubernetes_that_cannot_be_followed_are_one_finding() -> None:
-    """The source fails, and the master warns of what it cannot follow; pods are another matter."""
-    warnings = [{"code": f"kubernetes-{of}", "text": "403"} for of in ("nodes", "pods")]
-    source = {"source": "cluster-nodes", "state": "failing", "trouble": "403"}
-    document = {"generation": 1, "groups": [], "sources": [source], "warnings": warnings}
-    found = diagnosis.examine(TopologyDocument.model_validate(document))
-    assert [finding.code for finding in found] == ["source-failing", "kubernetes-pods"]
-
-
-def test_a_thousand_cloned_uuids_are_one_finding() -> None:
-    """A board maker's firmware gives pairs of boards one UUID; what is wired to them is alone."""
-    state = discovery()
-    events = []
-    for number in range(1000):
-        a, b, c = (f"{letter}{number}" for letter in "abc")
-        events += [builders.report(a, [c]), builders.report(c, [a])]
-        events += [builders.report(b, [c], local=builders.server(a))]
-    state.advance(0.0, *events)
-    (finding,) = examined_state(state, "dragonfly")
-    assert finding == ("cloned-server-uuid", "a0, b0, a1, b1, a2, b2, a3, b3 and 1992 more")
-
-
-# -- the address -----------------------------------------------------------------------------
-
-
 async def test_http_to_a_port_with_tls_and_https_to_one_without_are_named(tmp_path: Path) -> None:
     """Both break the connection, and neither is mended by trying again."""
     authority = Authority.at(tmp_path)
@@ -541,11 +332,3 @@ async def test_http_to_a_port_with_tls_and_https_to_one_without_are_named(tmp_pa
             "that port does not speak TLS",
             f"write http://{plain}",
         )
-
-
-async def refused(url: str) -> tuple[str, str]:
-    """What the command line says of an address, and its next step."""
-    with pytest.raises(CliError) as caught:
-        async with connect(target(url, None, None)) as client:
-            await checkup.examine(client)
-    return caught.value.refusal.what, caught.value.refusal.fix

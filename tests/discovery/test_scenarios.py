@@ -12,6 +12,7 @@ from tests.builders import (
     fabric_facts,
     facts,
     groups,
+    listed,
     managed,
     nodes,
     not_ready,
@@ -20,10 +21,10 @@ from tests.builders import (
     server,
     shape,
     together,
+    why,
 )
 from topo.discovery.modes import Mode
-from topo.discovery.state import Discovery
-from topo.model.forest import Group, Node, Status
+from topo.model.forest import Status
 from topo.model.ids import GroupName, Kind, NodeName
 from topo.model.machine import (
     Gpu,
@@ -39,9 +40,6 @@ from topo.model.observation import (
     DeclaredForest,
     DeclaredGroup,
     DeclaredNode,
-    ManagedGroup,
-    ManagedMachine,
-    ManagedTopology,
     ManagerReported,
     SourceFailed,
     SourceRecovered,
@@ -51,19 +49,6 @@ from topo.model.observation import (
     WorkerReported,
 )
 from topo.model.wire import RECONNECT_S
-
-
-def listed(state: Discovery, code: str) -> tuple[str, ...]:
-    """The subjects of the one conflict of that code."""
-    (found,) = [c for c in state.snapshot.forest.conflicts if c.code == code]
-    assert found.text
-    assert found.fix
-    return found.subjects
-
-
-def why(state: Discovery, node: str) -> str:
-    """The reasons of a node in one line."""
-    return "; ".join(r.text for r in nodes(state)[node].reasons)
 
 
 def test_a_pulled_cable_keeps_the_group_and_marks_it():
@@ -379,126 +364,6 @@ def test_wiring_that_differs_from_the_config_file_is_listed():
     assert shape(state) == {"box/f1": ["a"], "box/f2": ["b"]}
 
 
-def test_a_dragonfly_across_two_switchboxes_is_shown_in_parts():
-    """The manager is followed for the tier it states, and the conflict is listed."""
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(
-        0.0, ManagerReported(managed({"box-1": ["a"], "box-2": ["b"]})), *ring(["a", "b"])
-    )
-    assert listed(state, "wiring-differs-from-manager") == ("a", "b")
-    assert len(together(state)) == 2
-
-
-def test_a_node_the_manager_does_not_list_follows_its_dragonfly():
-    """And is listed, so that somebody adds it."""
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(managed({"box": ["a"]})), *ring(["a", "b"]))
-    assert together(state) == {frozenset("ab")}
-    assert listed(state, "not-in-manager") == ("b",)
-
-
-def test_a_manager_that_states_other_dragonflies_is_contradicted():
-    """The workers are followed inside a switchbox."""
-    fly = [ManagedGroup(f"f{i}", GroupName(f"f{i}"), Kind("dragonfly"), "s") for i in (1, 2)]
-    box = ManagedGroup("s", GroupName("box"), Kind("switchbox"))
-    machines = tuple(
-        ManagedMachine(n, (("hostname", n.upper()),), f"f{i}") for i, n in ((1, "a"), (2, "b"))
-    )
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(ManagedTopology((box, *fly), machines)), *ring(["a", "b"]))
-    assert together(state) == {frozenset("ab")}
-    assert listed(state, "wiring-differs-from-manager") == ("a", "b")
-
-
-def test_machines_are_joined_in_the_order_of_the_keys_and_never_guessed():
-    """Ambiguous names, twins and strangers are reported with their place."""
-    box = ManagedGroup("s", GroupName("box"), Kind("switchbox"))
-    machines = (
-        ManagedMachine("twin-1", (("hostname", "a"),), "s"),
-        ManagedMachine("twin-2", (("server_uuid", server("a")),), "s"),
-        ManagedMachine("lost", (("hostname", "nobody"),), "s"),
-        ManagedMachine("nameless", (), "s"),
-    )
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(ManagedTopology((box,), machines)), report("a"))
-    unjoined = {m.id: m.text for m in state.snapshot.forest.unjoined}
-    assert unjoined.keys() == {"twin-1", "twin-2", "lost", "nameless"}
-    assert "no node answers to hostname=nobody" in unjoined["lost"]
-    assert "machine-joined-twice" in codes(state)
-    assert state.snapshot.forest.unjoined[0].group == ("box",)
-    assert state.snapshot.forest.unplaced[0].reason.code == "no-peer"
-
-
-def test_a_name_that_two_nodes_carry_joins_neither():
-    """A cloned system UUID decides nothing."""
-    one, other = facts("a"), facts("b")
-    twins = [
-        WorkerReported(
-            NodeFacts(
-                type(f.identity)(f.identity.name, f.identity.boot_id, system_uuid="SAME"), f.gpus
-            )
-        )
-        for f in (one, other)
-    ]
-    box = ManagedGroup("s", GroupName("box"), Kind("switchbox"))
-    machine = ManagedMachine("m", (("system_uuid", "same"),), "s")
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(ManagedTopology((box,), (machine,))), *twins)
-    assert listed(state, "machine-ambiguous") == ("m", "a", "b")
-
-
-def test_a_machine_that_the_manager_drops_is_kept_for_a_while():
-    """Half an inventory gone is listed at once and believed only after ten minutes."""
-    state = discovery(Mode.SWITCHBOX, machine_forget_s=600.0)
-    state.advance(0.0, ManagerReported(managed({"box": ["a", "b"]})), *ring(["a", "b"]))
-    state.advance(1.0, ManagerReported(managed({"box": []})))
-    assert listed(state, "machine-vanished") == ("machine-a", "machine-b")
-    assert len(shape(state)) == 1
-    state.advance(2.0, ManagerReported(managed({"box": ["a"]})))
-    assert listed(state, "machine-vanished") == ("machine-b",)
-    for at_s in range(10, 620, 10):
-        state.advance(float(at_s), *(WorkerBeat(NodeName(n)) for n in "ab"))
-    assert codes(state) == {"not-in-manager"}
-
-
-def test_a_renamed_switchbox_keeps_its_nodes():
-    """The manager's id is the identity; the name may change."""
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(managed({"box": ["a", "b"]})), *ring(["a", "b"]))
-    old = managed({"box": ["a", "b"]})
-    renamed = ManagedTopology(
-        (ManagedGroup(old.groups[0].id, GroupName("new-box"), Kind("switchbox")),), old.machines
-    )
-    state.advance(1.0, ManagerReported(renamed))
-    assert [g.name for g in state.snapshot.forest.roots] == ["new-box"]
-
-
-def test_two_switchboxes_of_one_name_stay_two():
-    """Their ids part them."""
-    boxes = tuple(ManagedGroup(i, GroupName("box"), Kind("switchbox")) for i in ("x", "y"))
-    machines = tuple(ManagedMachine(n, (("node_name", n),), i) for n, i in (("a", "x"), ("b", "y")))
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(ManagedTopology(boxes, machines)), report("a"), report("b"))
-    assert shape(state) == {"box~x": ["a"], "box~y": ["b"]}
-
-
-def test_the_managers_word_on_a_machine_counts():
-    """NotReady with its source."""
-    box = ManagedGroup("s", GroupName("box"), Kind("switchbox"))
-    machine = ManagedMachine("m", (("node_name", "a"),), "s", Status.NOT_READY)
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(ManagedTopology((box,), (machine,))), *ring(["a", "b"]))
-    assert why(state, "a") == "the cluster manager says NotReady"
-
-
-def test_a_missing_machine_makes_its_switchbox_incomplete():
-    """The manager lists three, two have workers."""
-    state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(managed({"box": ["a", "b", "c"]})), *ring(["a", "b"]))
-    assert [r.text for r in groups(state)["box"].reasons] == ["2 of 3 nodes"]
-    assert [m.id for m in state.snapshot.forest.unjoined] == ["machine-c"]
-
-
 def test_a_refused_report_is_listed_for_a_minute():
     """A worker that lies about another node, or two workers with one name."""
     state = discovery()
@@ -556,49 +421,3 @@ def test_detail_says_what_is_known_of_a_node():
     assert bare is not None
     assert bare.facts is None
     assert state.facts(NodeName("c")) is None
-
-
-def _order(state: Discovery) -> list[list[str]]:
-    """The members of the innermost groups, in the order of the tree."""
-    return [
-        [child.name for child in group.children]
-        for _, group in state.snapshot.forest.walk()
-        if isinstance(group, Group) and all(isinstance(child, Node) for child in group.children)
-    ]
-
-
-def test_groups_with_generated_names_stand_in_the_order_of_their_smallest_members():
-    """A hash is no order to a reader: node-1 comes before node-3, and node-2 before node-10."""
-    state = discovery(Mode.DRAGONFLY)
-    pairs = [[f"node-{n}", f"node-{n + 1}"] for n in range(1, 24, 2)]
-    for pair in reversed(pairs):
-        state.advance(1.0, *ring(pair))
-    assert _order(state) == pairs
-    state.validate()
-
-
-def test_a_generated_group_moves_when_its_smallest_member_does():
-    state = discovery(Mode.DRAGONFLY)
-    state.advance(0.0, *ring(["b", "d"]), *ring(["c", "e"]))
-    assert _order(state) == [["b", "d"], ["c", "e"]]
-    state.advance(1.0, *ring(["a", "c", "e"]))
-    state.validate()
-    assert _order(state) == [["a", "c", "e"], ["b", "d"]]
-
-
-def test_names_that_somebody_gave_are_ordered_by_themselves():
-    """The manager's switchboxes keep their order, whatever nodes stand in them."""
-    state = discovery(Mode.SWITCHBOX)
-    boxes = {"box-2": ["n1", "n2", "n5", "n6"], "box-10": ["n0", "n9"], "box-1": ["n7", "n8"]}
-    state.advance(0.0, ManagerReported(managed(boxes)))
-    for pair in (["n5", "n6"], ["n1", "n2"], ["n0", "n9"], ["n7", "n8"]):
-        state.advance(1.0, *ring(pair))
-    assert [root.name for root in state.snapshot.forest.roots] == ["box-1", "box-2", "box-10"]
-    assert _order(state) == [["n7", "n8"], ["n1", "n2"], ["n5", "n6"], ["n0", "n9"]]
-
-
-def test_nvlink_domains_stand_in_the_order_of_their_smallest_members():
-    state = discovery(Mode.NVLINK)
-    for number in (9, 4, 1, 7):
-        state.advance(1.0, WorkerReported(fabric_facts(f"node-{number}", f"c-{number % 5}")))
-    assert _order(state) == [["node-1"], ["node-4", "node-9"], ["node-7"]]

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from tests.gangs.world import Cluster, Leader, dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.evicting import Evictable, cheapest
 from topo.gangs.gang import Binding, GangId, PodUid
 from topo.gangs.instructions import GangReason, NamedPod, Place

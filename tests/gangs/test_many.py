@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.gangs.world import Cluster, Leader, dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs import steps
 from topo.gangs.events import Leading, Observed, Planned
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid

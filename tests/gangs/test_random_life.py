@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
+from tests.gangs.leader import Leader, scheduled
+from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.instructions import GangReason, Instruction
 from topo.gangs.settings import GangSettings

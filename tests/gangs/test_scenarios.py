@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
+from tests.gangs.leader import Leader, scheduled
+from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.gang import Binding, GangId, Note
 from topo.gangs.instructions import GangReason, Nominate, Open, OpenUnplanned, Place
 from topo.gangs.line import Order

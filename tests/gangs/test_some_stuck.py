@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.gangs.world import Cluster, Leader, dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.instructions import GangReason, Nominate
 from topo.gangs.settings import GangSettings

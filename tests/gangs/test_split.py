@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.gangs.world import Cluster, Job, Leader, dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster, Job, dragonflies, job
 from topo.gangs.checking import apart_groups, split_groups
 from topo.gangs.gang import Binding, GangId, PodUid
 from topo.gangs.instructions import Check, GangReason, NamedPod

@@ -73,3 +73,8 @@ async def placing(home: Path, *flags: str, text: str | None = None) -> AsyncIter
     async with running(*files, "--gpus-per-node=8", *flags) as master:
         await master.ready()
         yield Caller(master)
+
+
+def nodes_of(answer: Any) -> list[str]:
+    """The nodes of a plan, in its order."""
+    return [node["name"] for group in answer["groups"] for node in group["nodes"]]

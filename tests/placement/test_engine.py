@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.placement.asked import job, planned, refused
 from tests.placement.oracle.model import models, violations
 from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.placement.worlds import KINDS, cluster, host, shares, take
 from topo.model.errors import BadInputError
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.model.ids import Kind, NodeName
 from topo.placement.advice.alternatives import alternatives
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
@@ -21,23 +22,6 @@ from topo.placement.job.request import Eligibility, PlacementMode, Request
 from topo.placement.quality.measure import measure
 from topo.sim.worlds.clusters import cluster as large_cluster
 from topo.sim.worlds.clusters import requests as stream
-
-
-def job(pods: int, **more: object) -> Request:
-    values: dict[str, object] = {"pods": pods, "gpus_per_pod": 8, "group_size": 64}
-    return Request(**(values | more))  # type: ignore[arg-type]
-
-
-def planned(capacity: Capacity, request: Request) -> Plan:
-    answer = place(capacity, request)
-    assert isinstance(answer, Plan), answer
-    return answer
-
-
-def refused(capacity: Capacity, request: Request) -> NoFit:
-    answer = place(capacity, request)
-    assert isinstance(answer, NoFit), answer
-    return answer
 
 
 def test_a_small_job_takes_the_smallest_hole_that_costs_no_whole_group():
@@ -175,17 +159,6 @@ def test_domains_alike_inside_differ_by_the_canonical_domains_that_they_are_in()
     assert plan.objective.profile_tier1 == ((2, -1), (0, 1))
 
 
-def test_a_job_without_a_type_never_mixes_types():
-    capacity = Capacity(Policy(gpu_types=("B",)))
-    for number in range(4):
-        capacity.upsert(host(f"a{number}", ("s1", "d1"), gpu_type="A"))
-    for number in range(2):
-        capacity.upsert(host(f"b{number}", ("s1", "d1"), gpu_type="B"))
-    assert planned(capacity, job(2, group_size=None)).gpu_type == "B"
-    assert planned(capacity, job(3, group_size=None)).gpu_type == "A"
-    assert refused(capacity, job(5, group_size=None)).failed is FitTest.GPUS
-
-
 def test_required_refuses_what_preferred_splits_and_says_so():
     capacity = cluster((4, 4, 4, 3), size=8)
     refusal = refused(capacity, job(8))
@@ -269,61 +242,6 @@ def test_a_job_smaller_than_its_group_finds_the_kind_at_any_tier():
     }
 
 
-def two_types(first: Capacity, frees: tuple[int, ...], *, nodes: int = 2) -> Capacity:
-    """A cluster of type A, and one more switchbox of type B with dragonflies of so many nodes."""
-    for number, free in enumerate(frees, start=1):
-        for n in range(1, nodes + 1):
-            name = f"n9-{number}-{n}"
-            first.upsert(host(name, ("s9", f"d{number}"), gpu_type="B"))
-            if n > free:
-                take(first, name)
-    return first
-
-
-def test_a_job_is_not_split_on_one_type_where_another_holds_it_whole():
-    capacity = two_types(cluster((1, 1), size=2), (2,))
-    plan = planned(capacity, job(2, group_size=16, mode=PlacementMode.PREFERRED))
-    assert (plan.gpu_type, plan.objective.split_groups) == ("B", 0)
-    assert all(plan.certified.values())
-
-
-def test_a_reserve_of_one_type_is_not_spent_where_the_job_fits_on_another():
-    kept = ((GroupPath((GroupName("s1"),)), 1),)
-    policy = Policy(canonical_gpus=16, reserves=kept)
-    capacity = two_types(cluster((2,), policy=policy), (2,))
-    plan = planned(capacity, job(2, group_size=16))
-    assert (plan.gpu_type, plan.used_reserve) == ("B", False)
-
-
-def test_types_compete_for_each_line_of_the_objective_and_their_order_decides_between_equals():
-    capacity = two_types(cluster((2, 2), policy=Policy(canonical_gpus=16)), (2, 1))
-    assert planned(capacity, job(1, group_size=16)).gpu_type == "B", "it costs no whole group"
-    plan = planned(two_types(cluster((1, 1)), (2,)), job(2, group_size=8))
-    assert (plan.gpu_type, plan.objective.span) == ("B", (1, 1))
-    for order in ("A", "B"), ("B", "A"):
-        capacity = two_types(cluster((2, 2), policy=Policy(gpu_types=order)), (2, 2))
-        plan = planned(capacity, job(2, group_size=16))
-        assert plan.gpu_type == order[0]
-        assert all(plan.certified.values())
-
-
-def test_a_refusal_is_told_of_the_type_on_which_the_job_could_fit_at_another_time():
-    capacity = two_types(cluster((1, 1), (1, 1)), (1, 1))
-    wish = job(2, group_size=16, within=Kind("dragonfly"), mode=PlacementMode.PREFERRED)
-    assert refused(capacity, wish).text.startswith("no dragonfly can take all 2 pods")
-
-
-def test_of_two_hundred_types_the_one_that_fits_best_is_found():
-    capacity = Capacity(Policy(canonical_gpus=16))
-    for number in range(200):
-        for node in (1, 2):
-            path = (f"s{number}", "d1")
-            capacity.upsert(host(f"n{number}-{node}", path, gpu_type=f"T{number}"))
-    take(capacity, "n150-1")
-    assert planned(capacity, job(1, group_size=8)).gpu_type == "T150"
-    assert planned(capacity, job(2, group_size=16)).gpu_type == "T0"
-
-
 def test_an_unknown_or_too_small_kind_is_a_refusal_that_says_what_there_is():
     capacity = cluster((4, 4))
     unknown = refused(capacity, job(1, within=Kind("rack")))
@@ -331,75 +249,6 @@ def test_an_unknown_or_too_small_kind_is_a_refusal_that_says_what_there_is():
     assert "dragonfly, switchbox" in unknown.text
     small = refused(capacity, job(8, within=Kind("dragonfly")))
     assert small.failed is FitTest.SPAN
-
-
-def test_a_reserve_is_used_only_when_nothing_else_fits():
-    path = GroupPath((GroupName("s1"), GroupName("d1")))
-    capacity = cluster((8,), (16,), policy=Policy(reserves=((path, 1),)))
-    first = planned(capacity, job(8))
-    assert (shares(first), first.used_reserve) == ({"2/1": 8}, False)
-    capacity.book("first", {name: 8 for name, _ in first.groups[0].pods})
-    second = planned(capacity, job(16))
-    assert (shares(second), second.used_reserve) == ({"1/1": 8, "2/1": 8}, True)
-    outer = GroupPath((GroupName("s2"),))
-    capacity = cluster((8,), (16,), policy=Policy(reserves=((outer, 1),)))
-    assert shares(planned(capacity, job(16))) == {"1/1": 8, "2/1": 8}
-
-
-@pytest.mark.parametrize(
-    ("tops", "pods", "k", "taken"),
-    [
-        pytest.param(((2, 2, 1, 1), (2,)), 4, 2, 32, id="dragonflies of two nodes"),
-        pytest.param(((3, 2), (2,)), 5, 3, 16, id="a tail that fits elsewhere"),
-    ],
-)
-def test_a_reserve_is_not_spent_where_another_choice_of_what_is_kept_leaves_room(
-    tops, pods, k, taken
-):
-    kept = ((GroupPath((GroupName("s1"),)), 1),)
-    capacity = cluster(*tops, policy=Policy(canonical_gpus=taken, reserves=kept))
-    plan = planned(capacity, job(pods, group_size=8 * k))
-    assert not plan.used_reserve
-    assert plan.objective.span[0] == 2
-
-
-def test_a_reserve_of_a_thousand_dragonflies_is_kept_like_one_of_two():
-    kept = ((GroupPath((GroupName("s1"),)), 1050),)
-    capacity = cluster((2,) * 1100, (2,), policy=Policy(canonical_gpus=16, reserves=kept))
-    plan = planned(capacity, job(102, group_size=16))
-    assert (plan.used_reserve, plan.objective.span) == (False, (2, 51))
-    assert shares(plan)["2/1"] == 2
-    plan = planned(capacity, job(104, group_size=16))
-    assert (plan.used_reserve, plan.objective.span) == (True, (1, 52))
-
-
-def test_a_group_kept_in_a_part_of_a_reserve_counts_for_it_too():
-    s1, d1 = GroupPath((GroupName("s1"),)), GroupPath((GroupName("s1"), GroupName("d1")))
-    policy = Policy(canonical_gpus=16, reserves=((s1, 1), (d1, 1)))
-    plan = planned(cluster((2, 2), (1,), policy=policy), job(2, group_size=16))
-    assert (shares(plan), plan.used_reserve) == ({"1/2": 2}, False)
-    plan = planned(cluster((2, 2, 2), (1,), policy=policy), job(5, group_size=16))
-    assert (plan.used_reserve, plan.objective.span) == (False, (2, 3))
-
-
-def test_a_reserve_binds_only_the_plans_that_would_break_it():
-    capacity = cluster((16, 8), policy=Policy(reserves=((GroupPath((GroupName("s1"),)), 1),)))
-    for size, mode in (
-        (64, PlacementMode.REQUIRED),
-        (128, PlacementMode.REQUIRED),
-        (128, PlacementMode.PREFERRED),
-    ):
-        plan = planned(capacity, job(16, group_size=size, mode=mode))
-        assert (shares(plan), plan.used_reserve) == ({"1/1": 16}, False), "1/2 is kept free"
-        assert all(plan.certified.values())
-
-
-def test_a_reserve_is_spent_before_a_group_is_split():
-    kept = ((GroupPath((GroupName("s1"), GroupName("d1"))), 1),)
-    capacity = cluster((8, 4, 4), policy=Policy(reserves=kept))
-    plan = planned(capacity, job(8, mode=PlacementMode.PREFERRED))
-    assert (shares(plan), plan.used_reserve) == ({"1/1": 8}, True)
-    assert plan.objective.split_groups == 0
 
 
 def test_a_preferred_job_of_thousands_of_lone_nodes_takes_one_look_at_each():
