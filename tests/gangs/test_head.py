@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.gangs.world import Cluster, Leader, dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.line import Order
 from topo.gangs.settings import GangSettings
