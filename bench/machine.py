@@ -24,9 +24,7 @@ def environment() -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _git("rev-parse", "HEAD"),
-        "uncommitted_changes": bool(
-            _git("status", "--porcelain", "--", ".", ":!bench/results.json")
-        ),
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--", ".", _NOT_RESULTS)),
         "seed": SEED,
         "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),

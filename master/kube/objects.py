@@ -200,7 +200,6 @@ class PodSpec:
     affinity: Affinity | None = None
     priority: int = 0
     preemption_policy: str = ""
-    scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: dict[str, str] = field(default_factory=dict)

@@ -15,12 +15,12 @@ from rich.console import Console
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
+from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 from topo.cli import worlds
 from topo.cli.demo import plan, processes
 from topo.cli.demo.lifecycle import run_demo
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.plan import free_ports
 from topo.cli.exits import CliError, Exit
 from topo.cli.running_demo import directory, running_demo
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_ports
 from tests.support.processes import alive
 from tests.support.waiting import eventually
 from topo.cli.demo import processes
-from topo.cli.demo.plan import claimed_ports, free_ports
+from topo.cli.demo.plan import claimed_ports
 from topo.cli.demo.processes import Died, Program, Started
 
 # --- ports

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import leaves
+from tests.support.ports import free_ports
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
-from topo.cli.demo.plan import free_ports
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import world
 

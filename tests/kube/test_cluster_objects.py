@@ -386,7 +386,7 @@ def test_a_pod_tells_whose_it_is_and_which_nodes_it_may_have():
     (owner,) = found.metadata.owner_references
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Job", "train", "job-1", True)
     assert found.metadata.creation_timestamp == "2026-01-02T03:04:05Z"
-    assert (found.spec.scheduler_name, found.spec.priority) == ("volcano", 100)
+    assert found.spec.priority == 100
     assert found.spec.node_selector == {"pool": "a"}
     assert [(each.key, each.operator) for each in found.spec.tolerations] == [("k", "Exists")]
     affinity = found.spec.affinity and found.spec.affinity.node_affinity

@@ -1,7 +1,6 @@
 """Who speaks for a node: the rules, without a socket."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -358,11 +357,6 @@ def test_of_many_refused_holders_as_many_as_nodes_are_remembered() -> None:
     told = world.events[-1]
     assert isinstance(told, WorkerRefused)
     assert told.text == "the worker of holder-44 sent reports for n2", "n1 is forgotten"
-
-
-def _same(change: Callable[[NodeFacts], NodeFacts]) -> bool:
-    one = facts("n1")
-    return same_machine(one, change(one))
 
 
 def test_hardware_decides_whether_two_reports_come_from_one_machine() -> None:

@@ -15,8 +15,8 @@ from urllib.request import urlopen
 
 from monitoring.dashboards.board import Board, Section
 from tests.e2e.controlplane.processes import Program
+from tests.support.ports import free_ports
 from tests.support.waiting import CEILING_S
-from topo.cli.demo.plan import free_ports
 
 INTERVAL = "1m"
 """What Grafana puts for `$__rate_interval`: four times how often Prometheus reads, at least."""

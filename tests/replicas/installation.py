@@ -16,8 +16,8 @@ from tests.kube.config_maps import MAPS, Maps
 from tests.kube.lease_server import NO_FAULT, Fault, LeaseServer
 from tests.kube.plain import kubeconfig, serving
 from tests.master.world import Master, running
+from tests.support.ports import free_ports
 from tests.support.waiting import eventually
-from topo.cli.demo.plan import free_ports
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/topo/leases"
 FOREVER_S = 1e6

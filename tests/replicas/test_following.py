@@ -77,14 +77,6 @@ async def test_both_answer_alike_and_the_follower_says_how_old_it_is(
         assert (await follower.get("/ready")).status == 200
 
 
-def said_of_sources(topology: Any) -> list[dict[str, Any]]:
-    """What a document of the topology says of each source, without ages."""
-    return [
-        {name: each[name] for name in each if not name.endswith("_s")}
-        for each in topology["sources"]
-    ]
-
-
 async def test_a_follower_shows_the_leaders_sources_and_how_old_what_they_said_is(
     installed: Installation, flags: tuple[str, ...]
 ) -> None:

@@ -11,7 +11,7 @@ from tests.kube.lease_server import Fault
 from tests.master.process import MasterProcess, master_process
 from tests.master.world import TOKEN, facts
 from tests.replicas.installation import Installation, becomes, installation
-from topo.cli.demo.plan import free_ports
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 QUICK = ("--lease-duration=6s", "--renew-deadline=2s", "--retry-period=500ms")

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 
 TASK_INDEX = "volcano.sh/task-index"
 """Label and annotation of a Volcano Job's pod: which pod of its task it is, from 0."""
-TASK_NAME = "volcano.sh/task-spec"
-"""Label and annotation of a Volcano Job's pod: its task."""
-JOB_NAME = "volcano.sh/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation of an Indexed batch Job's pod: its rank, from 0."""
 VOLCANO_JOB = ("batch.volcano.sh/v1alpha1", "Job")

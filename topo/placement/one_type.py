@@ -139,7 +139,7 @@ def _bounding(view: FreeView, request: Request) -> FreeView:
 
 def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
     """For each tier that groups of the kind asked for have, the slots inside such groups."""
-    assert request.within is not None, "asked for limited jobs only"  # noqa: S101
+    assert request.within is not None, "asked for limited jobs only"  # noqa: S101 - for mypy
     for tier, free in limited(view.layout, view.free, request.within):
         if tier >= view.shape.tier or not view.group_can_fit:
             yield tier, view.only(free)

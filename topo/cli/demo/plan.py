@@ -59,12 +59,6 @@ def claimed_ports(usual: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield ports
 
 
-def free_ports(usual: Sequence[int]) -> tuple[int, ...]:
-    """Ports as `claimed_ports` finds them, without a claim."""
-    with claimed_ports(usual) as ports:
-        return ports
-
-
 def _claimed(port: int, held: ExitStack, claims: ExitStack) -> int:
     """A port bound until `held` closes, so that one call never names a port twice."""
     wanted = port

@@ -39,7 +39,7 @@ def several_changes(capacity: Capacity, request: Request) -> Suggestion | None:
         if isinstance(place(capacity, stricter), Plan):
             found = stricter
     plan = place(capacity, found)
-    assert isinstance(plan, Plan), "it was placed before"  # noqa: S101
+    assert isinstance(plan, Plan), "it was placed before"  # noqa: S101 - for mypy
     if request.eligible.gpu_type is not None:
         found = replace(found, eligible=replace(found.eligible, gpu_type=plan.gpu_type))
     return _suggestion(request, found, plan)

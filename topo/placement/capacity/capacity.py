@@ -319,7 +319,7 @@ class Capacity:
 
         It names nodes by exclusion or label, and there is no end to such classes.
         """
-        assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101
+        assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101 - for mypy
         wide = replace(eligibility, selector=(), exclude=frozenset())
         found, ids = self.slots(wide, eligibility.gpu_type, gpus), self._index.ids
         if eligibility.selector:

@@ -92,7 +92,7 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
 def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
     """The fewest children of each domain for each number of groups; `_IMPOSSIBLE`: it cannot."""
     shape, children = view.shape, view.layout.children_of(tier).rows
-    assert children is not None, "too many to look at were sorted out"  # noqa: S101
+    assert children is not None, "too many to look at were sorted out"  # noqa: S101 - for mypy
     points = np.arange(limits.low, limits.high + 1)
     if tier == shape.tier:
         caps, lost = view.free_slots_of(tier - 1), None

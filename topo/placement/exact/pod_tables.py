@@ -51,7 +51,7 @@ class PodTables:
             return {domain: pods}
         self.costs(tier, domain)
         knapsack = self._known[tier, domain][1]
-        assert knapsack is not None, "made with the costs"  # noqa: S101
+        assert knapsack is not None, "made with the costs"  # noqa: S101 - for mypy
         children = self.children(tier, domain)
         found: dict[int, int] = {}
         for item, some, _ in knapsack.picks(pods, 0):

@@ -182,7 +182,7 @@ class SplitSearch:
             if groups or loose or tail:
                 yield Share(domain, groups, bool(tail), loose)
             return
-        assert branch.knapsack is not None, "made with the options"  # noqa: S101
+        assert branch.knapsack is not None, "made with the options"  # noqa: S101 - for mypy
         picked = {item: (x, t) for item, x, t in branch.knapsack.picks(*given)}
         for item, child in enumerate(self.tables.children(tier, domain)):
             yield from self._shares(tier - 1, child, picked.get(item, (0, 0)))

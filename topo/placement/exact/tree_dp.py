@@ -69,7 +69,7 @@ class ExactSearch:
             return self._at_groups(domain, need)
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
-        assert knapsack is not None, "made with the options"  # noqa: S101
+        assert knapsack is not None, "made with the options"  # noqa: S101 - for mypy
         children = self.tables.children(tier, domain)
         parts = [
             self.inside(tier - 1, children[i], (x, bool(t))) for i, x, t in knapsack.picks(*need)
