@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 import orjson
 
 from bench.scale import CannotRunError
+from topo.cli.demo.processes import environment
 from topo.kit.child_process import die_with_parent, die_with_parent_command
 
 P = ParamSpec("P")
@@ -52,17 +53,12 @@ def process(name: str, argv: tuple[str, ...], home: Path) -> Iterator["Running"]
             stdout=output,
             stderr=output,
             start_new_session=True,
-            env=_environment(),
+            env=environment(),
         )
     try:
         yield Running(name, child, log)
     finally:
         _end(child)
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment without the services' settings: flags say what is run."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TOPO_")}
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _record(settings: WorkerSettings) -> int:
     # Only people who record pay for these imports.
-    from worker.probes.catalogue import probes  # noqa: PLC0415
+    from worker.probes.catalogue import probes  # noqa: PLC0415 - see above
     from worker.record import anonymised, claim_folder, record, save, user_names  # noqa: PLC0415
 
     if settings.record is None:

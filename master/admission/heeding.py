@@ -106,7 +106,7 @@ class SchedulerConfigReader:
         )
         for each in Heeding:
             gauge.labels(each.value).set_function(
-                lambda each=each: float(self._found.heeding is each)  # type: ignore[misc]
+                lambda each=each: float(self._found.heeding is each)  # type: ignore[misc] # no type for its default
             )
 
     @property

@@ -57,8 +57,8 @@ def _made(
     view: TopologyView, facts: Mapping[NodeName, NodeFacts], run: str, query: Query
 ) -> bytes | web.Response:
     # networkx takes 0.1 s and 15 MB that a master without this call does not need.
-    from topo.publish.graph import fabric_graph  # noqa: PLC0415
-    from topo.publish.graph_formats import FORMATS  # noqa: PLC0415
+    from topo.publish.graph import fabric_graph  # noqa: PLC0415 - see above
+    from topo.publish.graph_formats import FORMATS  # noqa: PLC0415 - see above
 
     forest, name, devices = view.snapshot.forest, query.get("group"), query["devices"]
     parts = None if name is None else find_groups(forest, name)

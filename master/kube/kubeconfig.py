@@ -192,7 +192,7 @@ class _Provider:
     async def header(self) -> str:
         """The header with a token that is good now. Raises `BadInputError`."""
         from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 - see above
-        from kubernetes_asyncio.config import ConfigException  # noqa: PLC0415
+        from kubernetes_asyncio.config import ConfigException  # noqa: PLC0415 - see above
 
         configuration, what = Configuration(), "it gives no token"
         try:

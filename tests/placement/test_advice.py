@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.placement.asked import refused
 from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.placement.worlds import node, partly_free, state
 from topo.model.cluster import Taint
@@ -26,12 +27,6 @@ NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 
 NEAREST = "Nearest to a group of 8 pods are the dragonflies with room left"
 ROOMIEST = "The switchboxes with most room have it:"
-
-
-def refused(capacity: Capacity, request: Request) -> NoFit:
-    nofit = place(capacity, request)
-    assert isinstance(nofit, NoFit)
-    return nofit
 
 
 def suggested(capacity: Capacity, request: Request) -> dict[Kind, Suggestion]:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.placement.asked import planned
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.advice.explain import MOST_PODS, explain
@@ -36,12 +37,6 @@ def cluster(*free: tuple[int, ...]) -> Capacity:
                 if node > left:
                     capacity.book(f"job-{name}", {name: 8})
     return capacity
-
-
-def planned(capacity: Capacity, request: Request) -> Plan:
-    plan = place(capacity, request)
-    assert isinstance(plan, Plan)
-    return plan
 
 
 def sentence(capacity: Capacity, plan: Plan, name: str) -> str:

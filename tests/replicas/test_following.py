@@ -1,7 +1,6 @@
 """A follower shows what the leader knows, passes reports on, takes over without a wrong word."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -12,17 +11,11 @@ import pytest
 from master.replicas.follower import AGE, PATH
 from tests.master.placing import WRITER, Caller, config
 from tests.master.world import TOKEN, Master, facts
-from tests.replicas.installation import Installation, becomes, follows, installation, leads
+from tests.replicas.installation import Installation, becomes, follows, leads
 from tests.support.raw_http import answered, packed_head
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.slow]
-
-
-@pytest.fixture
-async def installed(tmp_path: Path) -> AsyncIterator[Installation]:
-    async with installation(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A master that can ask nobody shows its own copy, says so, acts on nothing, and gives way."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,18 +11,12 @@ from master.replicas.follower import AGE, ORIGIN
 from master.state.document import State, decode
 from tests.master.placing import WRITER, Caller
 from tests.master.world import TOKEN, Answer, Master, facts
-from tests.replicas.installation import Installation, becomes, follows, installation, leads
+from tests.replicas.installation import Installation, becomes, follows, leads
 from tests.support.waiting import eventually
 from topo.discovery.modes import Mode
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.slow]
 JOB = {"pods": 1, "gpus_per_pod": 1, "hold_s": 600}
-
-
-@pytest.fixture
-async def installed(tmp_path: Path) -> AsyncIterator[Installation]:
-    async with installation(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

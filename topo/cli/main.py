@@ -78,8 +78,8 @@ def explain(refusal: Refusal) -> None:
     """Prints what is wrong, where, and the next step, without control characters."""
     from rich.text import Text  # noqa: PLC0415 - only where something went wrong
 
-    from topo.cli.render import terminal  # noqa: PLC0415
-    from topo.cli.render.shapes.layout import Hanging  # noqa: PLC0415
+    from topo.cli.render import terminal  # noqa: PLC0415 - the same
+    from topo.cli.render.shapes.layout import Hanging  # noqa: PLC0415 - the same
 
     console = terminal.err()
     what = Text(plain(refusal.what), style="red")

@@ -86,7 +86,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     shown = [fields[each.name].values() if each.name in fields else (each,) for each in own]
-    called.__signature__ = Signature([*chain(*shown)])  # type: ignore[attr-defined]
+    called.__signature__ = Signature([*chain(*shown)])  # type: ignore[attr-defined] # typer reads it
     return called
 
 

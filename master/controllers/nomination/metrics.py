@@ -38,7 +38,7 @@ class NominationMetrics:
             family = prom.Gauge(PREFIX + name, text, ["reason"], registry=registry)
             for reason in GangReason:
                 family.labels(reason.value).set_function(
-                    lambda reason=reason: told().get(reason, 0)  # type: ignore[misc]
+                    lambda reason=reason: told().get(reason, 0)  # type: ignore[misc] # no type for its default
                 )
 
         self.decision_s = histogram(

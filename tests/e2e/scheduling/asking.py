@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.scheduling.jobs import GPU, PODS, WORDS
+from tests.e2e.scheduling.jobs import GPU, PODS, WORDS, owner_of
 
 
 def volcano_job(
@@ -63,9 +63,3 @@ async def nodes_of(api: Api, job: str) -> list[str]:
     """Where the pods of a job are bound, by rank; empty for one that is not."""
     pods = [pod for pod in await api.items(PODS) if owner_of(pod) == job]
     return [pod["spec"].get("nodeName", "") for pod in sorted(pods, key=rank_of)]
-
-
-def owner_of(pod: Any) -> str:
-    """The name of the job that made a pod."""
-    owners = pod["metadata"].get("ownerReferences", ())
-    return next((each["name"] for each in owners if each.get("controller")), "")

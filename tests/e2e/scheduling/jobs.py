@@ -78,7 +78,7 @@ class Seen:
 
 async def pods_of(api: Api, job: str) -> list[Seen]:
     """The pods of a job by rank."""
-    found = [_seen(pod) for pod in await api.items(PODS) if _owner(pod) == job]
+    found = [_seen(pod) for pod in await api.items(PODS) if owner_of(pod) == job]
     return sorted(found, key=lambda each: each.rank)
 
 
@@ -119,7 +119,8 @@ def are_whole(world: World, kind: str, nodes: Sequence[str], pods_per_group: int
     return all(len({home[node] for node in group}) == 1 for group in groups)
 
 
-def _owner(pod: Any) -> str:
+def owner_of(pod: Any) -> str:
+    """The name of the job that made a pod."""
     owners = pod["metadata"].get("ownerReferences", ())
     return next((each["name"] for each in owners if each.get("controller")), "")
 

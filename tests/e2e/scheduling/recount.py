@@ -12,8 +12,8 @@ from typing import Any
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.scheduling.asking import owner_of, rank_of
-from tests.e2e.scheduling.jobs import GPU, NODES, WORDS
+from tests.e2e.scheduling.asking import rank_of
+from tests.e2e.scheduling.jobs import GPU, NODES, WORDS, owner_of
 from tests.support.waiting import eventually
 
 

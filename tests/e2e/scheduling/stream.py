@@ -20,9 +20,8 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.asking import owner_of
 from tests.e2e.scheduling.gang_master import api_url
-from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, owner_of
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
 
