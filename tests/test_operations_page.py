@@ -10,7 +10,7 @@ from topo.publish.node_events import REASONS, EventType
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-_CONDITION = re.compile(r"\b(?:Conflict|Failure|Reason)\(\s*\"([a-z-]+)\"")
+_CONDITION = re.compile(r"\b(?:Conflict|JoinFailure|Reason)\(\s*\"([a-z-]+)\"")
 _CODE = re.compile(r"^[A-Z_]+ = \"([a-z]+(?:-[a-z]+)+)\"$", re.MULTILINE)
 PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")
 
