@@ -384,15 +384,26 @@ def _selected(cluster: CleanedCluster, pods: Sequence[_Object]) -> frozenset[str
 async def _remove_from_nodes(
     cluster: CleanedCluster, removed: RemovedObjects, waiting: Sequence[_Object]
 ) -> int:
-    selected, writes = _selected(cluster, waiting), []
+    """Labels of gangs go by their name, whoever wrote them; all else goes with its manager."""
+    selected, writes = _selected(cluster, waiting), list[Write]()
+    prefix = Words(cluster.domain).node_label("")
     removed.selected.clear()
     async for each in cluster.objects(NODES):
         name, uid = each.metadata.name, each.metadata.uid
-        for manager in sorted(_ours(each.metadata.managers)):
-            if manager == writing.NODES_MANAGER and not selected.isdisjoint(each.metadata.labels):
-                removed.selected.add(name)
-            else:
-                writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
+        for manager in sorted(_ours(each.metadata.managers) - {writing.NODES_MANAGER}):
+            writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
+        labels = {label for label in each.metadata.labels if label.startswith(prefix)}
+        if labels & selected:
+            removed.selected.add(name)
+        if gone := dict.fromkeys(sorted(labels - selected)):
+            writes.append(
+                Patch(
+                    target=WriteTarget(NODES, name),
+                    manager=f"{MANAGER_PREFIX}cleanup",
+                    uid=uid,
+                    fields={"metadata": {"labels": gone}},
+                )
+            )
     await _together(cluster, writes)
     removed.nodes.update(write.target.name for write in writes)
     return len(writes)

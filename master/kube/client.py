@@ -44,6 +44,7 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     content_type: str = "application/json"
+    accept: str = "application/json"
     timeout_s: float = 10.0
     urgent: bool = False
 
@@ -209,7 +210,7 @@ async def connect(
 
 
 async def _headers(known: Access, call: Call) -> Mapping[str, str]:
-    headers = {"Accept": "application/json"}
+    headers = {"Accept": call.accept}
     if call.body is not None:
         headers["Content-Type"] = call.content_type
     if (authorization := await known.credentials.header()) is not None:

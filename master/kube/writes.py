@@ -22,6 +22,9 @@ TIMEOUT_S = WORK_ENDS_S
 _APPLY = "application/apply-patch+yaml"
 """JSON is YAML, too. Source: kubernetes.io, "Server-Side Apply"."""
 _MERGE = "application/strategic-merge-patch+json"
+_BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""Who writes needs the version of what came about, not the whole of it. Source: kubernetes.io,
+"Kubernetes API Concepts", metadata-only fetches."""
 
 
 class WriteTarget(NamedTuple):
@@ -111,6 +114,7 @@ def call_of(write: Write) -> Call:
                 query=query,
                 body=body,
                 content_type=content_type,
+                accept=_BRIEF,
                 timeout_s=TIMEOUT_S,
                 urgent=True,
             )
@@ -121,6 +125,7 @@ def call_of(write: Write) -> Call:
                 path=path,
                 query=query,
                 body=_document(write, {}),
+                accept=_BRIEF,
                 timeout_s=TIMEOUT_S,
                 urgent=True,
             )
@@ -136,6 +141,7 @@ def call_of(write: Write) -> Call:
                 query=query,
                 body=orjson.dumps({**write.fields, "metadata": metadata}),
                 content_type=_MERGE,
+                accept=_BRIEF,
                 timeout_s=TIMEOUT_S,
                 urgent=True,
             )

@@ -265,6 +265,16 @@ async def test_labels_that_pods_select_which_are_to_be_bound_yet_stay_and_others
     assert "1 nodes keep the label of a gang" in str(removed)
 
 
+async def test_of_two_labels_of_gangs_on_a_node_the_one_that_pods_select_alone_stays():
+    api = ApiModel()
+    waits, runs = WORDS.node_label("waits"), WORDS.node_label("runs")
+    labels = {waits: "hold-1", runs: "hold-2", "zone": "a"}
+    api.add(NODES, "node-1", metadata={"labels": labels})  # merged: no manager applied them
+    add_pod(api, "worker-0", selector=waits)
+    await clean_up(cluster(api))
+    assert api.labels() == {"node-1": {waits: "hold-1", "zone": "a"}}
+
+
 async def test_a_clean_up_that_may_not_know_pods_does_the_rest():
     api = ApiModel()
     api.add(NODES, "node-1", by="topo-master/labels", metadata={"labels": {"a": "b"}})

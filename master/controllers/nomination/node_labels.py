@@ -14,7 +14,7 @@ from topo.model.ids import NodeName
 
 
 class NodeLabels:
-    """Labels nodes for gangs; what other gangs have or want on a node stays in its write."""
+    """Labels nodes for gangs; what other gangs want on a node as well stays in its write."""
 
     def __init__(
         self, index: GangIndex, nodes: Store[NodeObject], writer: Writer, words: Words
@@ -34,9 +34,7 @@ class NodeLabels:
                 continue
             changes = self._wanted.setdefault(name, {})
             changes[gang_id] = value
-            labels = {**self._index.labels(name), **changes}
-            kept = {each: there for each, there in labels.items() if there is not None}
-            self._writer.put(writing.node_labels(name, node.metadata.uid, kept, self._words))
+            self._writer.put(writing.node_labels(name, node.metadata.uid, changes, self._words))
 
     def seen(self, names: Iterable[NodeName]) -> None:
         """These nodes were told of: what is wanted there and is there is done."""

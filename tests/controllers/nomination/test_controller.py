@@ -18,7 +18,7 @@ from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
 from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
-from tests.kube.api_model import ApiModel
+from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
@@ -254,10 +254,10 @@ async def test_a_gang_that_never_waited_gets_no_condition():
 
 @pytest.mark.parametrize("refusals", [1, 2, 3])
 async def test_a_write_that_is_refused_for_a_moment_holds_a_gang_up_for_a_moment(refusals: int):
-    """A label that meets another change of the node is a conflict, forced or not."""
+    """A label that meets other changes of the node time and again is a conflict."""
     async with gang_world() as world:
         conflict = KubeError("the object has been modified", status=409)
-        world.api.refusals["/api/v1/nodes"] = [conflict] * 4 * refusals  # of two nodes, each twice
+        world.api.refusals["/api/v1/nodes"] = [conflict] * 2 * refusals  # of two nodes
         pods = [world.add_pod(index) for index in range(2)]
         await asyncio.sleep(2.0 ** (refusals + 1))
         assert all(is_open(pod) for pod in pods)
@@ -292,6 +292,33 @@ async def test_a_gang_that_is_gone_leaves_no_label_and_no_hold():
             world.api.remove(PODS, f"pod-{index}", "jobs")
         await asyncio.sleep(30)
         assert (world.labelled(), world.holds()) == (set(), 0)
+
+
+async def test_labels_of_gangs_are_merged_into_a_node_by_their_names():
+    """It costs the API server less than an apply; what is not named stays."""
+    async with gang_world() as world:
+        left = WORDS.node_label("gone")  # of a gang whose master died
+        world.api.edit(NODES, NODE_NAMES[7], ("metadata", "labels", left), "hold-9")
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(10)
+        written = [each for each in world.api.calls if each.path.startswith("/api/v1/nodes/")]
+        assert {each.content_type for each in written} == {STRATEGIC}
+        named = [orjson.loads(each.body or b"")["metadata"]["labels"] for each in written]
+        own = sorted(each for labels in named for each in labels if labels[each] is not None)
+        assert own == [WORDS.node_label("job-1")] * 2
+        assert [labels for labels in named if left in labels] == [{left: None}]
+        assert left not in world.api.labels()[NODE_NAMES[7]]
+
+
+async def test_a_write_asks_for_no_more_of_an_object_than_who_it_is():
+    async with gang_world() as world:
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(10)
+        written = [each for each in world.api.calls if each.method == "PATCH"]
+        assert len(written) >= 6  # two nodes, and each pod twice
+        assert all("as=PartialObjectMetadata" in each.accept for each in written)
 
 
 async def test_a_gate_on_a_pod_of_no_gang_is_opened_and_says_why():
