@@ -9,22 +9,26 @@ import structlog
 from aiohttp import web
 
 from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
-from master.admission.reviews import Invalid, review
+from master.admission.reviews import Invalid, Reviewed, review
 from topo.gangs.admission.outcome import Rules
-from topo.kit.serving.body import body_bytes
+from topo.kit.serving.bodies import Bodies
 from topo.kit.serving.problem import problem, problems
 from topo.model.errors import BadInputError
 
 PATH = "/admission"
 MAX_BODY_BYTES = 4 << 20
 """An API server takes objects of up to 3 MiB. Source: k8s.io/apiserver, MaxRequestBodyBytes."""
-CONNECTIONS = 4096
+CONNECTIONS = 1200
 """Of HTTP/1.1 an API server has one for each review that is under way, and works on 600 requests
-at once (`--max-requests-inflight` and `--max-mutating-requests-inflight`). Three of them fit into
-the half that may shake hands: one that is ended leaves a pod without its gate."""
+at once (`--max-requests-inflight` and `--max-mutating-requests-inflight`): these fit into the half
+that may shake hands, and one that is ended leaves a pod without its gate. Who sends as much as he
+can makes each cost 0.3 MB, and the chart's limit of memory has to hold them all."""
 ANSWERS_BYTES = 16 << 20
+BODIES_BYTES = 32 << 20
+"""Of reviews that come or are judged: a thousand pods of 30 kB. Anybody may send them."""
 INLINE_BYTES = 64 << 10
-"""A larger review takes longer than a thread costs, and others would wait for it."""
+"""A larger review takes longer than a thread costs, and others would wait for it. Such are judged
+one at a time: JSON of 4 MiB may become objects of 140 MiB."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,15 +40,19 @@ def admission_app(
     clock: Callable[[], float] = time.perf_counter,
 ) -> web.Application:
     """The application: one call, whose answer depends on the review and the rules of now."""
+    bodies, large = Bodies(BODIES_BYTES), asyncio.Lock()
+
+    async def judged(content: bytes) -> Reviewed:
+        if len(content) <= INLINE_BYTES:
+            return review(content, rules(), invalid)
+        async with large:
+            return await asyncio.to_thread(review, content, rules(), invalid)
 
     async def post_review(request: web.Request) -> web.Response:
         try:
-            content = await body_bytes(request)
-            began_s = clock()
-            if len(content) <= INLINE_BYTES:
-                reviewed = review(content, rules(), invalid)
-            else:
-                reviewed = await asyncio.to_thread(review, content, rules(), invalid)
+            async with bodies.taken(request) as content:
+                began_s = clock()
+                reviewed = await judged(content)
         except BadInputError:
             metrics.reviews.labels("other", UNREADABLE).inc()
             raise

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import prometheus_client as prom
 import pytest
 from aiohttp import ClientSession, ClientSSLError, TCPConnector
+from yarl import URL
 
 from master.admission.certificates import Pair, issue
 from master.admission.metrics import AdmissionMetrics
 from master.admission.server import (
     ANSWERS_BYTES,
+    BODIES_BYTES,
     CONNECTIONS,
     MAX_BODY_BYTES,
     PATH,
@@ -24,7 +26,7 @@ from master.admission.server import (
 )
 from tests.admission.asking import asked, response
 from tests.gangs.patching import RULES, sample, task, volcano
-from tests.support.waiting import CEILING_S
+from tests.support.waiting import CEILING_S, eventually
 from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start
 from topo.kit.tls import empty_server_context, load_pair
@@ -195,6 +197,35 @@ async def test_as_many_reviews_at_once_as_an_api_server_sends_are_all_answered(
 
         found = await asyncio.gather(*(status() for _ in range(IN_FLIGHT)))
     assert found == [200] * IN_FLIGHT
+
+
+async def test_large_reviews_that_do_not_end_give_way_and_a_job_is_still_stamped(
+    serving: Port,
+) -> None:
+    """Nobody here says who he is. Without the limit each is kept until its time is over."""
+    senders = 2 * BODIES_BYTES // MAX_BODY_BYTES
+    number = URL(serving.url).port
+    head = b"POST /admission HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % MAX_BODY_BYTES
+
+    async def end() -> bytes:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", number, ssl=serving.trust, server_hostname=NAME
+        )
+        try:
+            writer.write(head + bytes(MAX_BODY_BYTES - 1))
+            return await reader.readline()
+        except OSError:
+            return b""
+        finally:
+            writer.close()
+
+    ends = [asyncio.ensure_future(end()) for _ in range(senders)]
+    await eventually(lambda: sum(each.done() for each in ends) >= senders // 2)
+    assert (await serving.post(asked(sample())))[0] == 200
+    assert {each.result() for each in ends if each.done()} == {b""}
+    for each in ends:
+        each.cancel()
+    await asyncio.gather(*ends, return_exceptions=True)
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", PATH, 405), ("POST", "/", 404)])

@@ -34,6 +34,10 @@ BACKLOG = 4096
 UNSENT_BYTES = 128 * 1024
 """What the kernel takes of an answer ahead of its reader: of one that does not read, else 2.5 MB.
 Source: tcp(7), TCP_NOTSENT_LOWAT."""
+UNTAKEN_BYTES = 16 * 1024
+"""What the kernel is asked to keep of what a TLS peer sends ahead of us; it keeps twice that, else
+up to 6 MB. It bounds what TLS is given in one go, which uvloop keeps as long as the connection.
+Source: socket(7), SO_RCVBUF; tcp(7), tcp_rmem."""
 
 _MESSAGE_CHARS = 300
 _log = structlog.get_logger(__name__)
@@ -232,6 +236,7 @@ async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...
     if tls_port is not None:
         stack.callback(tls_port.close)
         for bound in server.sockets:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNTAKEN_BYTES)
             tls_port.listen(bound, BACKLOG)
     for listener in server.sockets:  # what it accepts has the same option
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)

@@ -5,10 +5,11 @@ nor kept (`runner`).
 """
 
 import asyncio
+from collections.abc import Callable
 
 from aiohttp import web
 
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.bounded import bounded_bytes, uncounted
 from topo.kit.serving.unpacking import coding_of, too_large, unpacked
 from topo.model.errors import BadInputError, Refusal
 
@@ -16,9 +17,10 @@ BODY_S = 10.0
 """A slower client only keeps the connection."""
 
 
-async def body_bytes(request: web.Request) -> bytes:
+async def body_bytes(request: web.Request, grew: Callable[[int], None] = uncounted) -> bytes:
     """The body, unpacked, of at most the application's `client_max_size` bytes either way.
 
+    `grew` is told of each part that is held from then on, packed or not, by its bytes.
     408 after `BODY_S`. Raises `TooLargeError`, without reading where the headers say so already,
     `UnknownCodingError`, and `BadInputError` for one that is not in its encoding or that ends too
     early.
@@ -29,10 +31,10 @@ async def body_bytes(request: web.Request) -> bytes:
         raise too_large(limit_bytes)
     try:
         async with asyncio.timeout(BODY_S):
-            content = await bounded_bytes(request.content, limit_bytes)
+            content = await bounded_bytes(request.content, limit_bytes, grew)
             if content is None:
                 raise too_large(limit_bytes)
-            return await unpacked(content, coding, limit_bytes) if coding else content
+            return await unpacked(content, coding, limit_bytes, grew) if coding else content
     except TimeoutError:
         text = f"the body was not here after {BODY_S:g} s"
         raise web.HTTPRequestTimeout(text=text) from None

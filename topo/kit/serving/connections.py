@@ -16,6 +16,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from topo.kit.files import RAISE_FILES
 from topo.kit.serving.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
 from topo.kit.serving.problem import CONTENT_TYPE
+from topo.kit.serving.runner import READ_BYTES
 from topo.model.errors import BrokenInvariantError
 
 TOLD_EVERY_S = 60.0
@@ -227,6 +228,8 @@ class _Connection(web.RequestHandler):
         self._wire = wire
         # The protocol pauses as soon as bytes are left; at a limit of 0, TLS pauses it for none.
         wire.set_write_buffer_limits(high=1, low=0)
+        if transport.get_extra_info("sslcontext"):  # else it would keep 256 KiB that nobody took
+            cast("Any", transport).set_read_buffer_limits(high=READ_BYTES)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:

@@ -6,7 +6,7 @@ whoever reads answers turn that off and come here once they know.
 
 import asyncio
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from topo.model.errors import BadInputError, Refusal
 
@@ -48,17 +48,21 @@ def coding_of(values: Iterable[str]) -> str:
     raise UnknownCodingError(Refusal(what, _HEADER, fix))
 
 
-async def unpacked(packed: bytes, coding: str, limit_bytes: int) -> bytes:
+async def unpacked(
+    packed: bytes, coding: str, limit_bytes: int, grew: Callable[[int], None]
+) -> bytes:
     """The content of a body, others having their turn after every `STEP_BYTES`.
 
-    Raises `TooLargeError` as soon as it is larger than the limit, and `BadInputError` for one that
-    is not in its coding, ends too early or goes on after its end.
+    `grew` is told of each step, by its bytes. Raises `TooLargeError` as soon as the content is
+    larger than the limit, and `BadInputError` for one that is not in its coding, ends too early or
+    goes on after its end.
     """
     content = bytearray()
     for piece in _pieces(packed, coding):
         if content:
             await asyncio.sleep(0)
         content += piece
+        grew(len(piece))
         if len(content) > limit_bytes:
             raise too_large(limit_bytes)
     return bytes(content)
