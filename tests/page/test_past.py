@@ -39,12 +39,14 @@ def kept(demo: RunningDemo, name: str) -> str:
     cut: list[str] = []
 
     def newest() -> str | None:
-        """The newest kept moment; None while none is."""
-        moments = demo.document("/v1/history")["moments"]
+        """The newest kept moment; None while none is, or nobody answers."""
+        moments = (demo.document("/v1/history") or {}).get("moments")
         return moments[-1]["at"] if moments else None
 
     def was_cut(at: str) -> bool:
         was = demo.document(f"/v1/topology?{urlencode({'at': at})}")
+        if was is None:
+            return False
         down = [wire["node"] for wire in was["wires"] if wire["state"] != "up"]
         return down == [name] and {"NotReady"} == set(statuses(was["groups"], name))
 

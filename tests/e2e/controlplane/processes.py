@@ -3,12 +3,14 @@
 The kernel kills them with their parent, even one that is killed itself, so a run leaves nothing.
 """
 
+import json
 import os
 import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from topo.kit.child_process import die_with_parent_command
 
@@ -69,6 +71,13 @@ class Program:
         """Raises `EndedEarlyError` where it has ended by itself."""
         if not self.is_alive:
             raise EndedEarlyError(f"{self.name} has ended:\n{self.tail}")
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines of JSON in its log; what is half written is not there yet."""
+        written = self.log.read_text() if self.log.exists() else ""
+        lines = written.rpartition("\n")[0].splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     @property
     def tail(self) -> str:

@@ -1,7 +1,6 @@
 """Tokens that really end: the API server refuses them, and what holds them takes up new ones."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -204,7 +203,5 @@ async def _says_why(session: ClientSession, port: int) -> bool:
 
 
 def _logged(program: Program, event: str) -> list[dict[str, Any]]:
-    """The whole lines of that event."""
-    lines = program.log.read_text().splitlines(keepends=True) if program.log.exists() else []
-    found = (json.loads(line) for line in lines if line.endswith("\n"))
-    return [each for each in found if each["event"] == event]
+    """The lines of that event."""
+    return [each for each in program.events if each["event"] == event]

@@ -206,8 +206,8 @@ async def _is_together(release: Release, *nodes: str) -> bool:
 
 async def _all_are_annotated(api: Api) -> bool:
     """Each node has a loss for each number of its eight GPUs, as HAMi reads them."""
-    found = [node["metadata"]["annotations"].get(LOSSES, "{}") for node in await api.items(NODES)]
-    return all(json.loads(text).keys() == set("12345678") for text in found)
+    found = [node["metadata"].get("annotations", {}) for node in await api.items(NODES)]
+    return all(json.loads(each.get(LOSSES, "{}")).keys() == set("12345678") for each in found)
 
 
 async def _is_told(api: Api, node: str, reason: str) -> bool:

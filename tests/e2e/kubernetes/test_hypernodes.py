@@ -1,7 +1,6 @@
 """HyperNodes on the real API server with Volcano's own definition, watched by a second client."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -206,8 +205,8 @@ async def test_without_volcano_labels_are_written_and_hypernodes_when_it_comes(
 
 def _absences(master: ForestMaster) -> list[Any]:
     """The lines of the log that say that the server has no HyperNodes."""
-    lines = [json.loads(line) for line in master.program.log.read_text().splitlines()]
-    return [line for line in lines if line.get("resource") == "hypernodes" and "why" in line]
+    told = master.program.events
+    return [line for line in told if line.get("resource") == "hypernodes" and "why" in line]
 
 
 async def _serve(api: Api, *, is_served: bool) -> None:

@@ -135,8 +135,11 @@ async def _pids(kubelet: Kubelet, name: str, count: int) -> list[int]:
 
 
 def _sleeps(pid: int) -> bool:
-    """Whether the process has become the program of its container."""
-    return Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+    """Whether the process has become the program of its container, and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _stubborn() -> Any:

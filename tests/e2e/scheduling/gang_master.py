@@ -1,7 +1,6 @@
 """A master that places gangs, as a process with an account's rights."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -60,8 +59,7 @@ class GangMaster:
 def api_url(master: Program) -> str:
     """Where a master's API is, as its log said last; empty while it does not listen."""
     url = ""
-    for line in master.log.read_text().splitlines():
-        told = json.loads(line) if line.startswith("{") else {}
+    for told in master.events:
         if (told.get("event"), told.get("site")) == ("listening", "api"):
             url = f"http://{told['host']}:{told['port']}"
     return url

@@ -82,8 +82,7 @@ async def nodes_of(api: Api, job: str) -> list[str]:
 
 
 def url(master: AdmissionMaster) -> str:
-    for line in master.program.log.read_text().splitlines():
-        told = json.loads(line) if line.startswith("{") else {}
+    for told in master.program.events:
         if (told.get("event"), told.get("site")) == ("listening", "api"):
             return f"http://{told['host']}:{told['port']}"
     return ""
