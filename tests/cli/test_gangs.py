@@ -59,6 +59,7 @@ def test_why_of_one_that_waits_says_what_would_let_it_in(
         ("pytorch-dmeo", "did you mean"),
         ("other/pytorch-demo", "did you mean"),
         ("x", "`topo gangs` lists them"),
+        ("made-without-the-webhook", "delete it and create it again"),
     ],
 )
 def test_a_name_that_nobody_has_is_refused_with_the_next_step(

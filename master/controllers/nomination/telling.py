@@ -105,7 +105,7 @@ class Telling:
         note = (
             "its pods ask for groups and were made without our admission webhook, so their"
             " scheduler places them alone; see whether the webhook answers, and whether it covers"
-            " this namespace (topo doctor)"
+            " this namespace (topo doctor), then delete the job and create it again"
         )
         self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
 

@@ -95,7 +95,8 @@ def gang_warnings(
         text = f"{counted(len(pods), 'pod')} with a group size had no gate: {listed(pods)}"
         fix = (
             "does the webhook answer, and cover the namespace? `kubectl get"
-            " mutatingwebhookconfigurations`, the label <domain>/placement of the namespace"
+            " mutatingwebhookconfigurations`, the label <domain>/placement of the namespace. A job"
+            " that was made before is placed once it is deleted and created again"
         )
         found.append(WarningDocument(code="gang-passed-by", text=text, fix=fix))
     return tuple(found)

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from master.controllers.nomination.reading import read_gang
+from master.controllers.nomination.reading import has_slipped, read_gang
 from master.controllers.nomination.shown import in_words
 from master.controllers.nomination.telling import Told
 from master.controllers.nomination.warnings import NOT_BOUND_S, gang_warnings
-from tests.controllers.nomination.objects import pod, surroundings
+from tests.controllers.nomination.objects import WORDS, pod, surroundings
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.instructions import GangReason
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import Way
 
 GANG = read_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
 CODES = {
@@ -60,3 +62,17 @@ def test_many_gangs_of_one_cause_are_one_warning():
     (warning,) = gang_warnings(told, {}, 0.0)
     assert warning.text.startswith("30 gangs run with a group in several domains")
     assert len(warning.text) < 300
+
+
+@pytest.mark.parametrize("stamp", [None, Stamp(2, 0, 2)], ids=["job", "pod"])
+def test_what_passed_the_webhook_by_is_told_with_its_cause_and_how_it_gets_its_groups(
+    stamp: Stamp | None,
+):
+    """A job from before the webhook carries no stamp, which only a new job gets."""
+    made = pod(0, stamp=stamp, gates=())
+    assert has_slipped(made, WORDS, Way.NOMINATION)
+    (found,) = gang_warnings([], {("jobs", "train-0"): made}, 0.0)
+    assert found.code == "gang-passed-by"
+    assert made.metadata.name in found.text
+    assert "does the webhook answer" in found.fix
+    assert "deleted and created again" in found.fix

@@ -67,5 +67,8 @@ def _refusal(name: str, named: Sequence[GangSummary], every: Sequence[GangSummar
         return Refusal(f"{len(named)} gangs are called {name!r}: {places}", "JOB|POD", fix)
     known = [gang.name for gang in every] + [f"{gang.namespace}/{gang.name}" for gang in every]
     what = f"there is no gang whose job or pod is called {name!r}"
-    otherwise = "`topo gangs` lists them; a job without the annotation gpu-group-size is none"
+    otherwise = (
+        "`topo gangs` lists them; a job without the annotation gpu-group-size is none, nor is one"
+        " that was made without the webhook: delete it and create it again"
+    )
     return Refusal(what, "JOB|POD", did_you_mean(name, known, otherwise))
