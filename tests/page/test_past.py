@@ -57,7 +57,7 @@ def kept(demo: RunningDemo, name: str) -> str:
     assert demo.topo("demo", "cut", name).returncode == 0
     eventually(is_kept)
     assert demo.topo("demo", "heal").returncode == 0
-    eventually(lambda: newest() != cut[0] and demo.topo("doctor").returncode == 0)
+    eventually(lambda: newest() not in {None, cut[0]} and demo.topo("doctor").returncode == 0)
     return cut[0]
 
 
@@ -132,6 +132,43 @@ def test_a_comparison_fits_a_narrow_screen_in_chinese(
     assert box["x"] + box["width"] <= 320
     assert violations(page, complaints) == []
     shot(page, "compared-narrow")
+
+
+def test_what_was_wrong_at_a_moment_is_listed_with_the_words_and_marks_of_the_live_page(
+    page: Page, cuts: Cuts, demo: RunningDemo
+) -> None:
+    """The findings of then, judged of the tree of then, while nothing is wrong any more."""
+    then = demo.document(f"/v1/findings?{urlencode({'at': cuts.second})}")["findings"]
+    wrong = [each for each in then if each["severity"] == "wrong"]
+    assert SECOND in wrong[0]["subjects"]
+    page.goto(f"{page.url}?{urlencode({'at': cuts.second})}")
+    listed = page.locator("#problems .findings > li")
+    expect(listed.locator(".what")).to_have_text([each["what"] for each in then])
+    expect(page.locator("#problems h3.verdict.bad .sign-bad")).to_have_count(1)
+    expect(page.locator("#problems .finding.wrong")).to_have_count(len(wrong))
+    listed.first.get_by_role("button").click()
+    expect(page.locator("#why")).to_contain_text(SECOND)
+    verdict = page.locator("#problems h3.verdict")
+    english = verdict.inner_text()
+    page.locator("#language").click()
+    expect(verdict).not_to_have_text(english)
+    shot(page, "past-findings")
+    page.locator("#past-live").click()
+    expect(page.locator("#problems h2.verdict.good")).to_have_count(1)
+    expect(listed.locator(".what")).to_have_count(0)
+
+
+@pytest.mark.usefixtures("refusals")
+def test_a_lost_network_is_told_while_the_past_is_shown(page: Page, cuts: Cuts) -> None:
+    opened(page, cuts.first, cuts.second)
+    expect(page.locator("body[data-stage=past]")).to_be_attached()
+    page.context.set_offline(True)
+    expect(page.locator("#banner")).to_contain_text("this browser is offline")
+    expect(page.locator("#banner")).not_to_contain_text("picture of")
+    expect(page.locator("#state")).to_contain_text("Past: ")
+    page.context.set_offline(False)
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.locator("#state")).to_contain_text("Past: ")
 
 
 @pytest.mark.usefixtures("refusals")

@@ -218,6 +218,7 @@ export const ENGLISH = {
   past_as_of: "as of {clock}, {age} ago",
   past_state: "Past: {clock}",
   past_not_now: "This is how it was, not how it is. GPUs free, used and held are not kept.",
+  past_unheard: "what has changed since then may be more than is told",
   past_since: "Changed since then",
   past_same: "Nothing: it is now as it was then.",
   past_with: "Compare with",

@@ -15,8 +15,8 @@ import { problemList } from "./problems.js";
 import { Reasons } from "./reasons.js";
 import { hashOf, placeOf } from "./route.js";
 import { searching } from "./search.js";
-import { addSlider, movedList, showSlider } from "./slider.js";
-import { showStage } from "./stage.js";
+import { addSlider, showSlider, thenList } from "./slider.js";
+import { showBanner, showStage } from "./stage.js";
 import { LANGUAGES, speak, spoken, t } from "./strings.js";
 import { showTip } from "./tip.js";
 
@@ -105,16 +105,15 @@ function showPlace() {
 
 function showProblems() {
   if (picture === null) return;
-  if (past.then !== null) {
-    refill(byId("problems"), movedList(past));
-    return;
-  }
+  const act = { go: goTo, light: lit };
   const is_lost = live.state.stage === "lost";
-  refill(byId("problems"), problemList(picture, { go: goTo, light: lit }, is_lost));
+  const list = past.then === null ? problemList(picture, act, is_lost) : thenList(past, act);
+  refill(byId("problems"), list);
 }
 
-/** Whether the picture is live, or of which moment of the past. */
+/** Whether the picture is live, or of which moment of the past; in both, whether nobody is heard. */
 function showState() {
+  showBanner(live.state, past.then !== null);
   if (past.then === null) showStage(live.state);
   showSlider(past);
 }

@@ -128,14 +128,14 @@ export class Past {
       const { document } = await ask("v1/topology", { query: { at } });
       const since = document.as_of?.at ?? at;
       const earlier = this.moments.findLast((moment) => moment.at < since)?.at;
-      const [after, before, compared] = await Promise.all([
+      const [found, after, before, compared] = await Promise.all([
+        ask("v1/findings", { query: { at: since } }),
         difference({ from: since }),
         earlier === undefined ? NONE : difference({ from: earlier, to: since }),
         this.other === "" ? null : comparison(since, this.other),
       ]);
       if (turn !== this.turn) return;
-      const judged = { generation: document.generation, run: document.run, findings: [] };
-      const picture = pictureOf(uncounted(document), judged, 0);
+      const picture = pictureOf(uncounted(document), found.document, 0);
       this.then = {
         at: since,
         picture,

@@ -6,39 +6,76 @@ import { duration, t } from "./strings.js";
 
 const NAMED = 4;
 
+/** @typedef {{go: (finding: Api.Finding) => void, light: (names: string[]) => void}} Act */
+
 /**
  * @param {import("./picture.js").Picture} picture
- * @param {{go: (finding: Api.Finding) => void, light: (names: string[]) => void}} act
+ * @param {Act} act
  * @param {boolean} is_lost whether it may be otherwise by now
  * @returns {Child[]}
  */
 export function problemList(picture, act, is_lost) {
-  const { findings } = picture;
   if (picture.judged === null) {
     return [h("h2", { class: "verdict", id: "problems-title" }, t("judging")), ...age(picture)];
   }
-  const wrong = findings.filter((each) => each.severity === "wrong").length;
-  const notes = findings.length - wrong;
+  const wrong = wrongOf(picture);
   return [
     is_lost && h("p", { class: "old" }, t("last_seen")),
-    h(
-      "h2",
-      { class: wrong > 0 ? "verdict bad" : "verdict good", id: "problems-title" },
-      h("span", {
-        class: `sign ${wrong > 0 ? "sign-bad" : "sign-good"}`,
-        "aria-hidden": "true",
-      }),
-      headline(wrong),
-      notes > 0 && h("small", {}, t("notes_n", { n: notes })),
-    ),
+    h("h2", { class: verdictClass(wrong), id: "problems-title" }, ...verdict(picture)),
     ...age(picture),
     wrong === 0 && h("p", { class: "quiet" }, wellText(picture)),
-    h(
-      "ol",
-      { class: "findings" },
-      findings.map((each, nth) => item(each, nth, act)),
-    ),
+    findingList(picture, act),
   ];
+}
+
+/**
+ * What was wrong at a moment of the past, under the heading that names the moment.
+ * @param {import("./picture.js").Picture} picture
+ * @param {Act} act
+ * @returns {Child[]}
+ */
+export function problemsThen(picture, act) {
+  const title = h("h3", { class: verdictClass(wrongOf(picture)) }, ...verdict(picture));
+  return [title, findingList(picture, act)];
+}
+
+/** @param {import("./picture.js").Picture} picture */
+function wrongOf({ findings }) {
+  return findings.filter((each) => each.severity === "wrong").length;
+}
+
+/** @param {number} wrong */
+function verdictClass(wrong) {
+  return wrong > 0 ? "verdict bad" : "verdict good";
+}
+
+/**
+ * @param {import("./picture.js").Picture} picture
+ * @returns {Child[]}
+ */
+function verdict(picture) {
+  const wrong = wrongOf(picture);
+  const notes = picture.findings.length - wrong;
+  return [
+    h("span", {
+      class: `sign ${wrong > 0 ? "sign-bad" : "sign-good"}`,
+      "aria-hidden": "true",
+    }),
+    headline(wrong),
+    notes > 0 && h("small", {}, t("notes_n", { n: notes })),
+  ];
+}
+
+/**
+ * @param {import("./picture.js").Picture} picture
+ * @param {Act} act
+ */
+function findingList({ findings }, act) {
+  return h(
+    "ol",
+    { class: "findings" },
+    findings.map((each, nth) => item(each, nth, act)),
+  );
 }
 
 /** @param {number} wrong */
@@ -73,7 +110,7 @@ function age({ document, copy_age_s }) {
 /**
  * @param {Api.Finding} finding
  * @param {number} nth
- * @param {Parameters<typeof problemList>[1]} act
+ * @param {Act} act
  */
 function item(finding, nth, act) {
   const is_wrong = finding.severity === "wrong";

@@ -2,6 +2,7 @@
 
 import { addCompare, showCompare } from "./compare.js";
 import { byId, h } from "./dom.js";
+import { problemsThen } from "./problems.js";
 import { hashOf } from "./route.js";
 import { duration, spoken, t } from "./strings.js";
 
@@ -70,7 +71,6 @@ export function showSlider(past) {
   pill.className = "pill past";
   const state = t("past_state", { clock: clockOf(past, then.at) });
   if (pill.textContent !== state) pill.textContent = state;
-  byId("banner").hidden = true;
 }
 
 /**
@@ -94,17 +94,19 @@ function clockOf(past, at) {
 }
 
 /**
- * What stands in the place of the problems: what led to the moment, and what has changed since.
+ * What stands in the place of the problems: what was wrong, what led to it, and what has changed since.
  * @param {import("./past.js").Past} past
+ * @param {import("./problems.js").Act} act
  * @returns {Child[]}
  */
-export function movedList(past) {
+export function thenList(past, act) {
   const { then } = past;
   if (then === null) return [];
   const { compared } = then;
   return [
     h("h2", { class: "verdict", id: "problems-title" }, asOf(past)),
     h("p", { class: "old" }, t("past_not_now")),
+    ...problemsThen(then.picture, act),
     ...(compared === null
       ? changes("past_since", t("past_since"), then.after, "past_same")
       : changes("past_between", between(past, compared), compared.changes, "past_alike")),

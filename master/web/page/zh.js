@@ -216,6 +216,7 @@ export const CHINESE = {
   past_as_of: "{clock} 的状态，{age}前",
   past_state: "过去：{clock}",
   past_not_now: "这是当时的状态，不是现在的状态。GPU 的空闲、使用和预留情况不保留。",
+  past_unheard: "此后的变化可能未全部列出",
   past_since: "此后的变化",
   past_same: "没有变化：现在与当时相同。",
   past_with: "对比时刻",
