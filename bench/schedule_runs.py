@@ -32,6 +32,7 @@ _HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 _PUBLISHED_S = 300.0
 _KINDS = ("dragonfly", "switchbox")
 _COUNTS = re.compile(r"^topo_master_gang_decision_seconds_(\S+) (\S+)$", re.MULTILINE)
+_CPU = re.compile(r"^topo_master_gang_decision_cpu_seconds_total (\S+)$", re.MULTILINE)
 _SLIPPED = re.compile(r"^topo_master_gang_pods_slipped_total (\S+)$", re.MULTILINE)
 _WAITING = re.compile(r"^topo_master_kube_writes_waiting\{\S+\} (\S+)$", re.MULTILINE)
 
@@ -69,6 +70,7 @@ class Decisions:
 
     count: int
     total_s: float
+    cpu_s: float
     over_1_ms: int
 
 
@@ -132,9 +134,11 @@ class Stage:
 
     async def decisions(self) -> Decisions:
         """What the master's metrics say of its decisions."""
-        found = {name: float(value) for name, value in _COUNTS.findall(await self._metrics())}
+        text = await self._metrics()
+        found = {name: float(value) for name, value in _COUNTS.findall(text)}
         count = int(found["count"])
-        return Decisions(count, found["sum"], count - int(found['bucket{le="0.001"}']))
+        (cpu_s,) = (float(value) for value in _CPU.findall(text))
+        return Decisions(count, found["sum"], cpu_s, count - int(found['bucket{le="0.001"}']))
 
     async def _until_bound(self, wanted: Mapping[str, int]) -> None:
         def is_bound() -> bool:

@@ -14,7 +14,7 @@ import structlog
 from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
-from master.controllers.nomination.controller import Sources
+from master.controllers.nomination.sources import Sources
 from master.controllers.table import (
     Controllers,
     ControllerView,

@@ -13,8 +13,9 @@ from master.controllers.controller import Controller
 from master.controllers.events import EventTelling
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
-from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.queue_counts import QueuePlugin
+from master.controllers.nomination.sources import Sources
 from master.controllers.unheard import Unheard
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store

@@ -35,13 +35,13 @@ from master.controllers.nomination.reading import (
 )
 from master.controllers.nomination.said import Said
 from master.controllers.nomination.shown import ShownGangs, in_words
+from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.telling import Telling, Told
 from master.controllers.nomination.under_way import UnderWay
 from master.controllers.nomination.warnings import gang_warnings
 from master.kube.objects import NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
-from master.kube.store import Store
-from master.kube.volcano import PodGroupObject, QueueObject
+from master.kube.volcano import PodGroupObject
 from master.kube.volcano_config import NOT_READ, Configured
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, WriteTarget
@@ -74,16 +74,6 @@ FLUSH_S = 1.0
 SETTLING_POLL_S = 0.2
 AT_ONCE = 16
 """Gangs that are read before everybody else has a turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """What the controller reads; PodGroups and queues are those of Volcano, if it is installed."""
-
-    nodes: Store[NodeObject]
-    pods: Store[PodObject]
-    pod_groups: Store[PodGroupObject]
-    queues: Store[QueueObject]
 
 
 @dataclass(kw_only=True)
@@ -335,9 +325,8 @@ class Nomination:
                 self._said.say(replace(each, note=note), gang)
 
     def _place(self, asked: Place) -> Event:
-        began_s = time.perf_counter()
-        answer = self._placing.place(asked)
-        self._metrics.decision_s.observe(time.perf_counter() - began_s)
+        with self._metrics.decision():
+            answer = self._placing.place(asked)
         result = "planned" if isinstance(answer, Planned) else "refused"
         again = "again-" if asked.kept or asked.replaced else ""
         self._metrics.plans.labels(again + result).inc()

@@ -1,6 +1,8 @@
 """What becomes of gangs, counted and timed; docs/metrics.md lists it."""
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import prometheus_client as prom
 
@@ -41,8 +43,11 @@ class NominationMetrics:
                     lambda reason=reason: told().get(reason, 0)  # type: ignore[misc] # no type for its default
                 )
 
-        self.decision_s = histogram(
+        self._decision_s = histogram(
             "gang_decision_seconds", "Time that a decision on a gang took", _DECISION_S
+        )
+        self._decision_cpu_s = counter(
+            "gang_decision_cpu_seconds", "Processor time that decisions on gangs took"
         )
         self.gate_s = histogram(
             "gang_gate_seconds", "Time from a pod's creation until its gate was opened", _GATE_S
@@ -79,6 +84,14 @@ class NominationMetrics:
             "Pods there are that name a group size and were made without a gate",
             registry=registry,
         ).set_function(slipped)
+
+    @contextmanager
+    def decision(self) -> Iterator[None]:
+        """Inside the block is a decision on a gang; the two times differ by what it waited."""
+        began_s, used_s = time.perf_counter(), time.thread_time()
+        yield
+        self._decision_s.observe(time.perf_counter() - began_s)
+        self._decision_cpu_s.inc(time.thread_time() - used_s)
 
     def count_bound(self, before: Gang, now: Gang) -> None:
         """Counts the pods that were bound meanwhile, by whether it is where they were planned."""

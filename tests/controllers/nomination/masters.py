@@ -12,8 +12,9 @@ import prometheus_client as prom
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
-from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.reading import POD_GROUP
+from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES

@@ -279,6 +279,10 @@ async def test_metrics_say_for_how_long_a_gang_has_waited_for_room():
         await asyncio.sleep(10)
         assert world.metric("gang_longest_seconds", reason="no-room") == 0
         assert world.metric("gang_gates_opened_total", how="planned") == 2
+        assert (world.metric("gang_decision_seconds_count") or 0) >= 2, "refused, then planned"
+        used_s = world.metric("gang_decision_cpu_seconds_total")
+        assert used_s is not None
+        assert used_s > 0
         assert world.metric("gang_gates_opened_total", how="unplanned") == 0
 
 
