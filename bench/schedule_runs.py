@@ -41,10 +41,11 @@ _WAITING = re.compile(r"^topo_master_kube_writes_waiting\{\S+\} (\S+)$", re.MULT
 class Run:
     """What one job showed: seconds from before its creation until all pods were at each step.
 
-    `split` of the `groups` lie in several domains. `slipped`: pods that were made without a gate.
-    `cpu_s`: processor time of the master.
+    `first_s`: until the first pod was there. `split` of the `groups` lie in several domains.
+    `slipped`: pods that were made without a gate. `cpu_s`: processor time of the master.
     """
 
+    first_s: float
     there_s: float
     opened_s: float
     bound_s: float
@@ -92,6 +93,7 @@ class Stage:
         await self._settled()
         late_s = began_s + LIMIT_S
         run = Run(
+            first_s=min((pod.there_s for pod in pods), default=late_s) - began_s,
             there_s=max((pod.there_s for pod in pods), default=late_s) - began_s,
             opened_s=max((pod.opened_s or late_s for pod in pods), default=late_s) - began_s,
             bound_s=max((pod.bound_s or late_s for pod in pods), default=late_s) - began_s,

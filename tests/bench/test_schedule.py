@@ -12,6 +12,7 @@ PAIRS = SHAPES[1]
 
 def run(bound_s: float, split: int = 0, slipped: int = 0) -> Run:
     return Run(
+        first_s=0.25,
         there_s=0.5,
         opened_s=0.75,
         bound_s=bound_s,
@@ -25,6 +26,7 @@ def run(bound_s: float, split: int = 0, slipped: int = 0) -> Run:
 def test_whole_groups_are_judged_by_the_median_and_the_same_jobs_without_us_only_shown():
     bound, split, cpu = schedule.of_runs(WITH_US, PAIRS, [run(1.5), run(2.5), run(1.9)])
     assert (bound.measured.value, bound.met) == (1.9, True)
+    assert bound.note.startswith("the first pod there after 0.25 s, all after 0.5 s, all opened")
     assert (split.measured.value, split.met, split.note) == (0, True, "of 96")
     assert (cpu.measured.value, cpu.unit) == (10, "ms")
     bound, split = schedule.of_runs(PLAIN, PAIRS, [run(9.0, split=30)])
