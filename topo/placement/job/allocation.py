@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """What one domain of the group tier takes: whole groups, the tail or not, loose pods.
 
     Loose pods belong to groups that had to be split.

@@ -110,9 +110,8 @@ def _together(one: Allocation, other: Allocation) -> Allocation:
     shares = {share.domain: share for share in one.shares}
     for share in other.shares:
         beside = shares.get(share.domain, Share(share.domain, 0))
-        shares[share.domain] = replace(
-            share, groups=share.groups + beside.groups, tail=share.tail or beside.tail
-        )
+        groups, tail = share.groups + beside.groups, share.tail or beside.tail
+        shares[share.domain] = share._replace(groups=groups, tail=tail)
     pods = Counter(one.tier1_pods)
     pods.update(other.tier1_pods)
     return Allocation(tuple(shares.values()), dict(pods))

@@ -99,11 +99,11 @@ def _pool_of_few(domains: range, free_slots: list[int], k: int, least: int) -> P
 
 def _single_groups(domains: range, free_slots: list[int], k: int, m: int) -> list[Shares]:
     """The window rule where no domain holds two groups: the smallest that hold one."""
-    pool = [each for each in zip(free_slots, domains, strict=True) if each[0] >= k]
-    if len(pool) < m:
+    able = [at for at, slots in enumerate(free_slots) if slots >= k]
+    if len(able) < m:
         return []
-    pool.sort()
-    return [tuple([Share(domain, 1) for _, domain in pool[:m]])]
+    able.sort(key=free_slots.__getitem__)
+    return [tuple([Share(domains[at], 1) for at in able[:m]])]
 
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
