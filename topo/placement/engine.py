@@ -30,7 +30,7 @@ from topo.placement.job.request import PlacementMode, Request, flaw
 from topo.placement.one_type import Search, SearchResult, limited, searches
 from topo.placement.quality.candidate import Candidate, Proven
 from topo.placement.quality.certificate import bounds_of, could_be_better, not_proven_worse
-from topo.placement.quality.measure import Key, objective_of
+from topo.placement.quality.measure import Key, effect_of, objective_of_planned
 from topo.placement.search.assign_nodes import penalty_of, planned_groups
 from topo.placement.search.fit_tests import (
     impossible_span,
@@ -167,9 +167,10 @@ def _results(
 def _groups(capacity: Capacity, result: SearchResult) -> tuple[tuple[PlannedGroup, ...], Objective]:
     view = result.view
     allocation = _with_least_penalty(capacity, view, result.found)
-    groups = planned_groups(capacity, view, allocation)
+    planned = planned_groups(capacity, view, allocation)
     known = result.found.effect if allocation is result.found.allocation else None
-    return groups, objective_of(capacity, view, [group.pods for group in groups], known)
+    effect = known or effect_of(view, allocation.tier1_pods)
+    return planned.groups, objective_of_planned(capacity, view, planned, effect)
 
 
 def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) -> Allocation:

@@ -83,6 +83,6 @@ def _without(
     answer = searched(view.only(free), plan.request)
     if answer is None:
         return None
-    groups = planned_groups(capacity, answer.view, answer.found.allocation)
+    groups = planned_groups(capacity, answer.view, answer.found.allocation).groups
     objective = objective_of(capacity, view, [group.pods for group in groups])
     return [ref for group in groups for ref in group.domains], objective

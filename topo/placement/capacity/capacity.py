@@ -6,7 +6,7 @@ over an array and an event costs O(classes).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from weakref import WeakSet
@@ -32,6 +32,8 @@ CLASSES = 64
 _AT_ONCE = 16
 """Nodes booked together from which on passes over arrays are quicker than a step for each."""
 ClassKey = tuple[str, object, object, object, str, int]
+Rooms = list[tuple[NodeName, int]]
+"""Nodes with the pods that they have room for."""
 
 
 class Capacity:
@@ -269,30 +271,11 @@ class Capacity:
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
         """Pods by tier-1 domain; adds the places of the hosts in the natural order of all hosts."""
-        index = self._index
-        ids, domain_of, names = index.ids, index.domain_of_host, index.names
-        offsets = index.layout().offsets
-        domains: dict[int, int] = {}
-        last: object = None
-        at = offset = 0
-        ranks: Mapping[int, int] = {}
-        for name, count in pods:
-            host_id = ids[name]
-            domain = domain_of[host_id]
-            if domain is not last:
-                last, at = domain, domain.at
-                offset, ranks = offsets[at], domain.ranks(names)
-                domains.setdefault(at, 0)
-            domains[at] += count
-            places.append(offset + ranks[host_id])
-        return domains
+        return self._index.located(pods, places)
 
     def position(self, name: NodeName) -> tuple[int, int]:
         """(tier-1 domain, place in the natural order of all hosts) of a known host."""
-        index = self._index
-        host_id = index.ids[name]
-        domain = index.domain_of_host[host_id]
-        return domain.at, index.layout().offsets[domain.at] + domain.ranks(index.names)[host_id]
+        return self._index.position(name)
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:
         """(id, host, free GPUs if open else 0) of the hosts of a tier-1 domain in natural order."""
@@ -302,15 +285,26 @@ class Capacity:
             for host_id in self._index.order[at].ids(names)
         ]
 
-    def nodes_with_slots(self, at: int, slots: Slots) -> list[tuple[NodeName, int, int]]:
-        """(name, slots, free GPUs) of a tier-1 domain's hosts with slots, in natural order."""
-        names, free_gpus = self._index.names, self._columns.free_gpus
-        mask, gpus = slots.mask, slots.gpus
-        return [
-            (names[host_id], free_gpus[host_id] // gpus, free_gpus[host_id])
-            for host_id in self._index.order[at].ids(names)
-            if free_gpus[host_id] >= gpus and mask[host_id] == ELIGIBLE
-        ]
+    def rooms(self, domains: Iterable[int], slots: Slots) -> Iterator[tuple[Rooms, Sequence[int]]]:
+        """For each of some tier-1 domains (name, slots) of its hosts with slots, and their places.
+
+        Both in natural order; places are those among all hosts.
+        """
+        index, mask, gpus = self._index, slots.mask, slots.gpus
+        names, order, free_gpus = index.names, index.order, self._columns.free_gpus
+        offsets = index.layout().offsets
+        for at in domains:
+            ids, first = order[at].ids(names), offsets[at]
+            rooms = [
+                (names[host_id], free_gpus[host_id] // gpus)
+                for host_id in ids
+                if free_gpus[host_id] >= gpus and mask[host_id] == ELIGIBLE
+            ]
+            if len(rooms) == len(ids):
+                yield rooms, range(first, first + len(ids))
+            else:
+                ranks = order[at].ranks(names)
+                yield rooms, [first + ranks[index.ids[name]] for name, _ in rooms]
 
     # How it is kept
 

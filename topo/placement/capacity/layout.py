@@ -6,7 +6,7 @@ lower thing on its path alone: never are two things together that no source join
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from operator import attrgetter
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from topo.model.ids import NODE, GroupName, GroupPath, Kind, NodeName, natural_key
 from topo.placement.capacity.host import Host
-from topo.placement.job.plan import DomainRef
+from topo.placement.job.plan import DomainRef, Pods
 
 Counts = NDArray[np.int64]
 """One whole number per domain of a tier, in natural order."""
@@ -415,6 +415,30 @@ class HostIndex:
             domains = self.domain_of_host
             self._domain_at = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
         return self._domain_at
+
+    def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
+        """Pods by tier-1 domain; adds the places of the hosts in the natural order of all hosts."""
+        ids, domain_of, offsets = self.ids, self.domain_of_host, self.layout().offsets
+        domains: dict[int, int] = {}
+        last: object = None
+        at = offset = 0
+        ranks: Mapping[int, int] = {}
+        for name, count in pods:
+            host_id = ids[name]
+            domain = domain_of[host_id]
+            if domain is not last:
+                last, at = domain, domain.at
+                offset, ranks = offsets[at], domain.ranks(self.names)
+                domains.setdefault(at, 0)
+            domains[at] += count
+            places.append(offset + ranks[host_id])
+        return domains
+
+    def position(self, name: NodeName) -> tuple[int, int]:
+        """(tier-1 domain, place in the natural order of all hosts) of a known host."""
+        host_id = self.ids[name]
+        domain = self.domain_of_host[host_id]
+        return domain.at, self.layout().offsets[domain.at] + domain.ranks(self.names)[host_id]
 
     def walk(self) -> Iterator[int]:
         """All host ids in natural order; the domains must be settled."""

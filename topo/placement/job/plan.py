@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.job.objective import Objective
@@ -29,6 +30,13 @@ class PlannedGroup:
     tail: bool
     pods: Pods
     domains: tuple[DomainRef, ...]
+
+
+class GroupsOnNodes(NamedTuple):
+    """The groups of a job, and the places of all of their nodes in the natural order of hosts."""
+
+    groups: tuple[PlannedGroup, ...]
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ first two. A canonical group is two slots. One pod may go to the first or to the
 Both use one dragonfly; the third is better, since no group is lost.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from topo.placement.capacity.capacity import Capacity
@@ -21,7 +21,7 @@ from topo.placement.capacity.layout import Layout
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.objective import Objective, Profile
-from topo.placement.job.plan import Pods
+from topo.placement.job.plan import GroupsOnNodes, Pods
 from topo.placement.job.request import Request
 from topo.placement.view.free_view import FreeView
 from topo.placement.view.job_shape import JobShape, shape_of
@@ -59,10 +59,8 @@ def whole_groups(layout: Layout, shape: JobShape, slots: Slots) -> int:
     return FreeView(layout, shape, slots, slots.free).whole_before
 
 
-def objective_of(
-    capacity: Capacity, view: FreeView, groups: Sequence[Pods], known: Effect | None = None
-) -> Objective:
-    """`measure` where the numbers of the job are at hand, `known` what the groups change, if so."""
+def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objective:
+    """`measure` where the numbers of the job are at hand."""
     of = view.layout.of[view.shape.whole_in]
     tier1_pods: dict[int, int] = {}
     places: list[int] = []
@@ -72,7 +70,25 @@ def objective_of(
         for at, pods in here.items():
             tier1_pods[at] = tier1_pods.get(at, 0) + pods
         split += not view.group_can_fit or (len(here) > 1 and len({of[at] for at in here}) > 1)
-    effect = known or effect_of(view, tier1_pods)
+    order = tuple(sorted(set(places)))
+    penalty = _penalty(capacity, view, groups)
+    effect = effect_of(view, tier1_pods)
+    return _objective(view, effect, split=split, penalty=penalty, order=order)
+
+
+def objective_of_planned(
+    capacity: Capacity, view: FreeView, planned: GroupsOnNodes, effect: Effect
+) -> Objective:
+    """The same of groups whose domains and places are known, as is what they change."""
+    groups = planned.groups
+    split = sum([not view.group_can_fit or len(group.domains) > 1 for group in groups])
+    penalty = _penalty(capacity, view, (group.pods for group in groups))
+    return _objective(view, effect, split=split, penalty=penalty, order=planned.order)
+
+
+def _objective(
+    view: FreeView, effect: Effect, *, split: int, penalty: int, order: tuple[int, ...]
+) -> Objective:
     return Objective(
         split_groups=split,
         span=effect.span,
@@ -80,8 +96,8 @@ def objective_of(
         profile_top=effect.top,
         profile_tier1=effect.low,
         newly_broken=effect.broken,
-        penalty=_penalty(capacity, groups) if view.slots.penalized else 0,
-        order=tuple(sorted(set(places))),
+        penalty=penalty,
+        order=order,
     )
 
 
@@ -165,7 +181,9 @@ def profile_of(changes: Mapping[int, int]) -> Profile:
     return tuple(sorted([(at, by) for at, by in changes.items() if by], reverse=True))
 
 
-def _penalty(capacity: Capacity, groups: Sequence[Pods]) -> int:
+def _penalty(capacity: Capacity, view: FreeView, groups: Iterable[Pods]) -> int:
+    if not view.slots.penalized:
+        return 0
     penalty = 0
     for group in groups:
         for name, pods in group:

@@ -14,75 +14,89 @@ Example: a domain with nodes a (4 free slots, empty), b (2 of 4) and c (1 of 4),
 are b and c; b takes 2 pods, c takes 1, and a stays empty.
 """
 
-from collections import deque
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from operator import attrgetter
 
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity import Capacity, Rooms
 from topo.placement.job.allocation import Allocation
-from topo.placement.job.plan import DomainRef, PlannedGroup, Pods
+from topo.placement.job.plan import GroupsOnNodes, PlannedGroup, Pods
 from topo.placement.view.free_view import FreeView
 
 _Run = deque[tuple[NodeName, int, int]]
 """Nodes, with the pods that are not in a group yet, and their domains."""
+_Dealt = tuple[Pods, tuple[int, ...]]
+"""The pods of a group, and the domains that they come from."""
 
 
-def planned_groups(
-    capacity: Capacity, view: FreeView, allocation: Allocation
-) -> tuple[PlannedGroup, ...]:
+def planned_groups(capacity: Capacity, view: FreeView, allocation: Allocation) -> GroupsOnNodes:
     """The groups in index order, the tail last; O(nodes of the tier-1 domains used)."""
     shape = view.shape
-    by_domain = _tier1_by_domain(view, allocation)
-    whole: list[tuple[Pods, tuple[int, ...]]] = []
-    tail: tuple[Pods, tuple[int, ...]] | None = None
+    by_domain, order = _nodes_by_domain(capacity, view, allocation.tier1_pods)
+    groups: list[PlannedGroup] = []
+    tail: _Dealt | None = None
     loose: _Run = deque()
     for share in sorted(allocation.shares, key=attrgetter("domain")):
-        pods: list[tuple[NodeName, int]] = []
-        for at in by_domain[share.domain]:
-            pods += chosen_nodes(capacity, view, at, allocation.tier1_pods[at])
+        pods = by_domain[share.domain]
         if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
-            whole += _sliced(pods, shape.k, share.domain)
+            # Each node takes a pod.
+            home = (view.layout.ref(shape.tier, share.domain),)
+            for at in range(0, len(pods), shape.k):
+                one_each = tuple(pods[at : at + shape.k])
+                groups.append(PlannedGroup(len(groups), False, one_each, home))
             continue
         run = deque([(name, count, share.domain) for name, count in pods])
-        whole += [_next_pods(run, shape.k) for _ in range(share.groups)]
+        for _ in range(share.groups):
+            groups.append(_group(view, len(groups), _next_pods(run, shape.k)))
         if share.tail:
             tail = _next_pods(run, shape.r)
         loose.extend(run)
-    while len(whole) < shape.m:
-        whole.append(_next_pods(loose, shape.k))
+    while len(groups) < shape.m:
+        groups.append(_group(view, len(groups), _next_pods(loose, shape.k)))
     if shape.r:
-        whole.append(tail or _next_pods(loose, shape.r))
-    return tuple(
-        [
-            PlannedGroup(index, index == shape.m, pods, _refs(view, home))
-            for index, (pods, home) in enumerate(whole)
-        ]
-    )
+        groups.append(_group(view, len(groups), tail or _next_pods(loose, shape.r)))
+    return GroupsOnNodes(tuple(groups), tuple(order))
 
 
-def _sliced(
-    pods: list[tuple[NodeName, int]], k: int, domain: int
-) -> list[tuple[Pods, tuple[int, ...]]]:
-    """Groups of nodes that take a pod each."""
-    home = (domain,)
-    return [(tuple(pods[at : at + k]), home) for at in range(0, len(pods), k)]
+def _nodes_by_domain(
+    capacity: Capacity, view: FreeView, tier1_pods: Mapping[int, int]
+) -> tuple[Mapping[int, Rooms], list[int]]:
+    """The nodes that take so many pods by domain of the group tier, and their places."""
+    of, free = view.layout.of[view.shape.tier], view.slots.free_list
+    by_domain: defaultdict[int, Rooms] = defaultdict(list)
+    order: list[int] = []
+    used = sorted(tier1_pods)
+    for at, (rooms, places) in zip(used, capacity.rooms(used, view.slots), strict=True):
+        if tier1_pods[at] == free[at]:
+            by_domain[of[at]] += rooms
+            order += places
+        else:
+            chosen = _chosen(capacity, view, rooms, (at, tier1_pods[at]))
+            by_domain[of[at]] += [(rooms[i][0], pods) for i, pods in chosen]
+            order += [places[i] for i, _ in chosen]
+    return by_domain, order
 
 
-def chosen_nodes(
-    capacity: Capacity, view: FreeView, at: int, pods: int
-) -> list[tuple[NodeName, int]]:
-    """The nodes of a tier-1 domain that take so many pods, in natural order.
+def _group(view: FreeView, index: int, dealt: _Dealt) -> PlannedGroup:
+    layout, shape, (pods, homes) = view.layout, view.shape, dealt
+    domains = tuple([layout.ref(shape.tier, domain) for domain in homes])
+    return PlannedGroup(index, index == shape.m, pods, domains)
+
+
+def _chosen(
+    capacity: Capacity, view: FreeView, rooms: Rooms, need: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """Which rooms of a tier-1 domain take how many of some pods; `need` are the two.
 
     The least penalty first; then nodes already in use, the smallest that suffices or else the
-    largest first; then by name.
+    largest first; then by name. What is chosen comes in natural order.
     """
+    at, pods = need
     slots = view.slots
-    hosts = capacity.nodes_with_slots(at, slots)
-    if pods == slots.free_list[at]:
-        return [(name, some) for name, some, _ in hosts]
-    if len(hosts) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
-        return [(name, 1) for name, _, _ in hosts[:pods]]
-    ranked = sorted((*_rank(capacity, host), i) for i, host in enumerate(hosts))
+    if len(rooms) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
+        return [(i, 1) for i in range(pods)]
+    ranked = sorted((*_rank(capacity, room), i) for i, room in enumerate(rooms))
     taken: dict[int, int] = {}
     for place, (penalty, empty, minus, i) in enumerate(ranked):
         if -minus < pods:
@@ -97,33 +111,26 @@ def chosen_nodes(
         ]
         taken[min(fitting)[1]] = pods
         break
-    return [(hosts[i][0], taken[i]) for i in sorted(taken)]
+    return sorted(taken.items())
 
 
 def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
     """The penalty of putting so many pods into a tier-1 domain."""
+    ((rooms, _),) = capacity.rooms((at,), view.slots)
     penalty = 0
-    for name, some in chosen_nodes(capacity, view, at, pods):
-        host = capacity.host(name)
+    for i, some in _chosen(capacity, view, rooms, (at, pods)):
+        host = capacity.host(rooms[i][0])
         penalty += host.penalty * some if host else 0
     return penalty
 
 
-def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bool, int]:
-    name, slots, free_gpus = found
+def _rank(capacity: Capacity, room: tuple[NodeName, int]) -> tuple[int, bool, int]:
+    name, slots = room
     host = capacity.host(name)
-    return (host.penalty, free_gpus == host.gpus, -slots) if host else (0, True, -slots)
+    return (host.penalty, capacity.free(name) == host.gpus, -slots) if host else (0, True, -slots)
 
 
-def _tier1_by_domain(view: FreeView, allocation: Allocation) -> dict[int, list[int]]:
-    of = view.layout.of[view.shape.tier]
-    found: dict[int, list[int]] = {}
-    for at in sorted(allocation.tier1_pods):
-        found.setdefault(of[at], []).append(at)
-    return found
-
-
-def _next_pods(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
+def _next_pods(run: _Run, pods: int) -> _Dealt:
     """The next pods of a run, and the domains that they come from."""
     dealt: list[tuple[NodeName, int]] = []
     homes: dict[int, None] = {}
@@ -136,8 +143,3 @@ def _next_pods(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
         homes[domain] = None
         pods -= some
     return tuple(dealt), tuple(homes)
-
-
-def _refs(view: FreeView, home: tuple[int, ...]) -> tuple[DomainRef, ...]:
-    layout, tier = view.layout, view.shape.tier
-    return tuple([layout.ref(tier, domain) for domain in home])
