@@ -65,7 +65,7 @@ def _native_job(name: str, pods: int, size: int | None) -> Any:
 
 NATIVE = Rival("native Volcano", JOBS, _native_job, asks=True)
 """Volcano chooses, by our HyperNodes and the groups that the webhook writes on the PodGroup."""
-NATIVE_SHAPES = (Shape(8, 64, 1, 0), Shape(64, 16, 1, 0))
+NATIVE_SHAPES = (Shape(8, 64, 1, 0), Shape(64, 16, 1, 0), Shape(512, 16, 1, 0))
 
 
 @dataclass(frozen=True, slots=True)
