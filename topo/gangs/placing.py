@@ -14,6 +14,7 @@ n3.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat, starmap
 
 from topo.gangs.events import Refused
 from topo.gangs.evicting import Evictable, cheapest
@@ -108,7 +109,8 @@ def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:
     plan = place(capacity, request)
     if isinstance(plan, NoFit):
         return plan
-    nodes = tuple([n for group in plan.groups for n, pods in group.pods for _ in range(pods)])
+    pods = chain.from_iterable(group.pods for group in plan.groups)
+    nodes = tuple(chain.from_iterable(starmap(repeat, pods)))
     return Placed(
         nodes, request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
     )

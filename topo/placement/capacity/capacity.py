@@ -161,12 +161,11 @@ class Capacity:
         if had == gpus:
             return
         self._bookings[owner] = MappingProxyType(dict(gpus))
-        changes = {name: -count for name, count in had.items() if name not in gpus}
-        for name, count in gpus.items():
-            change = count - had.get(name, 0)
-            if change:
-                changes[name] = change
-        self._shift(changes)
+        if not had:
+            self._shift(gpus)
+            return
+        changes = {name: gpus.get(name, 0) - had.get(name, 0) for name in {**had, **gpus}}
+        self._shift({name: change for name, change in changes.items() if change})
 
     def book_on(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
         """What an owner takes of some nodes from now on, 0 for nothing; of others what it had."""
@@ -434,22 +433,24 @@ class Capacity:
         """So many GPUs more are taken of each of these nodes."""
         self.version += 1
         self._touch(changes)
-        used, ids = self._used, self._index.ids
+        index, used, ids = self._index, self._used, self._index.ids
+        now_used: dict[int, int] = {}
         for name, change in changes.items():
             now = used.get(name, 0) + change
             if now:
                 used[name] = now
             else:
                 used.pop(name, None)
-        known = [name for name in changes if name in ids]
-        if len(known) < _AT_ONCE:
-            for host in map(self._hosts.__getitem__, known):
+            if name in ids:
+                now_used[ids[name]] = now
+        if len(now_used) < _AT_ONCE:
+            for host_id in now_used:
+                host = self._hosts[index.names[host_id]]
                 if host.open:
-                    self._refresh(ids[host.name], host, was_open=True)
+                    self._refresh(host_id, host, was_open=True)
             return
-        host_ids, domain_of = [ids[name] for name in known], self._index.domain_of_host
-        taken = self._columns.taken(host_ids, [used.get(name, 0) for name in known])
-        at = np.array([domain_of[host_id].at for host_id in host_ids], np.intp)
+        taken = self._columns.taken(list(now_used), list(now_used.values()))
+        at = index.domain_at()[taken.ids]
         for slots in self._slots.values():
             slots.update_all_free(at, taken)
 
