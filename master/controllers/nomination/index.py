@@ -27,6 +27,8 @@ class GangIndex:
         self._marked: dict[GangId, None] = {}
         self.slipped: dict[Key, PodObject] = {}
         """Pods that name a group size and were made without a gate, until they are gone."""
+        self._came: dict[Key, PodObject] = {}
+        """Of these, and those that got a place since, the ones that nobody took up yet."""
 
     # What there is
 
@@ -66,10 +68,7 @@ class GangIndex:
             if group := pod.metadata.annotations.get(POD_GROUP):
                 self._by_group[key[0], group] = now
             self.mark(now)
-        if pod is not None and has_slipped(pod, self._words, self._way):
-            self.slipped[key] = pod
-        else:
-            self.slipped.pop(key, None)
+        self._look_for_gate(key, pod)
 
     def all_pods(self, pods: Mapping[Key, PodObject]) -> None:
         """All pods there are: others are gone."""
@@ -115,10 +114,28 @@ class GangIndex:
         """All gangs are."""
         self._marked.update(dict.fromkeys(self.gangs()))
 
+    def take_slipped(self) -> tuple[PodObject, ...]:
+        """The pods that came without a gate since the last time and are there, placed or not.
+
+        One beside gated pods is planned with them within moments, and is none of `slipped` then.
+        """
+        came, self._came = tuple(self._came.values()), {}
+        return came
+
     def take(self) -> tuple[GangId, ...]:
         """The gangs that were marked since the last time, in that order."""
         marked, self._marked = tuple(self._marked), {}
         return marked
+
+    def _look_for_gate(self, key: Key, pod: PodObject | None) -> None:
+        """Keeps whether the pod was made without a gate."""
+        known = self.slipped.pop(key, None)
+        if pod is None:
+            self._came.pop(key, None)
+        elif has_slipped(pod, self._words, self._way):
+            self.slipped[key] = pod
+            if known is None or known.metadata.uid != pod.metadata.uid:
+                self._came[key] = pod
 
     def _drop(self, gang_id: GangId, key: Key, *, anew: bool) -> None:
         pods = self._pods[gang_id]

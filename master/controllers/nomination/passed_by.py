@@ -35,9 +35,10 @@ class PassedBy:
         and `now_s` is Unix time.
         """
         there = {pod.metadata.uid: pod for pod in self.pods().values()}
-        came = there.keys() - self._slipped
+        found = {pod.metadata.uid: pod for pod in self._index.take_slipped()} | there
+        came = found.keys() - self._slipped
         for uid in came:
-            self._telling.passed_by(there[uid], now_s)
+            self._telling.passed_by(found[uid], now_s)
         self._slipped = set(there)
         jobs = self._native.jobs() if why_ignored else {}
         for uid in jobs.keys() - self._ignored:

@@ -104,8 +104,9 @@ class Telling:
         """Tells that a pod was made without a gate, or its PodGroup without groups."""
         note = (
             "its pods ask for groups and were made without our admission webhook, so their"
-            " scheduler places them alone; see whether the webhook answers, and whether it covers"
-            " this namespace (topo doctor), then delete the job and create it again"
+            " scheduler may place them alone; see whether the webhook answers, and whether it"
+            " covers this namespace (topo doctor), then delete the job and create it again, unless"
+            " topo why says that it is placed or bound"
         )
         self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
 

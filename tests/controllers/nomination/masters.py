@@ -97,6 +97,8 @@ class GangCluster:
     binds: bool = True
     bound: list[tuple[str, str]] = field(default_factory=list)
     """Pods and their nodes in the order in which they were bound."""
+    slipped: int | None = None
+    """The rank whose pod no webhook gates."""
     _made: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -132,7 +134,8 @@ class GangCluster:
                 "creationTimestamp": "2026-01-02T03:04:05Z",
             }
             container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
-            spec = {"schedulingGates": [{"name": WORDS.gate}], "containers": [container]}
+            gates = [] if rank == self.slipped else [{"name": WORDS.gate}]
+            spec = {"schedulingGates": gates, "containers": [container]}
             status = {"phase": "Pending"}
             self._made[rank] = {"metadata": metadata, "spec": spec, "status": status}
             self.create(rank)

@@ -20,6 +20,8 @@ NAME = "topo-master-admission"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 OWN = "vendor"
 """The rendering of the chart in which the masters make their certificates."""
+_OWN_OCTET = 201
+"""The last of the address that its webhook listens on."""
 _numbers = itertools.count(1)
 
 
@@ -34,15 +36,23 @@ class AdmissionMaster:
 
 @asynccontextmanager
 async def admission_master(
-    cluster: Cluster, api: Api, home: Path, *flags: str, rendering: str = OWN
+    cluster: Cluster,
+    api: Api,
+    home: Path,
+    *flags: str,
+    rendering: str = OWN,
+    reached_at: int = _OWN_OCTET,
 ) -> AsyncIterator[AdmissionMaster]:
     """The webhook is installed and trusted, and a master answers it, until the block ends.
 
     It knows no groups but those that `nodegroup.yaml` in its home names. In another rendering of
-    the chart than `OWN` somebody else makes the certificates, and has the webhook trusted.
+    the chart than `OWN` somebody else makes the certificates, and has the webhook trusted. Where
+    the ClusterIP ends otherwise than the master's address, somebody else passes on what comes
+    there.
     """
     namespace = f"topo-placing-{next(_numbers)}"
-    address = f"{cluster.ports.services}.201"
+    address = f"{cluster.ports.services}.{_OWN_OCTET}"
+    service = f"{cluster.ports.services}.{reached_at}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     granted = [copy.deepcopy(rule) for _, rule in rules(golden(rendering), "topo-master")]
     await service_account(api, namespace, "topo-master", granted)
@@ -60,7 +70,7 @@ async def admission_master(
     program = Program("topo-master", argv, home / "master.log", environment)
     program.start()
     try:
-        for path, each in _objects(rendering, namespace, address):
+        for path, each in _objects(rendering, namespace, service):
             await api.create(path, each)
         if rendering == OWN:
             await eventually(lambda: _is_installed(api, program))

@@ -1,0 +1,55 @@
+"""A pod that was made without our gate is counted and told, whatever becomes of it."""
+
+import asyncio
+
+import pytest
+
+from tests.controllers.nomination.masters import (
+    FLIES,
+    PODS_OF_GANG,
+    GangCluster,
+    Leader,
+    Scheduler,
+    Way,
+    leader,
+    until,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+
+def counted(made: Leader) -> float | None:
+    return made.registry.get_sample_value("topo_master_gang_pods_slipped_total")
+
+
+@pytest.mark.parametrize("scheduler", ["volcano", "kube-scheduler"])
+async def test_one_that_is_planned_with_its_gated_siblings_within_moments_is_counted_and_told(
+    scheduler: Scheduler,
+):
+    cluster = GangCluster(scheduler, slipped=2)
+    async with leader(cluster, Way(cluster.api)) as made:
+        cluster.submit()
+        await until(lambda: len(cluster.bound) == PODS_OF_GANG)
+        await asyncio.sleep(10)
+        assert counted(made) == 1
+        told = [call.body or b"" for call in cluster.api.calls if "/events" in call.path]
+        (passed,) = [body for body in told if b'"GangPassedBy"' in body]
+        assert b"unless topo why says that it is placed or bound" in passed
+        where = dict(cluster.bound)
+        for pair in (("pod-0", "pod-1"), ("pod-2", "pod-3")):
+            assert {where[name] for name in pair} in FLIES
+
+
+async def test_one_that_waits_for_ever_is_counted_once_and_none_after_its_job_is_gone():
+    cluster = GangCluster("volcano", slipped=0)
+    async with leader(cluster, Way(cluster.api)) as made:
+        for fly in FLIES:
+            cluster.take(min(fly))
+        cluster.submit()
+        await asyncio.sleep(120)
+        assert counted(made) == 1
+        assert [each.code for each in made.nomination.warnings()] == ["gang-passed-by"]
+        cluster.end()
+        await asyncio.sleep(120)
+        assert counted(made) == 1
+        assert made.nomination.warnings() == ()
