@@ -215,15 +215,15 @@ def _nearest(
                 if at in seen:
                     continue
                 seen.add(at)
-                ((rooms, _),) = capacity.rooms((at,), view.slots)
+                rooms, _ = capacity.rooms((at,), view.slots)
                 rooms.sort(key=lambda room: room[0] not in stay)
                 found += [node for node, slots in rooms for _ in range(slots)]
                 if len(found) >= pods:
                     return found[:pods]
     if not required:
         rest = [at for at in range(len(layout.domains)) if at not in seen]
-        for rooms, _ in capacity.rooms(rest, view.slots):
-            found += [node for node, slots in rooms for _ in range(slots)]
+        rooms, _ = capacity.rooms(rest, view.slots)
+        found += [node for node, slots in rooms for _ in range(slots)]
         if len(found) >= pods:
             return found[:pods]
     where = "in the domain of their group" if required else "on any node that they may use"

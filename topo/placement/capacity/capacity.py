@@ -6,7 +6,7 @@ over an array and an event costs O(classes).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from weakref import WeakSet
@@ -284,26 +284,23 @@ class Capacity:
             for host_id in self._index.order[at].ids(names)
         ]
 
-    def rooms(self, domains: Iterable[int], slots: Slots) -> Iterator[tuple[Rooms, Sequence[int]]]:
-        """For each of some tier-1 domains (name, slots) of its hosts with slots, and their places.
+    def rooms(self, domains: Iterable[int], slots: Slots) -> tuple[Rooms, list[int]]:
+        """(name, slots) of the hosts of some tier-1 domains that have slots, and their places.
 
-        Both in natural order; places are those among all hosts.
+        Domain by domain in natural order; places are those in the natural order of all hosts.
         """
         index, mask, gpus = self._index, slots.mask, slots.gpus
         names, order, free_gpus = index.names, index.order, self._columns.free_gpus
         offsets = index.layout().offsets
+        rooms: Rooms = []
+        places: list[int] = []
         for at in domains:
-            ids, first = order[at].ids(names), offsets[at]
-            rooms = [
-                (names[host_id], free_gpus[host_id] // gpus)
-                for host_id in ids
-                if free_gpus[host_id] >= gpus and mask[host_id] == ELIGIBLE
-            ]
-            if len(rooms) == len(ids):
-                yield rooms, range(first, first + len(ids))
-            else:
-                ranks = order[at].ranks(names)
-                yield rooms, [first + ranks[index.ids[name]] for name, _ in rooms]
+            for place, host_id in enumerate(order[at].ids(names), offsets[at]):
+                free = free_gpus[host_id]
+                if free >= gpus and mask[host_id] == ELIGIBLE:
+                    rooms.append((names[host_id], free // gpus))
+                    places.append(place)
+        return rooms, places
 
     # How it is kept
 

@@ -14,74 +14,90 @@ Example: a domain with nodes a (4 free slots, empty), b (2 of 4) and c (1 of 4),
 are b and c; b takes 2 pods, c takes 1, and a stays empty.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping
-from operator import attrgetter
+from itertools import groupby
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity, Rooms
 from topo.placement.job.allocation import Allocation
-from topo.placement.job.plan import GroupsOnNodes, PlannedGroup, Pods
+from topo.placement.job.plan import DomainRef, GroupsOnNodes, PlannedGroup, Pods
 from topo.placement.view.free_view import FreeView
 
-_Run = deque[tuple[NodeName, int, int]]
+_Loose = deque[tuple[NodeName, int, DomainRef]]
 """Nodes, with the pods that are not in a group yet, and their domains."""
-_Dealt = tuple[Pods, tuple[int, ...]]
-"""The pods of a group, and the domains that they come from."""
 
 
 def planned_groups(capacity: Capacity, view: FreeView, allocation: Allocation) -> GroupsOnNodes:
     """The groups in index order, the tail last; O(nodes of the tier-1 domains used)."""
-    shape = view.shape
-    by_domain, order = _nodes_by_domain(capacity, view, allocation.tier1_pods)
+    layout, shape = view.layout, view.shape
+    nodes, order = _taken_nodes(capacity, view, allocation.tier1_pods)
+    deal = _Dealer(nodes, shape.pods).deal
     groups: list[PlannedGroup] = []
-    tail: _Dealt | None = None
-    loose: _Run = deque()
-    for share in sorted(allocation.shares, key=attrgetter("domain")):
-        pods = by_domain[share.domain]
-        if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
-            # Each node takes a pod.
-            home = (view.layout.ref(shape.tier, share.domain),)
-            for at in range(0, len(pods), shape.k):
-                one_each = tuple(pods[at : at + shape.k])
-                groups.append(PlannedGroup(len(groups), False, one_each, home))
-            continue
-        run = deque([(name, count, share.domain) for name, count in pods])
-        for _ in range(share.groups):
-            groups.append(_group(view, len(groups), _next_pods(run, shape.k)))
-        if share.tail:
-            tail = _next_pods(run, shape.r)
-        loose.extend(run)
+    tail: tuple[Pods, tuple[DomainRef, ...]] | None = None
+    loose: _Loose = deque()
+    for domain, whole, has_tail, loose_pods in sorted(allocation.shares):
+        ref = layout.ref(shape.tier, domain)
+        home = (ref,)
+        for _ in range(whole):
+            groups.append(PlannedGroup(len(groups), False, deal(shape.k), home))
+        if has_tail:
+            tail = deal(shape.r), home
+        if loose_pods:
+            loose.extend([(name, pods, ref) for name, pods in deal(loose_pods)])
     while len(groups) < shape.m:
-        groups.append(_group(view, len(groups), _next_pods(loose, shape.k)))
+        groups.append(PlannedGroup(len(groups), False, *_next_loose(loose, shape.k)))
     if shape.r:
-        groups.append(_group(view, len(groups), tail or _next_pods(loose, shape.r)))
+        groups.append(PlannedGroup(shape.m, True, *(tail or _next_loose(loose, shape.r))))
     return GroupsOnNodes(tuple(groups), tuple(order))
 
 
-def _nodes_by_domain(
+def _taken_nodes(
     capacity: Capacity, view: FreeView, tier1_pods: Mapping[int, int]
-) -> tuple[Mapping[int, Rooms], list[int]]:
-    """The nodes that take so many pods by domain of the group tier, and their places."""
-    of, free = view.layout.of[view.shape.tier], view.slots.free_list
-    by_domain: defaultdict[int, Rooms] = defaultdict(list)
+) -> tuple[Rooms, list[int]]:
+    """The nodes that take so many pods of their tier-1 domains, and their places."""
+    slots = view.slots
+    nodes: Rooms = []
     order: list[int] = []
-    used = sorted(tier1_pods)
-    for at, (rooms, places) in zip(used, capacity.rooms(used, view.slots), strict=True):
-        if tier1_pods[at] == free[at]:
-            by_domain[of[at]] += rooms
+    for all_of_them, domains in groupby(
+        sorted(tier1_pods), lambda at: tier1_pods[at] == slots.free_list[at]
+    ):
+        if all_of_them:
+            rooms, places = capacity.rooms(domains, slots)
+            nodes += rooms
             order += places
-        else:
+            continue
+        for at in domains:
+            rooms, places = capacity.rooms((at,), slots)
             chosen = _chosen(capacity, view, rooms, (at, tier1_pods[at]))
-            by_domain[of[at]] += [(rooms[i][0], pods) for i, pods in chosen]
+            nodes += [(rooms[i][0], pods) for i, pods in chosen]
             order += [places[i] for i, _ in chosen]
-    return by_domain, order
+    return nodes, order
 
 
-def _group(view: FreeView, index: int, dealt: _Dealt) -> PlannedGroup:
-    layout, shape, (pods, homes) = view.layout, view.shape, dealt
-    domains = tuple([layout.ref(shape.tier, domain) for domain in homes])
-    return PlannedGroup(index, index == shape.m, pods, domains)
+class _Dealer:
+    """Deals nodes with so many pods in all, a group after the other."""
+
+    def __init__(self, nodes: Rooms, pods: int) -> None:
+        self._nodes, self._one_each = nodes, len(nodes) == pods
+        self._at = self._dealt = 0
+        """The next node, and the pods of it that are in a group already."""
+
+    def deal(self, pods: int) -> Pods:
+        """The next pods."""
+        if self._one_each:
+            first, self._at = self._at, self._at + pods
+            return tuple(self._nodes[first : self._at])
+        found: list[tuple[NodeName, int]] = []
+        while pods:
+            name, there = self._nodes[self._at]
+            some = min(there - self._dealt, pods)
+            found.append((name, some))
+            pods -= some
+            self._dealt += some
+            if self._dealt == there:
+                self._at, self._dealt = self._at + 1, 0
+        return tuple(found)
 
 
 def _chosen(
@@ -116,7 +132,7 @@ def _chosen(
 
 def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
     """The penalty of putting so many pods into a tier-1 domain."""
-    ((rooms, _),) = capacity.rooms((at,), view.slots)
+    rooms, _ = capacity.rooms((at,), view.slots)
     penalty = 0
     for i, some in _chosen(capacity, view, rooms, (at, pods)):
         host = capacity.host(rooms[i][0])
@@ -130,15 +146,15 @@ def _rank(capacity: Capacity, room: tuple[NodeName, int]) -> tuple[int, bool, in
     return (host.penalty, capacity.free(name) == host.gpus, -slots) if host else (0, True, -slots)
 
 
-def _next_pods(run: _Run, pods: int) -> _Dealt:
-    """The next pods of a run, and the domains that they come from."""
+def _next_loose(loose: _Loose, pods: int) -> tuple[Pods, tuple[DomainRef, ...]]:
+    """The next pods of those, and the domains that they come from."""
     dealt: list[tuple[NodeName, int]] = []
-    homes: dict[int, None] = {}
+    homes: dict[DomainRef, None] = {}
     while pods:
-        name, there, domain = run.popleft()
+        name, there, domain = loose.popleft()
         some = min(there, pods)
         if some < there:
-            run.appendleft((name, there - some, domain))
+            loose.appendleft((name, there - some, domain))
         dealt.append((name, some))
         homes[domain] = None
         pods -= some
