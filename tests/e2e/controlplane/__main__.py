@@ -1,7 +1,8 @@
-"""`make cluster`: a real control plane with our chart installed, until Ctrl-C.
+"""`make cluster`: a real control plane with Volcano and our chart installed, until Ctrl-C.
 
-Four simulated switchboxes of four nodes, unless `--world` names another size; masters and workers
-are processes of this machine, with the rights of their own service accounts.
+Two simulated switchboxes of four pairs of nodes, unless `--world` names another size: one takes the
+manual's job of 64 GPUs as a whole. Masters and workers are processes of this machine, with the
+rights of their own service accounts.
 """
 
 import argparse
@@ -16,18 +17,22 @@ from pathlib import Path
 
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import programs
+from tests.e2e.controlplane.admission import is_trusted
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.hosts import FAULTS_FILE, Hosts
 from tests.e2e.controlplane.kubelet import kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
-from tests.e2e.controlplane.nodes import default_world
 from tests.e2e.controlplane.release import Release, release
+from tests.e2e.controlplane.volcano import CONFIG_MAPS, config_map, vendor_configuration
+from tests.support.waiting import eventually
 from topo.cli.worlds import chosen
 from topo.kit.tasks import on_signals
 from topo.sim.worlds.presets import World
 
 NAMESPACE = f"{REAL_PREFIX}topo"
+DEFAULT_WORLD = "2x4x2"
+SAMPLE = "tests/e2e/scheduling/vendor/sample-volcano-supernode.yaml"
 
 
 def _tell(text: str) -> None:
@@ -48,7 +53,10 @@ async def _run(cluster: Cluster, home: Path, world: World) -> None:
 
 async def _live(cluster: Cluster, home: Path, world: World) -> None:
     began_s = time.monotonic()
-    _tell("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
+    _tell(
+        "starting Kubernetes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok"
+    )
+    _tell("and stock Volcano, its scheduler with the vendor's configuration")
     hosts = Hosts(home / "hosts", world)
     await cluster.start(world)
     async with (
@@ -58,7 +66,9 @@ async def _live(cluster: Cluster, home: Path, world: World) -> None:
     ):
         _tell(f"installing the chart into the namespace {NAMESPACE}")
         await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        await api.create(CONFIG_MAPS, config_map(vendor_configuration()))
         await made.install()
+        await eventually(lambda: is_trusted(api))
         _tell(await _advice(made, home, time.monotonic() - began_s))
         await asyncio.Event().wait()
 
@@ -66,13 +76,19 @@ async def _live(cluster: Cluster, home: Path, world: World) -> None:
 async def _advice(made: Release, home: Path, took_s: float) -> str:
     node = made.hosts.world.nodes[0].name
     faults = made.hosts.folder / node / FAULTS_FILE
+    url = await made.url()
     return f"""
 The cluster runs after {took_s:.0f} s; Ctrl-C ends all of it. In another terminal:
 
   export KUBECONFIG={made.kubeconfig}
   kubectl get nodes -L metax-tech.com/dragonfly,metax-tech.com/switchbox
   kubectl get hypernodes
-  curl {await made.url()}/node_group
+  curl {url}/node_group
+
+  kubectl create -f {SAMPLE}   # the manual's job, its groups whole
+  export TOPO_MASTER={url}
+  .venv/bin/topo why pytorch-demo
+
   echo 'remote 1 of {node} vanishes' > {faults}   # pull a cable
   rm {faults}   # plug it in
 
@@ -88,7 +104,7 @@ def main(world: World) -> int:
     home = Path(tempfile.mkdtemp(prefix="topo-cluster-"))
     try:
         with own_ports() as ports:
-            cluster = Cluster(home, Ports(*ports))
+            cluster = Cluster(home, Ports(*ports), volcano_configuration=vendor_configuration())
             try:
                 asyncio.run(_run(cluster, home, world))
             finally:
@@ -100,5 +116,5 @@ def main(world: World) -> int:
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(prog="python -m tests.e2e.controlplane", description=__doc__)
-    asked.add_argument("--world", type=chosen, default=default_world(), help="such as 2x2x2")
+    asked.add_argument("--world", type=chosen, default=DEFAULT_WORLD, help="such as 2x2x2")
     sys.exit(main(asked.parse_args().world))

@@ -18,7 +18,7 @@ _LOOK_S, _LOOK_EACH_S = 0.01, 0.001
 INSTALLED = "metax-tech.com/gpu.installed"
 
 
-def default_world(switchboxes: int = 4) -> World:
+def default_world(switchboxes: int) -> World:
     """Switchboxes of two dragonflies of two hosts, of eight GPUs each: node-sample1, …."""
     return world(switchboxes, 2, 2, 8, stem="sample")
 

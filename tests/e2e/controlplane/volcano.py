@@ -27,6 +27,8 @@ NAMESPACE = "volcano-system"
 SERVICE = "volcano-admission-service"
 ADMISSIONS = ("jobs/mutate", "jobs/validate", "podgroups/validate", "queues/mutate")
 """Of its webhooks those that are on by default and judge what the tests make."""
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+CONFIG_MAP, CONFIG_KEY = "volcano-scheduler-configmap", "volcano-scheduler.conf"
 _HTTPS = 443
 
 TOPOLOGY_AWARE: str = yaml.safe_dump(
@@ -55,8 +57,13 @@ def vendor_configuration() -> str:
     """The scheduler's configuration of the vendor's manual, out of its ConfigMap."""
     vendor = Path(__file__).parents[1] / "scheduling" / "vendor"
     found = yaml.safe_load((vendor / "volcano-scheduler-supernode.yaml").read_text())
-    configuration: str = found["data"]["volcano-scheduler.conf"]
+    configuration: str = found["data"][CONFIG_KEY]
     return configuration
+
+
+def config_map(configuration: str) -> Any:
+    """The object in which its chart keeps the scheduler's configuration, of `CONFIG_MAPS`."""
+    return {"metadata": {"name": CONFIG_MAP}, "data": {CONFIG_KEY: configuration}}
 
 
 def definitions(*names: str) -> Iterator[Any]:

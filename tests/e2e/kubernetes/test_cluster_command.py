@@ -1,5 +1,6 @@
 """`make cluster` as its user meets it: another process, its output, Ctrl-C."""
 
+import asyncio
 import json
 import os
 import re
@@ -14,13 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from tests.e2e.controlplane.client import Access, Api
+from tests.e2e.scheduling.jobs import JOBS
 from tests.helm.chart import built_helm, run
 from tests.support.processes import alive
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
 
-COMMAND = (sys.executable, "-m", "tests.e2e.controlplane", "--world=1x1x2")
-"""What the Makefile runs, with fewer nodes: each is a process."""
+COMMAND = (sys.executable, "-m", "tests.e2e.controlplane")
+"""What the Makefile runs."""
+SMALL = "--world=1x1x2"
+"""Fewer nodes: each is a process."""
+OF_THE_SAMPLE = "--world=1x4x2"
+"""Of them 64 GPUs, as the manual's job wants them."""
 RUNS = "Ctrl-C ends all of it"
 
 
@@ -66,10 +75,12 @@ def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
 
 
 @contextmanager
-def command(printed: Path) -> Iterator[Running]:
+def command(printed: Path, world: str) -> Iterator[Running]:
     """It runs inside the block; nothing of it is left behind a test that fails."""
     with printed.open("wb") as out:
-        process = subprocess.Popen(COMMAND, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            (*COMMAND, world), stdout=out, stderr=out, start_new_session=True
+        )
     try:
         yield Running(process, printed)
     finally:
@@ -91,8 +102,23 @@ def status(url: str) -> str:
     return "".join(root["status"] for root in node_group(url) or ())
 
 
+async def _create(kubeconfig: Path, job: Path) -> None:
+    """What `kubectl create` does with a Volcano Job."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    (cluster,), (user,) = config["clusters"], config["users"]
+    there = cluster["cluster"]
+    ca = Path(there["certificate-authority"])
+    async with Api(Access(there["server"], ca, user["user"]["token"])) as api:
+        await api.create(JOBS, yaml.safe_load(job.read_text()))
+
+
+def _typed(lines: str) -> str:
+    """What a shell prints for them."""
+    return subprocess.run(["sh", "-c", lines], check=False, capture_output=True, text=True).stdout
+
+
 def test_it_says_what_to_type_next_which_works_and_leaves_nothing(tmp_path: Path) -> None:
-    with command(tmp_path / "printed") as made:
+    with command(tmp_path / "printed", OF_THE_SAMPLE) as made:
         made.shows(RUNS)
         (kubeconfig,) = re.findall(r"export KUBECONFIG=(\S+)", made.text)
         (url,) = re.findall(r"curl (\S+)", made.text)
@@ -103,8 +129,13 @@ def test_it_says_what_to_type_next_which_works_and_leaves_nothing(tmp_path: Path
         for typed, then in ((pull, "NotReady"), (plug, "Ready")):
             subprocess.run(["sh", "-c", typed], check=True)
             eventually(lambda: status(url) == then)  # noqa: B023 - called at once
+        (sample,) = re.findall(r"kubectl create -f (\S+)", made.text)
+        asyncio.run(_create(Path(kubeconfig), Path(sample)))
+        why = "\n".join(re.findall(r"export TOPO_MASTER=.*|\S+/topo why .*", made.text))
+        eventually(lambda: "● bound  8 pods" in _typed(why))
         begun = made.descendants()
-        assert len(begun) >= 9, "five of Kubernetes, two masters, two workers"
+        least = 5 + 3 + 2 + 8
+        assert len(begun) >= least, "Kubernetes, Volcano, two masters, a worker on each node"
         assert made.ctrl_c() == 0, made.text
         eventually(lambda: not any(map(alive, begun)))
         assert not Path(kubeconfig).parent.exists()
@@ -112,7 +143,7 @@ def test_it_says_what_to_type_next_which_works_and_leaves_nothing(tmp_path: Path
 
 
 def test_it_ends_while_it_starts(tmp_path: Path) -> None:
-    with command(tmp_path / "printed") as made:
+    with command(tmp_path / "printed", SMALL) as made:
         made.shows("installing the chart")
         begun = made.descendants()
         assert made.ctrl_c() == 0, made.text

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clustermanager.control import command
+from tests.e2e.controlplane.admission import is_trusted
 from tests.e2e.controlplane.audit import Call
 from tests.e2e.controlplane.cleanup import Baseline, Kept
 from tests.e2e.controlplane.client import Api
@@ -14,7 +15,6 @@ from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster, define
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
 from tests.e2e.kubernetes.agreement import HYPERNODES, disagreements, of_document
-from tests.e2e.scheduling.admission_master import is_trusted
 from tests.e2e.scheduling.asking import batch_job
 from tests.e2e.scheduling.jobs import BATCH_JOBS, are_whole, bound, pods_of
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed

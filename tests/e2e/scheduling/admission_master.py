@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME, is_trusted
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.processes import Program
 from tests.helm.chart import golden, one, rules
 from tests.support.waiting import eventually
 
-NAME = "topo-master-admission"
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 OWN = "vendor"
 """The rendering of the chart in which the masters make their certificates."""
 _OWN_OCTET = 201
@@ -94,12 +93,6 @@ def _objects(rendering: str, namespace: str, address: str) -> Iterator[tuple[str
         yield f"/api/v1/namespaces/{namespace}/secrets", secret
     yield f"/api/v1/namespaces/{namespace}/services", service
     yield CONFIGURATIONS, configuration
-
-
-async def is_trusted(api: Api) -> bool:
-    """Whether API servers verify the webhook by some authority."""
-    webhooks = (await api.get(f"{CONFIGURATIONS}/{NAME}"))["webhooks"]
-    return all(each["clientConfig"].get("caBundle") for each in webhooks)
 
 
 async def _is_installed(api: Api, program: Program) -> bool:

@@ -16,11 +16,10 @@ import pytest
 import yaml
 
 from master.admission.certificates import Pair, issue
+from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME
 from tests.e2e.controlplane.client import MERGE, Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling.admission_master import (
-    CONFIGURATIONS,
-    NAME,
     AdmissionMaster,
     admission_master,
 )

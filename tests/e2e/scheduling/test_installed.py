@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME, is_trusted
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.hosts import Hosts
@@ -11,7 +12,6 @@ from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.release import WAIT
 from tests.e2e.controlplane.release import release as made_release
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.admission_master import CONFIGURATIONS, NAME, is_trusted
 from tests.e2e.scheduling.jobs import (
     BATCH_JOBS,
     JOBS,

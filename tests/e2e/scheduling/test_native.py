@@ -21,7 +21,14 @@ from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import MERGE, Api
 from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.volcano import NAMESPACE, vendor_configuration
+from tests.e2e.controlplane.volcano import (
+    CONFIG_KEY,
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    NAMESPACE,
+    config_map,
+    vendor_configuration,
+)
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import document
 from tests.e2e.scheduling.jobs import GPU, JOBS, PODS, are_whole, events_of, taker
@@ -29,8 +36,6 @@ from tests.gangs.patching import WORDS, task, volcano
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 
-CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-CONFIG_MAP, KEY = "volcano-scheduler-configmap", "volcano-scheduler.conf"
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 FLAGS = ("--controllers=nomination,hypernodes", "--placement=native", "--preempt-after=1h")
@@ -116,8 +121,7 @@ async def doctor(master: AdmissionMaster) -> str:
 async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_plugin(
     cluster: Cluster, api: Api, world: World, scheduler_file: Path, tmp_path: Path
 ) -> None:
-    data = {KEY: vendor_configuration()}
-    await api.create(CONFIG_MAPS, {"metadata": {"name": CONFIG_MAP}, "data": data})
+    await api.create(CONFIG_MAPS, config_map(vendor_configuration()))
     for host in world.nodes[:8:2]:  # one of each pair in the first switchbox
         await api.create(PODS, taker(f"taker-{host.name}", str(host.name)))
 
@@ -156,7 +160,7 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         assert words == told.split()
         path = f"{CONFIG_MAPS}/{CONFIG_MAP}"
         patched = await api.call("PATCH", path, json.loads(body), content_type=MERGE)
-        configure(scheduler_file, patched["data"][KEY])
+        configure(scheduler_file, patched["data"][CONFIG_KEY])
         await eventually(lambda: knows("heeded"))
         printed = await doctor(master)
         assert "volcano-ignores-groups" not in printed
