@@ -14,7 +14,6 @@ n3.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat, starmap
 
 from topo.gangs.events import Refused
 from topo.gangs.evicting import Evictable, cheapest
@@ -109,10 +108,12 @@ def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:
     plan = place(capacity, request)
     if isinstance(plan, NoFit):
         return plan
-    pods = chain.from_iterable(group.pods for group in plan.groups)
-    nodes = tuple(chain.from_iterable(starmap(repeat, pods)))
+    nodes: list[NodeName] = []
+    for group in plan.groups:
+        for node, pods in group.pods:
+            nodes += [node] * pods
     return Placed(
-        nodes, request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
+        tuple(nodes), request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
     )
 
 

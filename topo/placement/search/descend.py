@@ -138,8 +138,11 @@ def _amounts(view: FreeView, tier: int, full: list[tuple[int, int, bool]], group
         return [(d, (cap, tail)) for d, cap, tail in full]
     if not able:
         return _levelled(full, left)
-    spared = [(_tier1_spared(view, tier, each, left), -i) for i, each in enumerate(able)]
-    one = able[-max(spared)[1]][0]  # the first in natural order where several spare as many
+    if view.one_group_each:
+        one = able[0][0]
+    else:
+        spared = [(_tier1_spared(view, tier, each, left), -i) for i, each in enumerate(able)]
+        one = able[-max(spared)[1]][0]  # the first in natural order where several spare as many
     return [(d, (cap - (left if d == one else 0), tail)) for d, cap, tail in full]
 
 
@@ -166,7 +169,7 @@ def _all_spread(view: FreeView, shares: Sequence[Share]) -> Allocation:
     if shape.tier > 1:
         return joined(spread(view, share) for share in shares)
     k, r = shape.k, shape.r
-    tier1_pods = {share.domain: share.groups * k + (r if share.tail else 0) for share in shares}
+    tier1_pods = {domain: groups * k + tail * r for domain, groups, tail, _ in shares}
     return Allocation(tuple(shares), tier1_pods)
 
 

@@ -105,6 +105,11 @@ class FreeView:
         """Whether all free slots are the job's: no reserve or limit keeps some of a domain."""
         return self.free is self.slots.free and self.shape.canonical_tier == 1
 
+    @cached_property
+    def one_group_each(self) -> bool:
+        """Whether each group needs a tier-1 domain of its own: none has room for two, or a tail."""
+        return self.shape.tier == 1 and not self.shape.r and int(self.groups(1).max()) <= 1
+
     def free_slots_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
         if self.free is self.slots.free:
