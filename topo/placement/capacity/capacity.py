@@ -447,7 +447,8 @@ class Capacity:
                     self._refresh(host_id, host, was_open=True)
             return
         taken = self._columns.taken(list(now_used), list(now_used.values()))
-        at = index.domain_at()[taken.ids]
+        domains = index.domain_of_host
+        at = np.array([domains[host_id].at for host_id in now_used], np.intp)
         for slots in self._slots.values():
             slots.update_all_free(at, taken)
 
