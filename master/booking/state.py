@@ -54,12 +54,13 @@ class BookingState:
         self._usage: NodeUsage | None = None
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Takes over what is published; O(changes)."""
+        """Takes over what is published; O(changes), and O(groups) where nodes moved."""
         self.generation = snapshot.generation
         if snapshot.forest is self.follower.forest:
             self.settle()
         else:
             self._record_hosts(self.follower.follow(snapshot.forest))
+        self.capacity.layout()  # now, so that no decision waits until groups are in order
 
     async def follow_ahead(self, snapshot: Snapshot) -> None:
         """Takes over in turns what is about to be published, where much in it may be new."""
