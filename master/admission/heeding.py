@@ -176,7 +176,7 @@ class SchedulerConfigReader:
             return _Found(Heeding.UNREADABLE, why, config.fix)
         if PLUGIN in config.plugins:
             return _Found(Heeding.HEEDED, preemption=self._preemption(config))
-        why = f"Volcano's scheduler ignores them without its plugin {PLUGIN} ({name})"
+        why = f"Volcano's scheduler ignores groups without its plugin {PLUGIN} ({name})"
         fix, preemption = self._patch(config), self._preemption(config)
         return _Found(Heeding.IGNORED, why, fix, preemption, self._joint(config))
 

@@ -58,7 +58,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
         return _off()
     if not service.role.acts:
         return await _of_leader(service, f"{_PATH}/{gang_id}", {})
-    found = nomination.shown.of(gang_id)
+    found = await nomination.shown.advised(gang_id)
     if found is None:
         return _unknown(gang_id)
     gang, stands = found

@@ -50,7 +50,7 @@ def test_why_of_one_that_waits_says_what_would_let_it_in(
     shown = topo("why", "pytorch-demo").stdout
     assert "1 group of 16 GPUs is missing" in shown
     assert "2 gangs before it in line" in shown
-    assert "it would fit: node node-2 uncordoned" in shown
+    assert "what would let it in: node node-2 uncordoned" in shown
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_gangs_stand_in_the_order_of_their_turns_with_why_each_waits(
     first = page.locator("#gangs .gangs li").first
     expect(first).to_contain_text("no room")
     expect(first).to_contain_text(WHY)
-    expect(first).to_contain_text(f"It would fit: {FITS}")
+    expect(first).to_contain_text(f"What would let it in: {FITS}")
     first.locator("a").click()
     expect(page.locator("#why")).to_contain_text("gangs before it: 0")
     page.get_by_role("link", name="Place the same job by hand").click()

@@ -61,17 +61,15 @@ class Planned:
 class Refused:
     """The answer to `Place` number `ask` where there is no room: why, with its numbers.
 
-    `would_fit` is the smallest change under which it would fit. `reservation`, where it was asked
-    for: the nodes on which the job fits once they are free. `behind`: it fits now, but for the
-    nodes that are kept for another gang. `never`: it would not fit if all were free, `ungrouped`:
-    nor could it, since nobody knows a group of nodes.
+    `reservation`, where it was asked for: the nodes on which the job fits once they are free.
+    `behind`: it fits now, but for the nodes that are kept for another gang. `never`: it would not
+    fit if all were free, `ungrouped`: nor could it, since nobody knows a group of nodes.
     """
 
     id: GangId
     ask: int
     text: str
     shortfall: Mapping[str, int]
-    would_fit: str = ""
     reservation: tuple[NodeName, ...] = ()
     behind: bool = False
     never: bool = False

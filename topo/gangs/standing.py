@@ -17,8 +17,8 @@ UNGROUPED = "`topo doctor` says what to do; gpu-group-wait of a job lets it run 
 class Standing:
     """A gang's reason and its words; in line also the number of gangs before it.
 
-    `would_fit` is the smallest change that would let it in, `places` where its pods are or go, by
-    rank.
+    `would_fit` is the smallest change that would let it in, where somebody has looked for it;
+    `places` where its pods are or go, by rank.
     """
 
     id: GangId
@@ -33,14 +33,12 @@ def standing(record: Record, line: Line) -> Standing:
     """Where the gang stands now; O(members), and O(gangs) for one in line."""
     gang = record.gang
     reason, text = reason_of(record, line)
-    answer = line.answer(gang.id) if gang.id in line else None
     nodes = {uid: note.node for uid, note in record.plan.items()}
     return Standing(
         id=gang.id,
         reason=reason,
         text=text,
         ahead=line.ahead(gang.id) if gang.id in line else None,
-        would_fit=answer.would_fit if answer is not None else "",
         places=tuple(
             (member.rank, place)
             for member in gang.members

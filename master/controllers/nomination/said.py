@@ -12,7 +12,8 @@ from master.controllers.nomination.telling import Told
 from topo.gangs.gang import Gang, GangId
 from topo.gangs.instructions import GangReason, Say
 
-_ADVISED = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
+WITHOUT_ROOM = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
+"""A gang that stands so is told what would let it in."""
 
 _log = structlog.get_logger(__name__)
 
@@ -28,6 +29,7 @@ class Said:
     ) -> None:
         self._planner, self._clock, self._tell = planner, clock, tell
         self._told: dict[GangId, Told] = {}
+        self._would_fit: dict[GangId, str] = {}
         self._advice: set[asyncio.Task[None]] = set()
 
     def of(self, gang_id: GangId) -> Told | None:
@@ -38,9 +40,14 @@ class Said:
         """What was said last of each gang."""
         return self._told.items()
 
+    def would_fit(self, gang_id: GangId) -> str:
+        """The smallest change found that would let the gang in; empty where none is known."""
+        return self._would_fit.get(gang_id, "")
+
     def forget(self, gang_id: GangId) -> None:
         """The gang is gone."""
         self._told.pop(gang_id, None)
+        self._would_fit.pop(gang_id, None)
 
     def say(self, said: Say, gang: Gang | None) -> None:
         """Keeps it, and tells it at once, or with advice where that helps."""
@@ -48,10 +55,11 @@ class Said:
         stood = before is not None and before.reason is said.reason
         since_s = before.since_s if before is not None and stood else self._clock()
         told = self._told[said.id] = Told(said.reason, said.note, since_s)
+        self._would_fit.pop(said.id, None)
         if gang is None:
             return
         _log.info("gang", gang=said.id, name=gang.name, stands=said.reason.value, why=said.note)
-        if said.reason in _ADVISED:
+        if said.reason in WITHOUT_ROOM:
             self._advice.add(asyncio.ensure_future(self._advise(gang, told)))
         else:
             self._tell(said.id, told)
@@ -80,12 +88,23 @@ class Said:
         now_s = self._clock()
         return {reason: now_s - began_s for reason, began_s in since_s.items()}
 
+    async def look_anew(self, gang: Gang) -> None:
+        """Finds what would let the gang in now: what would have when it was told may not any more.
+
+        Nothing is told of it.
+        """
+        told = self._told.get(gang.id)
+        if told is not None and told.reason in WITHOUT_ROOM:
+            await self._look(gang, told)
+
     async def _advise(self, gang: Gang, told: Told) -> None:
         """Tells it with the smallest change that would let the gang in, once that is found."""
+        await self._look(gang, told)
+        if self._told.get(gang.id) is told:
+            self._tell(gang.id, replace(told, would_fit=self.would_fit(gang.id)))
+
+    async def _look(self, gang: Gang, told: Told) -> None:
+        """Keeps what would let the gang in, unless it has come to stand elsewhere meanwhile."""
         outcome = await self._planner.in_words(self._planner.plan(gang.request), None)
-        if self._told.get(gang.id) is not told:
-            return
-        if outcome.would_fit:
-            told = replace(told, fix=outcome.would_fit[0].text)
-            self._told[gang.id] = told
-        self._tell(gang.id, told)
+        if self._told.get(gang.id) is told:
+            self._would_fit[gang.id] = outcome.would_fit[0].text if outcome.would_fit else ""

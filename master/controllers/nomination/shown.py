@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from master.controllers.nomination.before import BeforePlacing
 from master.controllers.nomination.native import NativeStandings
-from master.controllers.nomination.said import Said
+from master.controllers.nomination.said import WITHOUT_ROOM, Said
 from topo.gangs.asks import is_mixed
 from topo.gangs.gang import Binding, Gang, GangId
 from topo.gangs.gangs import Gangs
@@ -18,7 +18,6 @@ _ONE_DOMAIN = (
     " Volcano might mix them: submit it as an Indexed batch Job, with gpu-group-mode: preferred, or"
     " end such pods yourself"
 )
-_WITHOUT_ROOM = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +58,23 @@ class ShownGangs:
         stands, known = self.machine.standing(gang_id), self.known.get(gang_id)
         return None if stands is None or known is None else (known, self._told(known, stands))
 
+    async def advised(self, gang_id: GangId) -> Shown | None:
+        """A gang, with what would let it in now where there is no room for it."""
+        if (known := self.known.get(gang_id)) is not None:
+            await self.said.look_anew(known)
+        return self.of(gang_id)
+
     def without_room(self) -> Mapping[GangId, Gang]:
         """The gangs that are told there is no room, whoever else waits."""
-        told = [each for each, said in self.said.all() if said.reason in _WITHOUT_ROOM]
+        told = [each for each, said in self.said.all() if said.reason in WITHOUT_ROOM]
         return {each: self.known[each] for each in told if each in self.known}
 
     def _told(self, gang: Gang, stands: Standing) -> Standing:
         text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())
         if self.preempts and stands.reason is GangReason.NO_ROOM and _might_be_mixed(gang):
             text = f"{text}; {_ONE_DOMAIN}"
-        return replace(stands, text=text)
+        fix = self.said.would_fit(gang.id) if stands.reason in WITHOUT_ROOM else ""
+        return replace(stands, text=text, would_fit=fix)
 
 
 def _might_be_mixed(gang: Gang) -> bool:

@@ -52,7 +52,7 @@ ENDED = frozenset({GangReason.BOUND, GangReason.WAIVED})
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is said of a gang, `fix` being the smallest change that would let it in.
+    """What is said of a gang, `would_fit` being the smallest change that would let it in.
 
     `since_s` is when it came to stand there, on the controller's clock.
     """
@@ -60,12 +60,12 @@ class Told:
     reason: GangReason
     note: str
     since_s: float
-    fix: str = ""
+    would_fit: str = ""
 
     @property
     def text(self) -> str:
         """All of it."""
-        return f"{self.note}; it would fit if: {self.fix}" if self.fix else self.note
+        return f"{self.note}. {self.would_fit}" if self.would_fit else self.note
 
 
 class Telling:

@@ -183,7 +183,7 @@ export const ENGLISH = {
   gangs_of: "The gangs as they were at {clock}.",
   job_text: "{pods} pods of {gpus} GPUs",
   job_groups_text: "{pods} pods of {gpus} GPUs in groups of {size}",
-  it_would_fit: "It would fit:",
+  it_would_fit: "What would let it in:",
   why_waits: "Why it waits",
   ahead_n: "In line; gangs before it: {n}.",
   within_one: "within one {kind}",

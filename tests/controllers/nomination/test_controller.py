@@ -1,6 +1,7 @@
 """Gangs at work on a model of the API server: what is written for them, and in which order."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
+from topo.gangs.gang import GangId
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
@@ -87,13 +89,13 @@ class GangWorld:
             status={"phase": "Inqueue"},
         )
 
-    def take(self, node: str) -> None:
+    def take(self, node: str, by: str = "taker") -> None:
         """Somebody else's pod gets a node."""
         container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
         spec = {"nodeName": node, "containers": [container]}
         status = {"phase": "Running"}
         metadata = {"namespace": "others"}
-        self.api.add(PODS, f"taker-{node}", metadata=metadata, spec=spec, status=status)
+        self.api.add(PODS, f"{by}-{node}", metadata=metadata, spec=spec, status=status)
 
     def bind(self, pod: Any) -> None:
         """Its scheduler puts a pod where it is nominated to."""
@@ -211,7 +213,7 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
             "GangDoesNotFit",
         )
         assert "whole group" in condition["message"]
-        assert "it would fit if: " in condition["message"]
+        assert ". All 2 pods fit in preferred mode" in condition["message"]
         world.api.remove(PODS, f"taker-{min(FLIES[2])}", "others")
         await asyncio.sleep(10)
         assert {nominated(pod) for pod in pods} == FLIES[2]
@@ -221,6 +223,31 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
         await asyncio.sleep(10)
         (condition,) = pods[0].document["status"]["conditions"]
         assert (condition["status"], condition["reason"]) == ("True", "GangBound")
+
+
+async def test_what_would_let_a_gang_in_is_told_and_looked_for_anew_when_somebody_asks():
+    async with gang_world() as world:
+        for node in NODE_NAMES:
+            world.take(node)
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        ((_, told),) = world.nomination.shown.all()
+        assert re.fullmatch(
+            r"The job fits once pod others/taker-\S+ and pod others/taker-\S+ give back 16 GPUs\.",
+            told.would_fit,
+        )
+        (condition,) = pods[0].document["status"]["conditions"]
+        assert condition["message"] == f"{told.text}. {told.would_fit}"
+        for node in NODE_NAMES:
+            world.api.remove(PODS, f"taker-{node}", "others")
+            world.take(node, "later")
+        await asyncio.sleep(10)
+        asked = await world.nomination.shown.advised(GangId("job-1"))
+        assert asked is not None
+        assert asked[1].text == told.text
+        assert asked[1].would_fit == told.would_fit.replace("taker", "later")
+        ((_, told),) = world.nomination.shown.all()
+        assert told == asked[1]
 
 
 async def test_what_is_kept_for_the_head_is_in_the_log_of_the_bookings_of_those_behind_it():

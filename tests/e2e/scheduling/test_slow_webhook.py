@@ -17,15 +17,11 @@ import pytest
 import yaml
 from aiohttp import ClientSession
 
+from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.admission_master import (
-    CONFIGURATIONS,
-    NAME,
-    AdmissionMaster,
-    admission_master,
-)
+from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url, document
 from tests.e2e.scheduling.jobs import JOBS, PODS, Seen, are_whole, bound, events_of, pods_of
 from tests.e2e.scheduling.webhook_door import WebhookDoor

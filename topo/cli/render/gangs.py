@@ -52,9 +52,10 @@ def page(gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> 
 def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
     said = [gang.text] if gang.text else []
     if gang.ahead is not None:
-        said.append(f"{gang.ahead} gang{plural(gang.ahead)} before it in line")
+        before = f"{gang.ahead} gang{plural(gang.ahead)} before it in line"
+        said.append(before if gang.ahead else "it is the first in line")
     if gang.would_fit:
-        said.append(f"it would fit: {gang.would_fit}")
+        said.append(f"what would let it in: {gang.would_fit}")
     for sentence in said:
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
 

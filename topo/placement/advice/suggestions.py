@@ -13,6 +13,7 @@ from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.advice.repairs import cheapest_repair
 from topo.placement.advice.several_changes import several_changes
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
+from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions, opened
 from topo.placement.engine import place
@@ -84,10 +85,11 @@ def _release(capacity: Capacity, jobs: Sequence[RefusedJob]) -> Suggestion | Non
         copy.release(name)
     if not isinstance(place(copy, jobs[0].request), Plan):
         return None
+    names = [owner_in_words(owner) for owner in repair.names]
     ends = "gives" if len(repair.names) == 1 else "give"
     return Suggestion(
         kind=SuggestionKind.RELEASE,
-        text=f"The job fits once {listed(repair.names, _NAMES_SHOWN)} {ends} back "
+        text=f"The job fits once {listed(names, _NAMES_SHOWN)} {ends} back "
         f"{counted(repair.cost, 'GPU')}.",
         numbers={"owners": len(repair.names), "gpus": repair.cost},
         owners=repair.names,

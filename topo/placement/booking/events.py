@@ -43,6 +43,16 @@ class Pod:
         return f"pod/{self.namespace}/{self.name}/{self.uid}"
 
 
+def owner_in_words(owner: str) -> str:
+    """What people are told of an owner: of a pod, without the uid that tells it from its namesakes;
+    O(1).
+    """
+    kind, *of_pod = owner.split("/")
+    if kind == "pod" and len(of_pod) == len(("namespace", "name", "uid")):
+        return f"pod {of_pod[0]}/{of_pod[1]}"
+    return owner
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldAsked:
     """A placement is to be reserved under a new id; `generation` is that of the forest it is on.
