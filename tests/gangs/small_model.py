@@ -334,13 +334,19 @@ class Model:
                 labels.update(nodes)
             case UnlabelNodes(_, nodes):
                 labels = {node: value for node, value in labels.items() if node not in nodes}
-            case Nominate(_, pod, version, note):
-                return self._patch(state, pod.rank, version, nominated=note.node, note=note)
+            case Nominate(_, pod, version, note, node):
+                return self._patch(state, pod.rank, version, nominated=node, note=note)
             case Open(_, pod, version, selection, note):
                 member = state.members[pod.rank]
                 if member.version == version:
-                    assert member.nominated == note.node, "opened before it is nominated"
-                    unseen = [m.uid for m in state.members if m.gated and m.nominated is None]
+                    evicts = note.over and self.setting.binding is Binding.WHOLE
+                    nominee = None if evicts else note.node
+                    assert member.nominated == nominee, "opened before it is nominated"
+                    unseen = [
+                        m.uid
+                        for m in state.members
+                        if m.gated and (m.note if evicts else m.nominated) is None
+                    ]
                     assert not unseen, f"opened before {unseen} are nominated"
                 return self._patch(state, pod.rank, version, gated=False, selection=selection)
         return replace(state, labels=tuple(sorted(labels.items()))), None
@@ -364,7 +370,9 @@ class Model:
         if not waiting:
             return
         selected = {node for member in waiting for node in self._selected(state, member)}
-        if self.setting.over and state.foreign in selected:
+        whole = self.setting.binding is Binding.WHOLE
+        is_kept = whole and any(member.nominated for member in waiting)  # so Volcano evicts nobody
+        if self.setting.over and state.foreign in selected and not is_kept:
             yield "bind over others", replace(state, foreign=None, left=True)
         if self.setting.binding is Binding.PIECEMEAL:
             for member in waiting:

@@ -376,6 +376,24 @@ def test_after_its_time_in_line_a_gang_is_opened_over_the_cheapest_pods_of_lower
     assert not list(cluster.bookings)
 
 
+@pytest.mark.parametrize("binding", list(Binding))
+def test_pods_over_others_are_nominated_for_kube_scheduler_alone(binding: Binding) -> None:
+    """Volcano takes the nomination of a pod for room that it has made for it already."""
+    cluster, leader = preempting(1)
+    cluster.preempts = False
+    cluster.intrude("f", N1, priority=0)
+    cluster.submit(job("a", 2, priority=8, binding=binding))
+    leader.settle()
+    leader.now_s = 60.0
+    leader.settle()
+    assert reason(leader, A) is GangReason.PREEMPTS
+    given = [each for each in leader.given if isinstance(each, Nominate)]
+    assert len({each.pod.uid for each in given}) == 2
+    nominees = {each.node for each in given}
+    assert nominees == ({None} if binding is Binding.WHOLE else {"n1-1-1", "n1-1-2"})
+    assert {each.note.node for each in given} == {"n1-1-1", "n1-1-2"}
+
+
 def test_nobody_is_evicted_for_a_gang_that_fits_or_is_of_no_higher_priority() -> None:
     cluster, leader = preempting(2)
     cluster.intrude("f", N1, priority=0)

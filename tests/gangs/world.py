@@ -222,8 +222,8 @@ class Cluster:
     def write(self, instruction: Instruction) -> WriteRefused | None:
         """The write's effect, or why it is refused."""
         match instruction:
-            case Nominate(gang_id, pod, version, note):
-                return self._patch(gang_id, pod.uid, version, nominated=note.node, note=note)
+            case Nominate(gang_id, pod, version, note, node):
+                return self._patch(gang_id, pod.uid, version, nominated=node, note=note)
             case Open(gang_id, pod, version, selection, note):
                 return self._open(gang_id, pod.uid, version, selection, note)
             case OpenUnplanned(gang_id, pod, version, _):
@@ -244,12 +244,15 @@ class Cluster:
         if pod is not None and pod.version == version:
             # What must hold in the cluster itself, whoever wrote it, whenever a gate comes off.
             assert pod.gated, "a gate is taken off twice"
-            assert pod.nominated == note.node, "it is opened before it is nominated"
+            evicts = note.over and self.jobs[gang_id].binding is Binding.WHOLE
+            nominee = None if evicts else note.node  # Volcano evicts for nobody who has a node
+            assert pod.nominated == nominee, "it is opened before it is nominated"
             live = [each for each in self.members(gang_id) if each.live]
             is_first = all(each.gated for each in live)
             for other in live if is_first else ():  # one that came later is not of the plan
                 planned = other.note is not None or int(other.version) < int(version)
-                assert other.nominated or not planned, f"{uid} is opened before {other.uid}"
+                is_written = other.note if evicts else other.nominated
+                assert is_written or not planned, f"{uid} is opened before {other.uid}"
         return self._patch(gang_id, uid, version, gated=False, selection=selection)
 
     def _patch(
@@ -417,22 +420,31 @@ class Cluster:
     def _clear_whole(
         self, gang_id: GangId, waiting: list[PodUid], chosen: dict[PodUid, NodeName]
     ) -> bool:
-        """Volcano's `preempt`: any node that they select, whoever is nominated there."""
+        """Volcano's `preempt`: any node that they select, whoever is nominated there.
+
+        A pod that is nominated itself has nobody evicted; one that has somebody, is then.
+        """
         priority, taken = self.jobs[gang_id].priority, set(chosen.values())
         there, victims = self.evictable(gang_id, priority), list[Evictable]()
+        cleared: dict[PodUid, NodeName] = {}
         for uid in waiting:
             if uid in chosen or not self.pods[uid].selection:
                 continue
+            if self.pods[uid].nominated is not None:
+                return False
             for node in sorted(self.selected(uid), reverse=True):
                 on_node = [pod for pod in there if pod.node == node]
                 if node not in taken and on_node:
                     taken.add(node)
                     victims += on_node
+                    cleared[uid] = node
                     break
             else:
                 return False
         for pod in victims:
             self.evict(pod)
+        for uid, node in cleared.items():
+            self.change(uid, nominated=node)
         return bool(victims)
 
     def _clear_for(self, uid: PodUid) -> bool:

@@ -144,15 +144,17 @@ class UnlabelNodes:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """In one PATCH of a pod's status in `version`: the nomination to the note's node, and the note.
+    """In one PATCH of a pod's status in `version`: the nomination to `node`, and the note.
 
-    The hold is in the note, so that nobody sees the nomination without it and counts both.
+    The hold is in the note, so that nobody sees the nomination without it and counts both. Without
+    a node no nomination is to be left.
     """
 
     id: GangId
     pod: NamedPod
     version: str
     note: Note
+    node: NodeName | None
     kind: Literal["nominate"] = "nominate"
 
 

@@ -132,7 +132,17 @@ class Record:
         They are one write. The nomination of an opened pod may be gone: a scheduler clears it when
         an attempt fails, and would clear it again.
         """
-        return member.note == note and (member.opened or member.nominated == note.node)
+        return member.note == note and (member.opened or member.nominated == self.nominee(note))
+
+    def nominee(self, note: Note) -> NodeName | None:
+        """Where a pod with this note is to be nominated; None: nowhere.
+
+        Volcano evicts nobody for a pod whose nominated node is well in all but room: it takes that
+        for room that it made (`taskEligibleToPreempt` in pkg/scheduler/actions/preempt/preempt.go,
+        v1.13 and newer). What such pods select are the planned nodes all the same.
+        """
+        has_evicted = note.over and self.gang.binding is Binding.WHOLE
+        return None if has_evicted else note.node
 
     @property
     def over(self) -> bool:

@@ -4,7 +4,8 @@ Finds, for each pod and each node of a gang, the one next write. Nothing is reme
 written: what is there is compared with what the plan wants, so that who takes over from another
 leader goes on where that one was.
 
-    1. nominate each pod, with its note           while it is not seen nominated as planned
+    1. nominate each pod, with its note           while it is not seen nominated as planned;
+                                                   the note alone where Volcano is to evict others
     2. take the label from nodes of earlier plans  at once
     3. label the planned nodes                     no such node is left, and every pod that is
                                                    opened already is seen nominated
@@ -115,7 +116,7 @@ def _of_pod(record: Record, member: Member, *, opens: bool) -> Instruction | Non
         why = _unplanned(record, member)
         return OpenUnplanned(gang.id, pod_of(member), member.version, why) if why else None
     if not record.seats(member, note):
-        return Nominate(gang.id, pod_of(member), member.version, note)
+        return Nominate(gang.id, pod_of(member), member.version, note, record.nominee(note))
     if member.gated and opens:
         return Open(gang.id, pod_of(member), member.version, note.selection, note)
     return None

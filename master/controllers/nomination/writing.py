@@ -39,7 +39,7 @@ def nomination(asked: Nominate, namespace: str, words: Words) -> Patch:
         subresource="status",
         fields={
             "metadata": {"annotations": annotations},
-            "status": {"nominatedNodeName": asked.note.node},
+            "status": {"nominatedNodeName": asked.node},
         },
     )
 

@@ -15,6 +15,7 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.volcano import vendor_configuration
 from tests.e2e.scheduling.gang_master import GangMaster, gang_master
+from tests.e2e.scheduling.scheduler_config import configure
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
@@ -82,3 +83,12 @@ async def api(cluster: Cluster) -> AsyncIterator[Api]:
     """A client with an administrator's rights."""
     async with cluster.api() as client:
         yield client
+
+
+@pytest.fixture
+def scheduler_file(cluster: Cluster) -> Iterator[Path]:
+    """The scheduler's configuration, which it reads anew when it changes; put back at the end."""
+    path = cluster.files.home / "volcano-scheduler.yaml"
+    before = path.read_text()
+    yield path
+    configure(path, before)

@@ -1,21 +1,16 @@
 """Jobs whose nodes stock Volcano chooses: by groups with its plugin, and told where it is missing.
 
 The cluster's scheduler runs the vendor's configuration, which lacks the plugin; the patch that the
-doctor gives is applied to the ConfigMap, and a kubelet's part, to bring it to the scheduler's file,
-is done by the test.
+doctor gives is applied to the ConfigMap.
 """
 
-import asyncio
 import json
-import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from aiohttp import ClientSession
 
@@ -30,8 +25,9 @@ from tests.e2e.controlplane.volcano import (
     vendor_configuration,
 )
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
-from tests.e2e.scheduling.gang_master import document
+from tests.e2e.scheduling.gang_master import api_url, document
 from tests.e2e.scheduling.jobs import GPU, JOBS, PODS, are_whole, events_of, taker
+from tests.e2e.scheduling.scheduler_config import commands, configure, topo
 from tests.gangs.patching import WORDS, task, volcano
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
@@ -39,22 +35,6 @@ from topo.sim.worlds.presets import World
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 FLAGS = ("--controllers=nomination,hypernodes", "--placement=native", "--preempt-after=1h")
-
-
-@pytest.fixture
-def scheduler_file(cluster: Cluster) -> Iterator[Path]:
-    """The scheduler's configuration, which it reads anew when it changes; put back at the end."""
-    path = cluster.files.home / "volcano-scheduler.yaml"
-    before = path.read_text()
-    yield path
-    configure(path, before)
-
-
-def configure(path: Path, text: str) -> None:
-    """As a kubelet does it: of half a file the scheduler would end."""
-    written = path.with_suffix(".new")
-    written.write_text(text)
-    written.replace(path)
 
 
 def native_job(name: str, pods: int, **asked: str) -> Any:
@@ -87,10 +67,7 @@ async def nodes_of(api: Api, job: str) -> list[str]:
 
 
 def url(master: AdmissionMaster) -> str:
-    for told in master.program.events:
-        if (told.get("event"), told.get("site")) == ("listening", "api"):
-            return f"http://{told['host']}:{told['port']}"
-    return ""
+    return api_url(master.program)
 
 
 async def heeding(master: AdmissionMaster) -> str:
@@ -105,17 +82,6 @@ async def gangs(master: AdmissionMaster) -> list[Any]:
     """Where its gangs stand."""
     async with ClientSession() as session, session.get(f"{url(master)}/v1/gangs") as answer:
         return list((await answer.json())["gangs"])
-
-
-async def doctor(master: AdmissionMaster) -> str:
-    """What `topo doctor` prints on a terminal of 80 columns."""
-    command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "topo.cli.main", "doctor"),
-        env={**os.environ, "TOPO_MASTER": url(master), "NO_COLOR": "1", "COLUMNS": "80"},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    printed, _ = await command.communicate()
-    return printed.decode()
 
 
 async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_plugin(
@@ -151,10 +117,10 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         assert "in one dragonfly (hard, tier 1), but Volcano's scheduler ignores" in told["text"]
         await api.delete(f"{JOBS}/unheeded")
 
-        printed = await doctor(master)
+        printed = await topo(url(master), "doctor")
         assert "volcano-ignores-groups" in printed
         assert "volcano-evicts-nobody" in printed
-        (line,) = {each for each in printed.splitlines() if each.startswith("kubectl ")}
+        (line,) = commands(printed)
         *words, body = shlex.split(line)
         told = f"kubectl -n {NAMESPACE} patch configmap {CONFIG_MAP} --type=merge -p"
         assert words == told.split()
@@ -162,7 +128,7 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         patched = await api.call("PATCH", path, json.loads(body), content_type=MERGE)
         configure(scheduler_file, patched["data"][CONFIG_KEY])
         await eventually(lambda: knows("heeded"))
-        printed = await doctor(master)
+        printed = await topo(url(master), "doctor")
         assert "volcano-ignores-groups" not in printed
         assert "volcano-evicts-nobody" not in printed
         (actions,) = re.findall(r'^actions: "(.*)"', scheduler_file.read_text(), re.MULTILINE)
