@@ -199,6 +199,7 @@ class PodSpec:
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
     priority: int = 0
+    priority_class_name: str = ""
     preemption_policy: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

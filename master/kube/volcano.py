@@ -39,10 +39,14 @@ class SubGroupPolicy:
 
 @slim
 class PodGroupSpec:
-    """How many pods a gang needs at least, in which queue it stands, and what shall be near."""
+    """How many pods a gang needs at least, in which queue it stands, and what shall be near.
+
+    Volcano goes by its priority class, whatever that of the pods is.
+    """
 
     min_member: int = 0
     queue: str = ""
+    priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
 

@@ -103,7 +103,8 @@ class Gang:
     clean-up), empty where it is to be planned.
 
     `created_s` is on the clock of `Gangs.advance`; `wait_s` after it a required group may be split.
-    `preempts`: its pods may have others evicted.
+    `preempts`: its pods may have others evicted. `unheeded_class`: the priority class of its pods,
+    where its scheduler goes by the class of the job and that has none.
     `labelled` are the nodes with the gang's label, `holds` those that were made for it and exist.
     """
 
@@ -122,6 +123,7 @@ class Gang:
     waived: str = ""
     wait_s: float | None = None
     preempts: bool = False
+    unheeded_class: str = ""
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 

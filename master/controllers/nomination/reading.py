@@ -174,6 +174,7 @@ def read_gang(
         or (stated if isinstance(stated, str) else ""),
         wait_s=terms.wait_s if isinstance(terms, GroupTerms) else None,
         preempts=not any(pod.spec.preemption_policy == NEVER_PREEMPTS for pod in pods),
+        unheeded_class=_unheeded_class(group, pods),
         labelled=beside.labelled(gang_id),
         holds=beside.holds(gang_id),
     )
@@ -291,6 +292,16 @@ def _member(gang_id: GangId, pod: PodObject, words: Words) -> Member:
 def _pod_group(pod: PodObject, beside: Surroundings) -> PodGroupObject | None:
     groups, name = beside.pod_groups(), pod.metadata.annotations.get(POD_GROUP)
     return groups.get((pod.metadata.namespace, name)) if groups and name else None
+
+
+def _unheeded_class(group: PodGroupObject | None, pods: Iterable[PodObject]) -> str:
+    """The priority class of the pods where Volcano finds none: it looks at the PodGroup's.
+
+    (`Snapshot` in pkg/scheduler/cache/cache.go, v1.14.)
+    """
+    if group is None or group.spec.priority_class_name:
+        return ""
+    return next((name for pod in pods if (name := pod.spec.priority_class_name)), "")
 
 
 def _at_least(group: PodGroupObject | None, request: Request) -> int:

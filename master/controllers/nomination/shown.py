@@ -85,6 +85,11 @@ def _might_be_mixed(gang: Gang) -> bool:
 def in_words(gang: Gang | None, reason: GangReason, text: str, evicts_nobody: str) -> str:
     """What is said of a gang that stands so, with what its scheduler would not do."""
     is_over = gang is not None and gang.binding is Binding.WHOLE and reason is GangReason.PREEMPTS
-    if not (is_over and evicts_nobody):
+    if gang is None or not is_over:
         return text
-    return f"{text}; but {evicts_nobody}: topo doctor has the patch"
+    if evicts_nobody:
+        text = f"{text}; but {evicts_nobody}: topo doctor has the patch"
+    if name := gang.unheeded_class:
+        text = f"{text}; but Volcano goes by the priority class of the job, which has none: unless"
+        text += f" {name} is the cluster's default, set spec.priorityClassName of the job to it"
+    return text

@@ -68,7 +68,8 @@ _CAUSES = (
         reasons=frozenset({GangReason.OPENED, GangReason.PREEMPTS}),
         what=f"were let go more than {NOT_BOUND_S:.0f} s ago and are not bound",
         fix="does their scheduler run? `kubectl describe pod` of one says what it lacks; over"
-        " pods of lower priority, Volcano needs the action preempt",
+        " pods of lower priority, Volcano needs the action preempt and a priority class of the job"
+        " (`topo why JOB`)",
         for_s=NOT_BOUND_S,
     ),
     _Cause(

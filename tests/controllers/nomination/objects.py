@@ -76,7 +76,13 @@ def node(name: str, **labels: str) -> NodeObject:
 
 
 def pod_group(
-    phase: str, *, minimum: int = 2, topology: Any = None, groups: Any = (), why: str = ""
+    phase: str,
+    *,
+    minimum: int = 2,
+    topology: Any = None,
+    groups: Any = (),
+    why: str = "",
+    **spec: Any,
 ) -> PodGroupObject:
     return GROUP.validate_python(
         {
@@ -86,6 +92,7 @@ def pod_group(
                 "queue": "q1",
                 "networkTopology": topology,
                 "subGroupPolicy": list(groups),
+                **spec,
             },
             "status": {"phase": phase, "conditions": [{"message": why}] if why else []},
         }

@@ -8,7 +8,7 @@ from master.controllers.nomination.reading import has_slipped, read_gang
 from master.controllers.nomination.shown import in_words
 from master.controllers.nomination.telling import Told
 from master.controllers.nomination.warnings import NOT_BOUND_S, gang_warnings
-from tests.controllers.nomination.objects import WORDS, pod, surroundings
+from tests.controllers.nomination.objects import WORDS, pod, pod_group, surroundings
 from topo.gangs.gang import Binding, GangId
 from topo.gangs.instructions import GangReason
 from topo.gangs.stamp import Stamp
@@ -55,6 +55,21 @@ def test_a_gang_of_volcano_that_is_opened_over_others_says_where_nobody_would_be
 ):
     text = in_words(replace(GANG, binding=binding), reason, "it may evict 2 pods", why)
     assert text == f"it may evict 2 pods{doubt}"
+
+
+@pytest.mark.parametrize(
+    ("of_pods", "of_job", "told"),
+    [("urgent", "", True), ("urgent", "urgent", False), ("", "", False)],
+)
+def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
+    of_pods: str, of_job: str, *, told: bool
+):
+    group = pod_group("Inqueue", priorityClassName=of_job)
+    pods = [pod(rank, priorityClassName=of_pods) for rank in range(2)]
+    gang = read_gang(GangId("job-1"), pods, surroundings(group))
+    text = in_words(gang, GangReason.PREEMPTS, "it may evict 2 pods", "")
+    assert ("set spec.priorityClassName of the job" in text) is told
+    assert in_words(gang, GangReason.NO_ROOM, "no room", "") == "no room"
 
 
 def test_many_gangs_of_one_cause_are_one_warning():

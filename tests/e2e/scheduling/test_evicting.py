@@ -34,6 +34,7 @@ from tests.e2e.scheduling.jobs import (
     are_whole,
     bound,
     events_of,
+    owner_of,
     pods_of,
     taker,
 )
@@ -46,6 +47,8 @@ DELETES = {"delete", "deletecollection", "create"}
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PATIENCE = "--preempt-after=1s"
 NO_ACTION = "Volcano evicts nobody: preempt is not among its actions (enqueue, allocate, backfill"
+
+NO_CLASS = "unless urgent is the cluster's default, set spec.priorityClassName of the job to it"
 
 
 @pytest.fixture
@@ -90,6 +93,14 @@ async def uids(api: Api) -> set[str]:
 async def is_told(api: Api, job: str, reason: str, words: str) -> bool:
     """Whether an Event of the job has these words."""
     return words in (await events_of(api, job)).get(reason, "")
+
+
+async def is_refused(api: Api, job: str) -> bool:
+    """Whether its scheduler has looked at its pods, opened, and found no room."""
+    found = [pod for pod in await api.items(PODS) if owner_of(pod) == job]
+    conditions = [each for pod in found for each in pod["status"].get("conditions", ())]
+    refused = [each for each in conditions if each.get("reason") == "Unschedulable"]
+    return bool(found) and len(refused) == len(found)
 
 
 async def has_no_findings(url: str) -> bool:
@@ -149,3 +160,28 @@ async def test_volcano_evicts_for_a_gang_once_the_doctors_command_was_run_and_ea
     asked = cluster.calls(f"{evicting.namespace}:topo-master")
     assert not {each.verb for each in asked if each.resource == "pods"} & DELETES
     await eventually(lambda: has_no_findings(url))
+
+
+async def test_volcano_goes_by_the_class_of_the_job_and_one_on_its_pods_alone_is_told_with_the_step(
+    api: Api, evicting: AdmissionMaster, scheduler_file: Path
+) -> None:
+    acting = scheduler_file.read_text().replace("allocate,", "allocate, preempt,")
+    configure(scheduler_file, acting)
+    path = f"{CONFIG_MAPS}/{CONFIG_MAP}"
+    await api.merge(path, {"data": {CONFIG_KEY: acting}})
+    await api.create(JOBS, asking.volcano_job("lowly", 2, 16))
+    await eventually(lambda: bound(api, "lowly", 2))
+    before = await uids(api)
+    job = asking.volcano_job("first", 2, 16)
+    for task in job["spec"]["tasks"]:
+        task["template"]["spec"]["priorityClassName"] = "urgent"
+    await api.create(JOBS, job)
+    await eventually(lambda: is_told(api, "first", "GangPreempts", NO_CLASS))
+    assert await stands(evicting, "first", "preempts")
+    assert NO_CLASS in await why(evicting, "first")
+    await eventually(lambda: is_refused(api, "first"))
+    assert before <= await uids(api), "somebody was evicted"
+
+    await api.merge(f"{JOBS}/first", {"spec": {"priorityClassName": "urgent"}})
+    await eventually(lambda: bound(api, "first", 2))
+    await eventually(lambda: stands(evicting, "first", "bound"))
