@@ -142,6 +142,18 @@ def test_stamps_of_another_job_are_corrected() -> None:
     assert [each["gang-pods"] for each in after] == ["16", "16"]
 
 
+def templates(job: Any) -> list[Any]:
+    """The pod templates of a job of either kind."""
+    found = [each["template"] for each in job["spec"].get("tasks", ())]
+    return [*found, job["spec"]["template"]] if "template" in job["spec"] else found
+
+
+def whys(job: Any) -> list[str]:
+    """What the templates of a job say of why they get no groups."""
+    found = (each.get("metadata", {}).get("annotations", {}) for each in templates(job))
+    return [each[WORDS.ungrouped] for each in found if WORDS.ungrouped in each]
+
+
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "no multiple": (
         volcano(task("worker", 4, gpu_group_size="60")),
@@ -186,8 +198,10 @@ def test_a_wrong_job_is_told_what_is_wrong_and_how_to_mend_it(name: str) -> None
     job, what, fix = WRONG[name]
     outcome = admitted(job)
     assert outcome.result is Result.INVALID
-    assert outcome.patch == ()
     assert outcome.refusal is not None
+    after = patched(job, outcome.patch)
+    assert set(whys(after)) == ({str(outcome.refusal)} if templates(job) else set())
+    assert admitted(after).patch == ()
     assert what in outcome.refusal.what
     assert fix in outcome.refusal.fix
     assert outcome.refusal.where.startswith(("spec", "metadata"))
@@ -230,8 +244,18 @@ def _on_node() -> dict[str, Any]:
 def test_what_the_user_decides_by_other_means_is_left_to_him_with_a_warning(job, why) -> None:
     outcome = admitted(job)
     assert outcome.result is Result.LEFT
-    assert outcome.patch == ()
     assert why in outcome.warnings[0]
+    assert set(whys(patched(job, outcome.patch))) == {outcome.warnings[0]}
+
+
+def test_a_job_that_was_mended_no_longer_says_why_it_had_no_groups() -> None:
+    wrong = volcano(task("worker", 4, gpu_group_size="12"))
+    copied = patched(wrong, admitted(wrong).patch)
+    assert len(whys(copied)) == 1
+    copied["spec"]["tasks"][0]["template"]["metadata"]["annotations"][SIZE] = "16"
+    mended = patched(copied, admitted(copied).patch)
+    assert whys(mended) == []
+    assert admitted(mended).patch == ()
 
 
 def test_affinity_selectors_and_gates_of_the_user_stay_and_the_job_gets_groups() -> None:

@@ -127,8 +127,9 @@ def test_a_job_with_constraints_of_its_own_is_left_alone_with_a_warning(left) ->
     made = job(8, 16)
     made["spec"].update(left)
     outcome = admitted(made, NATIVE)
-    assert (outcome.result, outcome.patch) == (Result.LEFT, ())
+    assert outcome.result is Result.LEFT
     assert "is left alone" in outcome.warnings[0]
+    assert [each["path"].rpartition("~1")[2] for each in outcome.patch] == ["gang-ungrouped"]
     assert pod_group(made)["spec"] == {}
 
 

@@ -71,6 +71,11 @@ class Words:
         return f"{self.domain}/gang-pods-per-group"
 
     @property
+    def ungrouped(self) -> str:
+        """Stamped annotation: why pods that ask for groups get none."""
+        return f"{self.domain}/gang-ungrouped"
+
+    @property
     def gate(self) -> str:
         """The scheduling gate of a pod that waits for its place."""
         return f"{self.domain}/placement"

@@ -23,6 +23,7 @@ GANG_REASONS: Mapping[str, EventType] = {
     "GangNotPlaced": EventType.WARNING,
     "GangWriteRefused": EventType.WARNING,
     "GangPassedBy": EventType.WARNING,
+    "GangUngrouped": EventType.WARNING,
     "GangGroupsIgnored": EventType.WARNING,
 }
 """Every reason that there is; docs/how-placement-reaches-the-scheduler.md says what each means."""

@@ -5,7 +5,7 @@ What changed only marks a gang: it is read whole when its turn comes.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from master.controllers.nomination.reading import POD_GROUP, gang_of, has_slipped
+from master.controllers.nomination.reading import POD_GROUP, gang_of, has_slipped, id_of
 from master.kube.objects import Key, NodeObject, PodObject, key_of
 from topo.gangs.gang import GangId, Selection
 from topo.gangs.terms import Way
@@ -27,6 +27,8 @@ class GangIndex:
         self._marked: dict[GangId, None] = {}
         self.slipped: dict[Key, PodObject] = {}
         """Pods that name a group size and were made without a gate, until they are gone."""
+        self._ungrouped: dict[Key, PodObject] = {}
+        """Pods that say why they get no groups, until they are gone."""
         self._came: dict[Key, PodObject] = {}
         """Of these, and those that got a place since, the ones that nobody took up yet."""
 
@@ -72,7 +74,7 @@ class GangIndex:
 
     def all_pods(self, pods: Mapping[Key, PodObject]) -> None:
         """All pods there are: others are gone."""
-        for key in [*self._gang_of, *self.slipped]:
+        for key in [*self._gang_of, *self.slipped, *self._ungrouped]:
             if key not in pods:
                 self.pod(key, None)
         for key, pod in pods.items():
@@ -122,6 +124,12 @@ class GangIndex:
         came, self._came = tuple(self._came.values()), {}
         return came
 
+    def ungrouped(self) -> Mapping[GangId, tuple[PodObject, str]]:
+        """A pod of each job that gets no groups, and why; O(such pods)."""
+        name = self._words.ungrouped
+        found = self._ungrouped.values()
+        return {id_of(pod): (pod, pod.metadata.annotations[name]) for pod in found}
+
     def take(self) -> tuple[GangId, ...]:
         """The gangs that were marked since the last time, in that order."""
         marked, self._marked = tuple(self._marked), {}
@@ -130,8 +138,11 @@ class GangIndex:
     def _look_for_gate(self, key: Key, pod: PodObject | None) -> None:
         """Keeps whether the pod was made without a gate."""
         known = self.slipped.pop(key, None)
+        self._ungrouped.pop(key, None)
         if pod is None:
             self._came.pop(key, None)
+        elif self._words.ungrouped in pod.metadata.annotations:
+            self._ungrouped[key] = pod
         elif has_slipped(pod, self._words, self._way):
             self.slipped[key] = pod
             if known is None or known.metadata.uid != pod.metadata.uid:

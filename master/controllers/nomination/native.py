@@ -82,7 +82,7 @@ class NativeGangs:
         """Those whose PodGroup asks for no groups, although they do; O(pods)."""
         for key, pod in self._pods.items():
             group = _group_of(pod, groups)
-            if group is None:
+            if group is None or self._words.ungrouped in pod.metadata.annotations:
                 continue
             if not group.spec.sub_group_policy and group.spec.network_topology is None:
                 yield key, pod

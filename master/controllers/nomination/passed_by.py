@@ -1,4 +1,6 @@
-"""Pods that no plan reached: their job passed our webhook by, or its scheduler ignores groups."""
+"""Pods that no plan reached: their job passed our webhook by, or can have no groups, or its
+scheduler ignores them.
+"""
 
 from collections.abc import Mapping
 
@@ -24,6 +26,7 @@ class PassedBy:
         self._pod_groups, self._telling = pod_groups, telling
         self._slipped: set[str] = set()
         self._ignored: set[str] = set()
+        self._ungrouped: set[str] = set()
 
     def pods(self) -> Mapping[Key, PodObject]:
         """The pods that are there and were made without our webhook."""
@@ -40,8 +43,16 @@ class PassedBy:
         for uid in came:
             self._telling.passed_by(found[uid], now_s)
         self._slipped = set(there)
+        self._tell_ungrouped(now_s)
         jobs = self._native.jobs() if why_ignored else {}
         for uid in jobs.keys() - self._ignored:
             self._telling.ignored(jobs[uid], why_ignored, now_s)
         self._ignored = set(jobs)
         return len(came)
+
+    def _tell_ungrouped(self, now_s: float) -> None:
+        """The webhook could only warn who submitted the job, who may be a program."""
+        jobs = self._index.ungrouped()
+        for job in jobs.keys() - self._ungrouped:
+            self._telling.ungrouped(*jobs[job], now_s)
+        self._ungrouped = set(jobs)

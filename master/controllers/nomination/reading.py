@@ -100,10 +100,12 @@ def _why_unplanned(pod: PodObject, words: Words) -> str:
 def has_slipped(pod: PodObject, words: Words, way: Way) -> bool:
     """Whether a pod names a group size, waits for no gate of ours and was given no place.
 
-    The webhook was not asked when it was made, or could not be.
+    The webhook was not asked when it was made, or could not be: else it says why it has no groups.
     """
     annotations = pod.metadata.annotations
     if words.size not in annotations or words.placement in annotations or is_gated(pod, words):
+        return False
+    if words.ungrouped in annotations:
         return False
     terms = read_terms(annotations, words)
     return isinstance(terms, GroupTerms) and (terms.way or way) is Way.NOMINATION

@@ -110,6 +110,11 @@ class Telling:
         )
         self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
 
+    def ungrouped(self, pod: PodObject, why: str, now_s: float) -> None:
+        """Tells the job of the pod why it has no groups."""
+        note = f"no groups are planned for the job: {why}"
+        self._series.add(_about(pod), GangOccurrence("GangUngrouped", note), now_s)
+
     def ignored(self, pod: PodObject, why: str, now_s: float) -> None:
         """Tells the job of the pod that its scheduler does not heed its groups."""
         note = f"its groups may be split: {why}; topo doctor has the patch"

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from master.kube.objects import PODS
 from tests.controllers.nomination.masters import (
     FLIES,
     PODS_OF_GANG,
@@ -14,6 +15,7 @@ from tests.controllers.nomination.masters import (
     leader,
     until,
 )
+from tests.controllers.nomination.objects import GPU, JOB, WORDS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -38,6 +40,24 @@ async def test_one_that_is_planned_with_its_gated_siblings_within_moments_is_cou
         where = dict(cluster.bound)
         for pair in (("pod-0", "pod-1"), ("pod-2", "pod-3")):
             assert {where[name] for name in pair} in FLIES
+
+
+async def test_a_job_that_can_have_no_groups_is_told_why_once_and_passed_nobody_by():
+    cluster, why = GangCluster("kube-scheduler"), "gpu-group-size 12 is no multiple of 8"
+    async with leader(cluster, Way(cluster.api)) as made:
+        for rank in range(2):
+            annotations = {WORDS.size: "12", WORDS.ungrouped: why}
+            metadata = {"namespace": "jobs", "annotations": annotations, "ownerReferences": [JOB]}
+            container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+            spec, status = {"containers": [container]}, {"phase": "Pending"}
+            cluster.api.add(PODS, f"odd-{rank}", metadata=metadata, spec=spec, status=status)
+        await asyncio.sleep(10)
+        bodies = [call.body or b"" for call in cluster.api.calls if "/events" in call.path]
+        (told,) = bodies
+        assert b'"GangUngrouped"' in told
+        assert f"no groups are planned for the job: {why}".encode() in told
+        assert counted(made) == 0
+        assert made.nomination.warnings() == ()
 
 
 async def test_one_that_waits_for_ever_is_counted_once_and_none_after_its_job_is_gone():

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
 from master.admission.certificates import Pair, issue
 from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME
 from tests.e2e.controlplane.client import MERGE, Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.scheduling.admission_master import (
-    AdmissionMaster,
-    admission_master,
-)
+from tests.e2e.scheduling import asking
+from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
+from tests.e2e.scheduling.gang_master import api_url
+from tests.e2e.scheduling.jobs import JOBS, bound, events_of
 from tests.gangs.patching import batch, stamps, task, volcano
 from tests.support.waiting import eventually
 
@@ -194,6 +195,26 @@ async def written_as_by_cert_manager(api: Api, namespace: str, pair: Pair) -> No
     for each in webhooks:
         each["clientConfig"]["caBundle"] = data["ca.crt"]
     await api.call("PATCH", path, {"webhooks": webhooks}, content_type=MERGE)
+
+
+async def test_a_wrong_job_runs_without_groups_and_its_events_say_why(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path) as master:
+        await api.create(JOBS, asking.volcano_job("odd", 2, 12))
+        await eventually(lambda: bound(api, "odd", 2))
+
+        async def is_told() -> bool:
+            return "GangUngrouped" in await events_of(api, "odd")
+
+        await eventually(is_told)
+        told = await events_of(api, "odd")
+        assert "12 is no multiple of the 8 GPUs of a pod" in told["GangUngrouped"]
+        assert "give 8 or 16" in told["GangUngrouped"]
+        assert "GangPassedBy" not in told
+        url = f"{api_url(master.program)}/metrics"
+        async with ClientSession() as session, session.get(url) as answer:
+            assert "topo_master_gang_pods_slipped_total 0.0" in await answer.text()
 
 
 async def test_where_that_is_asked_for_a_wrong_job_is_refused_with_the_fix(

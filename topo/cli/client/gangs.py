@@ -69,6 +69,7 @@ def _refusal(name: str, named: Sequence[GangSummary], every: Sequence[GangSummar
     what = f"there is no gang whose job or pod is called {name!r}"
     otherwise = (
         "`topo gangs` lists them; a job without the annotation gpu-group-size is none, nor is one"
-        " that was made without the webhook: delete it and create it again"
+        " that has the Event GangUngrouped, which says why, or GangPassedBy, for it was made"
+        " without the webhook: delete it and create it again"
     )
     return Refusal(what, "JOB|POD", did_you_mean(name, known, otherwise))

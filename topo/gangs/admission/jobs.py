@@ -6,8 +6,9 @@
 
 Ranks run over the templates in their order; those without GPUs take no part. The same job again
 gives no patch. Stamps of a job that gets no groups, such as a copy has, are taken away: its pods
-would wait for a place in vain. A native job, whose nodes Volcano chooses, is stamped itself, too,
-and stays native whatever the default becomes.
+would wait for a place in vain. They say why instead, for whoever sees them without a gate. A native
+job, whose nodes Volcano chooses, is stamped itself, too, and stays native whatever the default
+becomes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,13 +69,17 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
     found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
     if found is None:
         return UNDECIDED
+    words, templates = rules.words, parts.templates
     if isinstance(found, _Stamped):
-        result = Result.STAMPED if found.patch else Result.UNCHANGED
-        return AdmissionOutcome(result, found.patch, found.warnings)
-    unstamped = tuple(_unstamped(job, parts.templates, rules.words))
+        patch = (*found.patch, *_without(job, templates, (words.ungrouped,)))
+        result = Result.STAMPED if patch else Result.UNCHANGED
+        return AdmissionOutcome(result, patch, found.warnings)
+    stamps = (words.pods, words.rank_offset, words.pods_per_group)
+    why = found.text if isinstance(found, _Left) else str(found)
+    patch = (*_without(job, templates, stamps), *_ungrouped(job, templates, words, why))
     if isinstance(found, _Left):
-        return AdmissionOutcome(Result.LEFT, unstamped, (found.text,))
-    return AdmissionOutcome(Result.INVALID, unstamped, refusal=found)
+        return AdmissionOutcome(Result.LEFT, patch, (found.text,))
+    return AdmissionOutcome(Result.INVALID, patch, refusal=found)
 
 
 def _asked(
@@ -207,14 +212,27 @@ def _own_node(templates: Sequence[Template]) -> str:
     return ""
 
 
-def _unstamped(
-    job: Mapping[str, Any], templates: Sequence[Template], words: Words
+def _ungrouped(
+    job: Mapping[str, Any], templates: Sequence[Template], words: Words, why: str
 ) -> Iterator[Operation]:
+    """What has the pods that ask for groups say why they get none, or some where only the job asks.
+
+    One is enough to tell the job by.
+    """
+    asking = [each for each in templates if words.size in each.annotations]
+    for each in asking or templates[:1]:
+        yield from entries(job, (*each.path, "metadata", "annotations"), {words.ungrouped: why})
+
+
+def _without(
+    job: Mapping[str, Any], templates: Sequence[Template], names: Iterable[str]
+) -> Iterator[Operation]:
+    """What takes these annotations away."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
     places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)]
     places += ((each.path, each.annotations) for each in templates)
     for path, annotations in places:
-        for name in (words.pods, words.rank_offset, words.pods_per_group):
+        for name in names:
             if name in annotations:
                 yield remove((*path, "metadata", "annotations", name))
 
