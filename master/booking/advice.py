@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from master.booking.executors import SingleThreadExecutor
-from topo.placement.advice.ever import largest_ever, never
+from topo.placement.advice.ever import if_all_were_free, largest_ever, never
 from topo.placement.advice.explain import explain
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestions import would_fit
@@ -28,20 +28,24 @@ _Case = tuple[int, Request]
 class Advice:
     """Why a job does not fit, a fact a sentence, and the changes under which it would.
 
-    `largest_ever`: the most pods of such a job that could ever fit, None if this one could.
+    `largest_ever`: the most pods of such a job that could ever fit, None if this one could; `ever`:
+    why it never does, and what would, a sentence each.
     """
 
     reasons: Sequence[str]
     would_fit: Sequence[Suggestion] = ()
     largest_ever: int | None = None
+    ever: Sequence[str] = ()
 
 
 def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
     """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
     why, largest = reasons(capacity, refused), largest_ever(capacity, refused.request)
-    if largest is not None:
-        why = (why[0], never(refused.request, largest), *why[1:])
-    return Advice(why, would_fit(capacity, refused), largest)
+    fits = would_fit(capacity, refused)
+    if largest is None:
+        return Advice(why, fits)
+    why = (why[0], never(refused.request, largest), *why[1:])
+    return Advice(why, fits, largest, if_all_were_free(capacity, refused.request))
 
 
 class Adviser:

@@ -43,7 +43,7 @@ class Outcome:
 
     `explanation` is empty for a plan unless it was asked for. `replanned` is None where no groups
     were given to take. `largest_ever`: the pods of the largest such job that could ever fit, where
-    this one never does.
+    this one never does; `ever`: why, and what would fit, a sentence each.
     """
 
     result: Plan | NoFit
@@ -51,6 +51,7 @@ class Outcome:
     explanation: Sequence[str] = ()
     would_fit: Sequence[Suggestion] = ()
     largest_ever: int | None = None
+    ever: Sequence[str] = ()
     rooms: Sequence[GroupUsage] = ()
     hold: Hold | None = None
     replanned: str | None = None
@@ -193,4 +194,5 @@ def _with(advice: Advice, outcome: Outcome) -> Outcome:
         explanation=advice.reasons,
         would_fit=advice.would_fit,
         largest_ever=advice.largest_ever,
+        ever=advice.ever,
     )

@@ -12,7 +12,7 @@ from tests.placement.worlds import node, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.model.limits import MAX_PODS
-from topo.placement.advice.ever import largest_ever, never
+from topo.placement.advice.ever import if_all_were_free, largest_ever, never
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import MOST, would_fit
@@ -453,3 +453,20 @@ def fewest_gpus(capacity: Capacity, request: Request) -> int | None:
             if isinstance(place(copy, request), Plan):
                 best = cost
     return best
+
+
+def test_a_job_that_never_fits_is_told_what_is_wrong_with_it_however_full_the_cluster_is():
+    request = Request(pods=8, gpus_per_pod=8, group_size=64)
+    for free in ((2, 2), (0, 0)):
+        cluster = partly_free(free, free, whole=2)
+        why, change = if_all_were_free(cluster, request)
+        assert why == (
+            "With all nodes open and empty, too: no group of nodes can hold 64 GPUs; the largest"
+            " there is holds 32."
+        )
+        assert change.startswith("All 8 pods fit in groups of 32 GPUs, the largest that exist")
+
+
+def test_a_job_that_fits_once_all_is_free_is_told_nothing_of_that_kind():
+    request = Request(pods=2, gpus_per_pod=8, group_size=16)
+    assert if_all_were_free(partly_free((0, 0), whole=2), request) == ()

@@ -107,4 +107,5 @@ class Said:
         """Keeps what would let the gang in, unless it has come to stand elsewhere meanwhile."""
         outcome = await self._planner.in_words(self._planner.plan(gang.request), None)
         if self._told.get(gang.id) is told:
-            self._would_fit[gang.id] = outcome.would_fit[0].text if outcome.would_fit else ""
+            changes = outcome.ever or [each.text for each in outcome.would_fit[:1]]
+            self._would_fit[gang.id] = " ".join(changes)

@@ -17,11 +17,13 @@ from dataclasses import replace
 
 from topo.placement.advice.other_requests import most_pods
 from topo.placement.advice.refused_job import RefusedJob
+from topo.placement.advice.suggestions import would_fit
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import unsized
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import opened
-from topo.placement.engine import view_on
+from topo.placement.engine import place, view_on
+from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
 from topo.placement.job.words import counted
 from topo.placement.one_type import searched
@@ -55,6 +57,24 @@ def never(request: Request, largest: int) -> str:
         f"Never: with all nodes open and empty {most} would fit at most, "
         f"of {counted(request.pods, 'pod')}."
     )
+
+
+def if_all_were_free(capacity: Capacity, request: Request) -> tuple[str, ...]:
+    """Why a job would be refused with all nodes open and empty, and the smallest change found with
+    which it would fit then, a sentence each; none where it fits then.
+
+    O(nodes + bookings) and a handful of placements, on copies.
+    """
+    copy = capacity.copy()
+    for host in tuple(copy.hosts()):
+        copy.upsert(opened(host, copy.policy))
+    for owner in tuple(copy.bookings()):
+        copy.release(owner)
+    found = place(copy, request)
+    if isinstance(found, Plan):
+        return ()
+    changes = would_fit(copy, found)[:1]
+    return (f"With all nodes open and empty, too: {found.text}.", *(each.text for each in changes))
 
 
 def _on_empty_nodes(capacity: Capacity, request: Request, gpu_type: str | None) -> RefusedJob:
