@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 
+from topo.gangs.asks import request_of
 from topo.gangs.gang import Gang, Member
 from topo.gangs.standing import Standing
 from topo.model.ids import GroupPath, NodeName, natural_key
@@ -15,7 +16,7 @@ HostOf = Callable[[NodeName], Host | None]
 
 def gang_summary(gang: Gang, stands: Standing, now_s: float) -> GangSummary:
     """The gang without its pods; `now_s` is on the clock of its creation. O(members)."""
-    request, live = gang.request, [member for member in gang.members if member.live]
+    request, live = request_of(gang, now_s), [member for member in gang.members if member.live]
     return GangSummary(
         id=gang.id,
         namespace=gang.namespace,

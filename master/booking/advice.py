@@ -29,7 +29,7 @@ class Advice:
     """Why a job does not fit, a fact a sentence, and the changes under which it would.
 
     `largest_ever`: the most pods of such a job that could ever fit, None if this one could; `ever`:
-    why it never does, and what would, a sentence each.
+    why it never does, and what would.
     """
 
     reasons: Sequence[str]

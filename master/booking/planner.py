@@ -43,7 +43,7 @@ class Outcome:
 
     `explanation` is empty for a plan unless it was asked for. `replanned` is None where no groups
     were given to take. `largest_ever`: the pods of the largest such job that could ever fit, where
-    this one never does; `ever`: why, and what would fit, a sentence each.
+    this one never does; `ever`: why, and what would fit.
     """
 
     result: Plan | NoFit

@@ -227,8 +227,9 @@ def _nearest(
         found += [node for node, slots in rooms for _ in range(slots)]
         if len(found) >= pods:
             return found[:pods]
-    where = "in the domain of their group" if required else "on any node that they may use"
-    text = f"{counted(pods, 'pod')} of {request.gpus_per_pod} GPUs find {len(found)} rooms {where}"
+    where = "in the domain of the group" if required else "on nodes that they may use"
+    asking = f"{counted(pods, 'pod')} of {request.gpus_per_pod} GPUs"
+    text = f"{asking}: room for {len(found)} {where}"
     numbers = {"needed": pods, "available": len(found), "missing": pods - len(found)}
     return NoFit(request, FitTest.SLOTS, numbers, text)
 

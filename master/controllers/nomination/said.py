@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import structlog
 
-from master.booking.planner import Planner
+from master.booking.planner import Outcome, Planner
 from master.controllers.nomination.telling import Told
+from topo.gangs.asks import request_of
 from topo.gangs.gang import Gang, GangId
 from topo.gangs.instructions import GangReason, Say
+from topo.placement.advice.suggestion import SuggestionKind
 
 WITHOUT_ROOM = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
 """A gang that stands so is told what would let it in."""
@@ -105,7 +107,20 @@ class Said:
 
     async def _look(self, gang: Gang, told: Told) -> None:
         """Keeps what would let the gang in, unless it has come to stand elsewhere meanwhile."""
-        outcome = await self._planner.in_words(self._planner.plan(gang.request), None)
+        request = request_of(gang, self._clock())
+        outcome = await self._planner.in_words(self._planner.plan(request), None)
         if self._told.get(gang.id) is told:
-            changes = outcome.ever or [each.text for each in outcome.would_fit[:1]]
-            self._would_fit[gang.id] = " ".join(changes)
+            self._would_fit[gang.id] = _change(outcome, told.note)
+
+
+def _change(outcome: Outcome, note: str) -> str:
+    """What would let a gang in, `note` having been said of why it waits.
+
+    Its pods are there: to take some away is the last thing to suggest.
+    """
+    if outcome.ever:
+        why, *smaller = outcome.ever
+        because = "" if why == note else f": {why}"
+        return " ".join((f"With all nodes open and empty it would not fit{because}.", *smaller))
+    changes = [each for each in outcome.would_fit if each.kind is not SuggestionKind.FEWER_PODS]
+    return next((each.text for each in (*changes, *outcome.would_fit)), "")

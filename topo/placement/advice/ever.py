@@ -61,7 +61,7 @@ def never(request: Request, largest: int) -> str:
 
 def if_all_were_free(capacity: Capacity, request: Request) -> tuple[str, ...]:
     """Why a job would be refused with all nodes open and empty, and the smallest change found with
-    which it would fit then, a sentence each; none where it fits then.
+    which it would fit then; nothing where it fits then.
 
     O(nodes + bookings) and a handful of placements, on copies.
     """
@@ -74,7 +74,7 @@ def if_all_were_free(capacity: Capacity, request: Request) -> tuple[str, ...]:
     if isinstance(found, Plan):
         return ()
     changes = would_fit(copy, found)[:1]
-    return (f"With all nodes open and empty, too: {found.text}.", *(each.text for each in changes))
+    return (found.text, *(each.text for each in changes))
 
 
 def _on_empty_nodes(capacity: Capacity, request: Request, gpu_type: str | None) -> RefusedJob:
