@@ -54,7 +54,7 @@ def forbidden(request: web.Request) -> web.Response | None:
             403,
             "nothing may be written here: the master has no tokens of writers",
             field="Authorization",
-            fix="start the master with --api-token-file",
+            fix="give it --api-token-file; the chart: topoDiscovery.master.apiTokensSecret",
         )
     return problem(
         401,

@@ -14,12 +14,12 @@ from topo.model.errors import Refusal
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure")
 """What OpenSSL finds where no handshake comes back: the words of 3.0, and of 3.2 on."""
-_FIX_IS_OURS = (401, 403)
+_FIX_IS_OURS = (401,)
 """The fix of the master speaks of a header, its caller gave a file."""
 _NO_MASTER = "that is no topo-master: give the address of its API (port 9001) with --master"
 _FIXES = {
     401: "give a valid token with --token-file",
-    403: "this token may not do that; use another one with --token-file",
+    403: "ask with another token: --token-file",
     404: "`topo tree` lists the names there are",
     409: "ask again: something else came first",
     410: "the master keeps a limited history; `topo history` shows how far back",
