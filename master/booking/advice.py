@@ -45,7 +45,7 @@ def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
     if largest is None:
         return Advice(why, fits)
     why = (why[0], never(refused.request, largest), *why[1:])
-    return Advice(why, fits, largest, if_all_were_free(capacity, refused.request))
+    return Advice(why, fits, largest, if_all_were_free(capacity, refused.request, largest))
 
 
 class Adviser:

@@ -85,6 +85,19 @@ def test_the_gates_of_a_job_are_opened_by_its_name(topo: Topo, fake_master: Fake
     assert fake_master.asked[-1].path.endswith("/open")
 
 
+def test_where_nobody_may_open_gates_what_the_master_lacks_is_told(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    found = samples.gang()
+    fix = "give it --api-token-file"
+    body = json.dumps({"status": 403, "detail": "nothing may be written here", "fix": fix})
+    kind = {"Content-Type": "application/problem+json"}
+    fake_master.broken[f"/v1/gangs/{found['id']}/open"] = (403, body, kind)
+    shown = topo("gates", "open", found["name"])
+    assert shown.exit_code == Exit.REFUSED
+    assert fix in shown.stderr
+
+
 def test_all_gates_are_opened_but_of_gangs_that_run(topo: Topo, fake_master: FakeMaster) -> None:
     bound = samples.gang(id="2", name="done", bound=4)
     fake_master.gangs = [{**samples.waiting_gang(), "name": "waits"}, bound]

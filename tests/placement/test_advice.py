@@ -459,11 +459,20 @@ def test_a_job_that_never_fits_is_told_what_is_wrong_with_it_however_full_the_cl
     request = Request(pods=8, gpus_per_pod=8, group_size=64)
     for free in ((2, 2), (0, 0)):
         cluster = partly_free(free, free, whole=2)
-        why, change = if_all_were_free(cluster, request)
+        why, change = if_all_were_free(cluster, request, 0)
         assert why == "no group of nodes can hold 64 GPUs; the largest there is holds 32"
         assert change.startswith("All 8 pods fit in groups of 32 GPUs, the largest that exist")
 
 
+def test_a_job_that_is_too_large_is_told_how_many_pods_would_ever_fit_not_how_many_fit_now():
+    full, request = partly_free((0, 0), whole=2), Request(pods=5, gpus_per_pod=8)
+    largest = largest_ever(full, request)
+    assert largest is not None
+    why, change = if_all_were_free(full, request, largest)
+    assert why == "the job needs 40 GPUs, 32 are free on nodes that it may use"
+    assert change == "Such a job of 4 pods would fit at most."
+
+
 def test_a_job_that_fits_once_all_is_free_is_told_nothing_of_that_kind():
     request = Request(pods=2, gpus_per_pod=8, group_size=16)
-    assert if_all_were_free(partly_free((0, 0), whole=2), request) == ()
+    assert if_all_were_free(partly_free((0, 0), whole=2), request, 0) == ()

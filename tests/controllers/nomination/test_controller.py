@@ -22,6 +22,7 @@ from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
 from topo.gangs.gang import GangId
+from topo.gangs.instructions import GangReason
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
@@ -248,6 +249,19 @@ async def test_what_would_let_a_gang_in_is_told_and_looked_for_anew_when_somebod
         assert asked[1].would_fit == told.would_fit.replace("taker", "later")
         ((_, told),) = world.nomination.shown.all()
         assert told == asked[1]
+
+
+async def test_a_gang_that_never_fits_is_told_so_of_the_empty_cluster_and_what_would_fit_there():
+    stamp = Stamp(pods=10, rank_offset=0, pods_per_group=2)
+    async with gang_world() as world:
+        for index in range(10):
+            world.add_pod(index, stamp=stamp)
+        await asyncio.sleep(10)
+        ((_, told),) = world.nomination.shown.all()
+        assert told.reason is GangReason.NEVER_FITS
+        so, change = told.would_fit.split(". ")
+        assert so == "With all nodes open and empty it would not fit"
+        assert change == "Such a job of 8 pods would fit at most."
 
 
 async def test_what_is_kept_for_the_head_is_in_the_log_of_the_bookings_of_those_behind_it():

@@ -62,6 +62,12 @@ def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_sha
     assert (told.age_s, told.there, told.placed, told.bound) == (2.5, 4, 3, 1)
 
 
+def test_a_gang_whose_wait_is_over_is_shown_by_the_terms_that_it_has_by_now() -> None:
+    found = replace(gang(member(0)), wait_s=5.0)
+    assert gang_summary(found, stands(found), 14.9).mode == "required"
+    assert gang_summary(found, stands(found), 15.0).mode == "preferred"
+
+
 def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in_nothing() -> None:
     found = gang(*(member(rank) for rank in range(4)), group_size=32)
     where = stands(found, places=tuple(enumerate([*NODES[:3], NodeName("n9")])))

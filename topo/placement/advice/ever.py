@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from topo.placement.advice.other_requests import most_pods
 from topo.placement.advice.refused_job import RefusedJob
+from topo.placement.advice.suggestion import SuggestionKind
 from topo.placement.advice.suggestions import would_fit
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import unsized
@@ -59,9 +60,9 @@ def never(request: Request, largest: int) -> str:
     )
 
 
-def if_all_were_free(capacity: Capacity, request: Request) -> tuple[str, ...]:
+def if_all_were_free(capacity: Capacity, request: Request, largest: int) -> tuple[str, ...]:
     """Why a job would be refused with all nodes open and empty, and the smallest change found with
-    which it would fit then; nothing where it fits then.
+    which it would fit then; nothing where it fits then. `largest` as `largest_ever` gives it.
 
     O(nodes + bookings) and a handful of placements, on copies.
     """
@@ -73,8 +74,10 @@ def if_all_were_free(capacity: Capacity, request: Request) -> tuple[str, ...]:
     found = place(copy, request)
     if isinstance(found, Plan):
         return ()
-    changes = would_fit(copy, found)[:1]
-    return (found.text, *(each.text for each in changes))
+    fewer = f"Such a job of {counted(largest, 'pod')} would fit at most." if largest else ""
+    whole = (each for each in would_fit(copy, found) if each.kind is not SuggestionKind.FEWER_PODS)
+    change = next((each.text for each in whole), fewer)
+    return (found.text, change) if change else (found.text,)
 
 
 def _on_empty_nodes(capacity: Capacity, request: Request, gpu_type: str | None) -> RefusedJob:
