@@ -13,7 +13,7 @@ PAGE := tests/page
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -105,6 +105,9 @@ format: $(STAMP) $(PAGE)/node_modules ## let ruff and prettier rewrite the layou
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	npm --prefix $(PAGE) run --silent format
+
+docs: $(STAMP) ## the tables of the documentation that are made from the code
+	@$(BIN)/python -m docs.tables
 
 dashboards: $(STAMP) ## the chart's Grafana dashboards and alerts, from monitoring/
 	@$(BIN)/python -m monitoring

@@ -33,7 +33,7 @@ def _level(word: object) -> object:
 
 
 class LogSettings(BaseModel):
-    """The vendor's log flags, to be mixed into a service's settings."""
+    """The log (the vendor's flags)."""
 
     log_file: Path | None = Field(None, description="File to log to; stdout without one.")
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = (

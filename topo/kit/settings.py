@@ -188,14 +188,26 @@ def _refusal(cls: type[ServiceSettings], given: dict[str, _Given], finding: Any)
         return Refusal("a value is needed", origin, f"give {flag_of(name)}=VALUE")
     shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", hide_in_text(repr(finding["input"])))
     what = f"{shown} does not fit: {finding['msg'].removeprefix('Value error, ')}"
-    return Refusal(what, origin, f"it means: {_meaning(field) or 'see --help'}")
+    return Refusal(what, origin, f"it means: {meaning(field) or 'see --help'}")
 
 
-def _meaning(field: FieldInfo) -> str:
+def groups(cls: type[ServiceSettings]) -> dict[str, tuple[str, ...]]:
+    """Return the fields by group: the class that declares them, named by its docstring."""
+    found: dict[str, tuple[str, ...]] = {}
+    for owner in reversed(cls.__mro__):
+        own = getattr(owner, "__annotations__", {})
+        if names := tuple(name for name in cls.model_fields if name in own):
+            title = (owner.__doc__ or "").partition("\n")[0].rstrip(".")
+            found[title] = names
+    return found
+
+
+def meaning(field: FieldInfo) -> str:
+    """Return the sentence of a field on one line."""
     return " ".join((field.description or "").split())
 
 
-def _told(text: str) -> list[str]:
+def _wrapped(text: str) -> list[str]:
     """Lines of at most 80 columns below a flag; no flag, variable or path is broken."""
     return textwrap.wrap(
         text,
@@ -209,13 +221,16 @@ def _told(text: str) -> list[str]:
 
 def help_text(cls: type[ServiceSettings]) -> str:
     """Every flag with its variable, default and meaning."""
-    lines = []
-    for name, field in cls.model_fields.items():
-        default = default_text(field)
-        lines.append(f"  {flag_of(name)}={default}" if default else f"  {flag_of(name)}")
-        lines += _told(_meaning(field))
-        lines += _told(f"[{', '.join(variables_of(cls, name))}]")
-    return "\n".join(["Flags, each with its environment variables:", *lines])
+    lines = ["Flags, each with its environment variables:"]
+    for title, names in groups(cls).items():
+        lines += ["", title]
+        for name in names:
+            field = cls.model_fields[name]
+            default = default_text(field)
+            lines.append(f"  {flag_of(name)}={default}" if default else f"  {flag_of(name)}")
+            lines += _wrapped(meaning(field))
+            lines += _wrapped(f"[{', '.join(variables_of(cls, name))}]")
+    return "\n".join(lines)
 
 
 def default_text(field: FieldInfo) -> str:
