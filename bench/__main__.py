@@ -8,29 +8,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import (
-    admission,
-    core,
-    documents,
-    fleet,
-    footprint,
-    history,
-    http,
-    kube,
-    loop_blocks,
-    node_list,
-    page,
-    placement,
-    placement_http,
-    report,
-    schedule,
-    streams,
-    worker,
-)
+from bench import report
+from bench.discovery import core, documents, loop_blocks
 from bench.figure import Figure
+from bench.kubernetes import node_list, writes
 from bench.machine import environment
+from bench.placement import figures, streams
+from bench.placement import http as placement_http
 from bench.report import Outcome
 from bench.scale import FULL, QUICK, CannotRunError, Progress, Scale
+from bench.scheduling import jobs
+from bench.services import admission, fleet, footprint, history, http, page, worker
 
 Benchmark = Callable[[Scale, Progress], Iterator[Figure]]
 
@@ -44,7 +32,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "fleet": fleet.measure,
     "footprint": footprint.measure,
     "worker": worker.measure,
-    "placement": placement.measure,
+    "placement": figures.measure,
     "placement_http": placement_http.measure,
     "streams": streams.measure,
     "admission": admission.measure,
@@ -52,8 +40,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
 """In the order in which they run."""
 ON_DEMAND: Mapping[str, Benchmark] = {
     "page": page.measure,
-    "kube": kube.measure,
-    **schedule.sizes(100, 1_000, 5_000, 10_000),
+    "kube": writes.measure,
+    **jobs.sizes(100, 1_000, 5_000, 10_000),
 }
 """They run where they are named: they need more than this package."""
 

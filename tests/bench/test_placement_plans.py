@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.placement_plans import Solved, compared, main, solved
+from bench.placement.plans import Solved, compared, main, solved
 from topo.placement.job.objective import Objective
 
 VECTOR = Objective(0, (1, 2), 5, ((2, -1), (0, 1)), ((8, -2), (0, 2)), 0, 0, ())
@@ -42,7 +42,7 @@ def test_equal_arguments_give_equal_vectors():
 
 
 def test_a_saved_run_is_the_same_as_itself(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("bench.placement_plans.SIZES", (120,))
+    monkeypatch.setattr("bench.placement.plans.SIZES", (120,))
     saved = str(tmp_path / "old.json")
     assert main([saved, "--instances", "9"]) == 0
     assert main([str(tmp_path / "new.json"), "--against", saved, "--instances", "9"]) == 0

@@ -1,10 +1,10 @@
 """What is made of the times of jobs on real schedulers."""
 
-from bench import schedule
 from bench.__main__ import ON_DEMAND
-from bench.schedule import RIVALS, SHAPES
-from bench.schedule_follow import PodTimes
-from bench.schedule_runs import Run, split_groups
+from bench.scheduling import jobs
+from bench.scheduling.follower import PodTimes
+from bench.scheduling.jobs import RIVALS, SHAPES
+from bench.scheduling.runs import Run, split_groups
 
 WITH_US, PLAIN = RIVALS[0], RIVALS[1]
 PAIRS = SHAPES[1]
@@ -24,22 +24,22 @@ def run(bound_s: float, split: int = 0, slipped: int = 0) -> Run:
 
 
 def test_whole_groups_are_judged_by_the_median_and_the_same_jobs_without_us_only_shown():
-    bound, split, cpu = schedule.of_runs(WITH_US, PAIRS, [run(1.5), run(2.5), run(1.9)])
+    bound, split, cpu = jobs.of_runs(WITH_US, PAIRS, [run(1.5), run(2.5), run(1.9)])
     assert (bound.measured.value, bound.met) == (1.9, True)
     assert bound.note.startswith("the first pod there after 0.25 s, all after 0.5 s, all opened")
     assert (split.measured.value, split.met, split.note) == (0, True, "of 96")
     assert (cpu.measured.value, cpu.unit) == (10, "ms")
-    bound, split = schedule.of_runs(PLAIN, PAIRS, [run(9.0, split=30)])
+    bound, split = jobs.of_runs(PLAIN, PAIRS, [run(9.0, split=30)])
     assert (bound.met, split.met, split.measured.value) == (None, None, 30)
 
 
 def test_one_split_group_misses_the_budget():
-    _, split, _ = schedule.of_runs(WITH_US, PAIRS, [run(1.5), run(1.5, split=1)])
+    _, split, _ = jobs.of_runs(WITH_US, PAIRS, [run(1.5), run(1.5, split=1)])
     assert split.met is False
 
 
 def test_pods_that_were_made_without_a_gate_are_said() -> None:
-    bound, *_ = schedule.of_runs(WITH_US, PAIRS, [run(1.5), run(1.5, slipped=3)])
+    bound, *_ = jobs.of_runs(WITH_US, PAIRS, [run(1.5), run(1.5, slipped=3)])
     assert bound.note.endswith("; 3 pods made without a gate")
 
 

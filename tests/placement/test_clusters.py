@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from bench.instances import Instance, aligned, mixed
+from bench.placement.instances import Instance, aligned, mixed
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import flaw
 from topo.sim.worlds.clusters import (

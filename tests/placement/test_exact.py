@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.instances import nested, torn
+from bench.placement.instances import nested, torn
 from tests.placement.worlds import cluster, host
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bench.instances import Instance, aligned, kept, mixed, nested, torn
+from bench.placement.instances import Instance, aligned, kept, mixed, nested, torn
 from tests.placement.oracle import brute, cpsat
 from tests.placement.oracle.judge import Tally, judged
 from tests.placement.oracle.model import Model, models, spends_reserve, vector

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.instances import aligned, mixed
+from bench.placement.instances import aligned, mixed
 from tests.sim.forests import ask, by_domain, counts, flat, tree
 from topo.model.errors import BadInputError
 from topo.model.ids import SWITCHBOX, Kind, NodeName

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.streams import GRIDS
+from bench.placement.streams import GRIDS
 from topo.model.errors import BadInputError
 from topo.sim.streams.jobs import (
     MEDIAN_S,

@@ -19,9 +19,9 @@ import sys
 THRESHOLDS = (25_000, 0, 100_000)
 """Python's own are 700, 10 and 10: building the tree of 10,000 nodes then spends up to half of its
 time on looking through facts that all stay. What is dropped is almost never in a cycle, so many may
-wait; memory stayed the same (`bench/core.py` has the variants). Of the second generation every
-other is one, so that none looks at more than 50,000 objects, which takes 10 ms
-(`bench/loop_blocks.py`); a full one comes after half an hour of looks at the soonest."""
+wait; memory stayed the same (`bench/discovery/core.py` has the variants). Of the second generation
+every other is one, so that none looks at more than 50,000 objects, which takes 10 ms
+(`bench/discovery/loop_blocks.py`); a full one comes after half an hour of looks at the soonest."""
 LOOK_S = 0.02
 GROWN_BLOCKS = 250_000
 """Blocks of memory more than there ever were; to look at the objects in them takes 30 ms."""

@@ -3,7 +3,7 @@
 `make bench-kube` measures the same: how soon another leads is a figure, and no verdict.
 """
 
-from bench import kube_takeover
+from bench.kubernetes import takeover
 from master.kube.writer import CONCURRENCY
 
 NODES = 1000
@@ -15,7 +15,7 @@ async def test_a_leader_killed_while_it_labels_leaves_no_node_wrong_and_none_wri
     None
 ):
     """SIGKILL when half of the nodes have their labels; a second client watches all the while."""
-    seen = await kube_takeover.seen(NODES, print)
+    seen = await takeover.seen(NODES, print)
     assert seen.at_kill >= NODES / 2
     assert seen.led_s > DEADLINE_S, "the lease was respected"
     assert seen.wrong == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bench.core import built_state
+from bench.discovery.core import built_state
 from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.state.config_maps import BYTES_PER_S, LOAD_S, ConfigMapStore

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.core import built_state
+from bench.discovery.core import built_state
 from master.state.document import SavedDiscovery, State, Unusable, decode
 from master.state.pieces import MAX_PIECE_BYTES, index_of, join, split
 from master.state.saving import StateStore

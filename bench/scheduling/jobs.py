@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.figure import Figure, at_most, exact, median
 from bench.scale import CannotRunError, Progress, Scale
-from bench.schedule_runs import LIMIT_S, Burst, Decisions, Run, Stage, stage
+from bench.scheduling.runs import LIMIT_S, Burst, Decisions, Run, Stage, stage
 from tests.e2e.controlplane import programs
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, WORDS

@@ -11,12 +11,12 @@ import prometheus_client as prom
 
 from bench import cluster
 from bench.client import Connection, get, on_uvloop, once_ready
-from bench.core import SETTINGS
+from bench.discovery.core import SETTINGS
+from bench.discovery.loop_blocks import Blocks
 from bench.figure import Figure, at_most, exact, median, worst
-from bench.http import rendered
-from bench.loop_blocks import Blocks
 from bench.processes import LOOPBACK, in_child, master
 from bench.scale import CannotRunError, Progress, Scale
+from bench.services.http import rendered
 from master.metrics import EngineMetrics
 from master.state.history_file import HistoryFile
 from master.tree.engine import Engine

@@ -15,10 +15,10 @@ import orjson
 from bench import cluster
 from bench.client import Answer, Connection, get, on_uvloop, once_ready
 from bench.figure import Figure, at_least, at_most, exact, median, p99
-from bench.fleet import churning
 from bench.machine import usage
 from bench.processes import LOOPBACK, Master, in_child, master
 from bench.scale import SEED, CannotRunError, Progress, Scale
+from bench.services.fleet import churning
 from bench.simulated_workers import simulated_workers
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts

@@ -1,4 +1,4 @@
-"""`python -m bench.node_list_pages NODES`: an API server of that many nodes, made beforehand.
+"""`python -m bench.kubernetes.node_list_pages NODES`: an API server with a fixed list of nodes.
 
 Of a node's 12 kB most is what nobody reads: images, managed fields, annotations.
 """

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.instances import Instance, aligned, kept, mixed, nested, torn
+from bench.placement.instances import Instance, aligned, kept, mixed, nested, torn
 from topo.placement.engine import place
 from topo.placement.job.objective import Objective
 from topo.placement.job.plan import NoFit, Pods

@@ -15,12 +15,12 @@ from http import HTTPStatus
 
 from aiohttp import ClientSession
 
-from bench import kube_takeover
 from bench.figure import Figure, at_most, exact
-from bench.kube_plane import plane
-from bench.kube_witness import Witness
+from bench.kubernetes import takeover
+from bench.kubernetes.node_list import Listed, listed
+from bench.kubernetes.plane import plane
+from bench.kubernetes.witness import Witness
 from bench.machine import usage
-from bench.node_list import Listed, listed
 from bench.processes import LOOPBACK, Master, in_child, master
 from bench.scale import CannotRunError, Progress, Scale
 from tests.e2e.controlplane import programs
@@ -63,7 +63,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
         raise CannotRunError(reason)
     for count in scale.kube_kills:
         progress(f"{count:,} nodes: a control plane starts, whose leader will be killed")
-        yield from kube_takeover.figures(count, asyncio.run(kube_takeover.seen(count, progress)))
+        yield from takeover.figures(count, asyncio.run(takeover.seen(count, progress)))
     for count in scale.kube_nodes:
         progress(f"{count:,} nodes: a control plane starts")
         yield from _figures(f"{count:,} nodes", count, asyncio.run(_seen(count, progress)))

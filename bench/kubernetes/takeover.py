@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 
 from bench.figure import Figure, at_most, exact
-from bench.kube_plane import LEASES, Plane, plane
-from bench.kube_witness import Witness
+from bench.kubernetes.plane import LEASES, Plane, plane
+from bench.kubernetes.witness import Witness
 from bench.processes import Master, master
 from bench.scale import CannotRunError, Progress
 from tests.chaos.ports import own_ports

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 
-from bench import placement_naive as naive
-from bench.core import Collector
+from bench.discovery.core import Collector
 from bench.figure import percentile
+from bench.placement import naive
 from bench.scale import SEED
 from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.capacity import Capacity

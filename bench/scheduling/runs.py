@@ -12,10 +12,10 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from bench.kube_plane import Plane, plane
+from bench.kubernetes.plane import Plane, plane
 from bench.machine import usage
 from bench.scale import CannotRunError
-from bench.schedule_follow import Follower, PodTimes
+from bench.scheduling.follower import Follower, PodTimes
 from tests.e2e.controlplane.volcano import TOPOLOGY_AWARE, vendor_configuration
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url

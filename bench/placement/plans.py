@@ -1,6 +1,6 @@
 """How good plans are at full size and how long they take, so that two versions can be compared.
 
-`python -m bench.placement_plans NEW.json [--against OLD.json]` solves the same seeded instances at
+`python -m bench.placement.plans NEW.json [--against OLD.json]` solves the same seeded instances at
 every run, keeps the vector and the time of each, and counts how many are better, the same and worse
 than in the run before. Run it in both working trees, and give the older file to the newer one.
 """
@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
-from bench.core import Collector
+from bench.discovery.core import Collector
 from bench.figure import percentile
-from bench.instances import Instance, aligned, mixed
+from bench.placement.instances import Instance, aligned, mixed
 from bench.scale import SEED
 from topo.placement.engine import place
 from topo.placement.job.objective import Objective, Profile, first_difference
@@ -121,7 +121,7 @@ def compared(old: Sequence[Solved], new: Sequence[Solved]) -> Compared:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Solves, prints a line for each kind of cluster and saves."""
-    parser = argparse.ArgumentParser("python -m bench.placement_plans", description=__doc__)
+    parser = argparse.ArgumentParser("python -m bench.placement.plans", description=__doc__)
     parser.add_argument("save", type=Path, help="where the vectors and times of this run go")
     parser.add_argument("--against", type=Path, help="what another run has saved")
     parser.add_argument("--instances", type=int, default=900, help="of each kind of cluster")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from time import perf_counter
 
-from bench.core import Collector
+from bench.discovery.core import Collector
 from bench.scale import SEED
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.advice.alternatives import alternatives

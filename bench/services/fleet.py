@@ -20,8 +20,8 @@ from bench.figure import Figure, at_most, exact, median, p99
 from bench.machine import usage
 from bench.processes import LOOPBACK, Master, in_child, switchbox_master
 from bench.scale import Progress, Scale
+from bench.services.watch import Shown, Sight, Watch
 from bench.simulated_workers import QUICK_S, SimWorker, simulated_workers
-from bench.watch import Shown, Sight, Watch
 from topo.model.forest import Status
 from topo.model.ids import DRAGONFLY
 from topo.model.machine import NodeFacts, ServerPeers

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import orjson
 
-from bench.core import Collector, built_state
+from bench.discovery.core import Collector, built_state
 from bench.figure import Figure, at_most, exact, median
 from bench.processes import in_child
 from bench.scale import Progress, Scale

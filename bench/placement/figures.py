@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median, p99
-from bench.placement_plans import LARGE_SHAPES, solved
-from bench.placement_quality import KINDS, RIVALS, proven_in_every_number, quality
-from bench.placement_shapes import ASIDE, shapes
-from bench.placement_times import (
+from bench.placement.plans import LARGE_SHAPES, solved
+from bench.placement.quality import KINDS, RIVALS, proven_in_every_number, quality
+from bench.placement.shapes import ASIDE, shapes
+from bench.placement.times import (
     LOAD,
     Latency,
     churns,

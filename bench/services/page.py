@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import Browser, CDPSession, Page, ViewportSize, sync_playwright
 
 from bench import cluster
-from bench.core import SETTINGS, built_state
+from bench.discovery.core import SETTINGS, built_state
 from bench.figure import Figure, at_least, at_most, exact, median, p99, worst
 from bench.processes import LOOPBACK, in_child, switchbox_master
 from bench.scale import CannotRunError, Progress, Scale

@@ -26,7 +26,7 @@ GRIDS: Mapping[str, tuple[int, int, int]] = {
 """The three even clusters: top groups, domains in each, nodes in each."""
 FIRST_SEED = 3_001
 """Streams count their seeds up from here."""
-LINGJUN = Path(__file__).parents[2] / "shared" / "data" / "traces" / "lingjun_topo.csv"
+LINGJUN = Path(__file__).parents[3] / "shared" / "data" / "traces" / "lingjun_topo.csv"
 """The one public map of three tiers; not ours to copy, so measured only where it lies there."""
 KUEUE, VOLCANO = "kueue-best-fit", "volcano"
 

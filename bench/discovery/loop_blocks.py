@@ -18,7 +18,7 @@ import orjson
 import prometheus_client as prom
 
 from bench import cluster
-from bench.core import built_state
+from bench.discovery.core import built_state
 from bench.figure import Figure, at_most, worst
 from bench.processes import in_child
 from bench.scale import CannotRunError, Progress, Scale

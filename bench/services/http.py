@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from bench.client import Answer, Connection, get, on_uvloop, once_ready
-from bench.core import built_state
+from bench.discovery.core import built_state
 from bench.figure import Figure, at_least, at_most, exact, median, p99
 from bench.processes import LOOPBACK, in_child, master
 from bench.scale import CannotRunError, Progress, Scale

@@ -40,7 +40,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     progress(f"a server of {size}")
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        argv = (sys.executable, "-m", "bench.node_list_pages", str(scale.nodes))
+        argv = (sys.executable, "-m", "bench.kubernetes.node_list_pages", str(scale.nodes))
         with process("api-server", argv, home) as server:
             (port,) = server.ports("api")
             kubeconfig = _kubeconfig(home, port)

@@ -1,0 +1,1 @@
+"""Benchmarks of discovery: the core, the documents of the forest, the blocks of the loop."""

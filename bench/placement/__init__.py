@@ -1,0 +1,1 @@
+"""Benchmarks of placement: time, quality of plans, and other schedulers on the same jobs."""

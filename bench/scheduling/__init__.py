@@ -1,0 +1,1 @@
+"""Benchmarks of jobs on real schedulers, from creation until all pods are bound."""

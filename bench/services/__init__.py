@@ -1,0 +1,1 @@
+"""Benchmarks of real services: reads, reports, memory, history, reviews and the page."""
