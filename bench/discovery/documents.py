@@ -14,7 +14,7 @@ from bench.scale import Progress, Scale
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.topology_document import TopologyView, document
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import HostFollower
+from topo.placement.capacity.host_follower import HostFollower
 from topo.publish.nodegroup import render
 
 

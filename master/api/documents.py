@@ -39,7 +39,7 @@ def placement_document(outcome: Outcome, run: str, now_s: float) -> Json:
         "bounds": {name: plan.bounds.get(name) for name in values},
         "certified": {name: plan.certified.get(name, False) for name in values},
         "explanation": outcome.explanation,
-        "capacity": outcome.rooms,
+        "capacity": outcome.usage,
     }
     if outcome.replanned is not None:
         document["replanned"] = bool(outcome.replanned)

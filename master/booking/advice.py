@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from master.booking.executors import SingleThreadExecutor
-from topo.placement.advice.ever import if_all_were_free, largest_ever, never
 from topo.placement.advice.explain import explain
+from topo.placement.advice.largest_job import if_all_were_free, largest_ever, never
+from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestions import would_fit
-from topo.placement.advice.why_not import reasons
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request

@@ -52,7 +52,7 @@ class Outcome:
     would_fit: Sequence[Suggestion] = ()
     largest_ever: int | None = None
     ever: Sequence[str] = ()
-    rooms: Sequence[GroupUsage] = ()
+    usage: Sequence[GroupUsage] = ()
     hold: Hold | None = None
     replanned: str | None = None
 
@@ -185,7 +185,7 @@ class Planner:
 
 
 def _planned(capacity: Capacity, plan: Plan, generation: int) -> Outcome:
-    return Outcome(plan, generation, rooms=group_usage(capacity, plan))
+    return Outcome(plan, generation, usage=group_usage(capacity, plan))
 
 
 def _with(advice: Advice, outcome: Outcome) -> Outcome:

@@ -22,7 +22,7 @@ from topo.placement.booking.events import Change, Event, HoldChange, What
 from topo.placement.booking.holds import ClockReading, Hold, HoldRefused, HoldsMemory, Limits
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import HostFollower, differences
+from topo.placement.capacity.host_follower import HostFollower, differences
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.recount import restore_hosts
 from topo.placement.job.policy import Policy

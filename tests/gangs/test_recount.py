@@ -11,7 +11,7 @@ from topo.model.cluster import ClusterNode, Taint
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import HostFollower
+from topo.placement.capacity.host_follower import HostFollower
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy

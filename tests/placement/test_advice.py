@@ -12,11 +12,11 @@ from tests.placement.worlds import node, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.model.limits import MAX_PODS
-from topo.placement.advice.ever import if_all_were_free, largest_ever, never
+from topo.placement.advice.largest_job import if_all_were_free, largest_ever, never
+from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import MOST, would_fit
-from topo.placement.advice.why_not import reasons
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions, assumed, opened
 from topo.placement.engine import place

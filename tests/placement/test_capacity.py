@@ -11,7 +11,7 @@ from tests.placement.worlds import cluster, host, take
 from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import CLASSES, Capacity
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligibility import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.rollups import BROKEN
 from topo.placement.capacity.slots import Slots

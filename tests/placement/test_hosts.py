@@ -12,8 +12,8 @@ from topo.model.cluster import NO_WORKER_CODE, ClusterNode, Taint
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import HostFollower, differences, hosts_of
 from topo.placement.capacity.host import Host, joined
+from topo.placement.capacity.host_follower import HostFollower, differences, hosts_of
 from topo.placement.capacity.recount import host_differences, restore_hosts
 from topo.placement.capacity.what_if import Assumptions, assumed
 from topo.placement.job.policy import Policy

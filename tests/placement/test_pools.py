@@ -10,13 +10,13 @@ from tests.placement.oracle.model import _eligible as judged_by_the_oracle
 from tests.placement.worlds import host, shares
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.ids import NodeName
-from topo.placement.advice.ever import largest_ever
+from topo.placement.advice.largest_job import largest_ever
+from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.several_changes import several_changes
-from topo.placement.advice.why_not import reasons
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import eligible, unsized
+from topo.placement.capacity.eligibility import eligible, unsized
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.node_usage import SharedCards
 from topo.placement.engine import place

@@ -9,7 +9,7 @@ from topo.gangs.instructions import Check
 from topo.model.ids import GroupName, Kind, NodeName
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligibility import eligible
 from topo.placement.job.request import PlacementMode
 from topo.placement.view.job_shape import shape_of
 

@@ -216,15 +216,15 @@ def _nearest(
                 if at in seen:
                     continue
                 seen.add(at)
-                rooms, _ = capacity.rooms((at,), view.slots)
-                rooms.sort(key=lambda room: room[0] not in stay)
-                found += [node for node, slots in rooms for _ in range(slots)]
+                node_slots, _ = capacity.slots_per_node((at,), view.slots)
+                node_slots.sort(key=lambda each: each[0] not in stay)
+                found += [node for node, slots in node_slots for _ in range(slots)]
                 if len(found) >= pods:
                     return found[:pods]
     if not required:
         rest = [at for at in range(len(layout.domains)) if at not in seen]
-        rooms, _ = capacity.rooms(rest, view.slots)
-        found += [node for node, slots in rooms for _ in range(slots)]
+        node_slots, _ = capacity.slots_per_node(rest, view.slots)
+        found += [node for node, slots in node_slots for _ in range(slots)]
         if len(found) >= pods:
             return found[:pods]
     where = "in the domain of the group" if required else "on nodes that they may use"

@@ -25,7 +25,7 @@ from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.candidate import Candidate, Proven, candidate_of
 from topo.placement.quality.measure import Key
 from topo.placement.search.extra_domains import with_extra_domains
-from topo.placement.search.reserve import Reserves, taken_from, ways_to_keep
+from topo.placement.search.reserves import Reserves, taken_from, ways_to_keep
 from topo.placement.search.split_groups import best_split
 from topo.placement.view.free_view import FreeView
 from topo.placement.whole_groups import best_whole

@@ -8,7 +8,7 @@ fewer domains of the tiers above come first in the objective. There are three ca
 - One tier-1 domain holds the job. `one_domain.py` finds the best one exactly.
 - One domain of a higher tier holds it. `domain_bounds.py` says for each such domain what a
   placement inside it costs at least. We look into the domains in that order by the window rule
-  (`descend.py`), and stop at the first whose bound the best candidate has reached.
+  (`window_search.py`), and stop at the first whose bound the best candidate has reached.
 - Several top domains are needed. The window rule chooses them. If the tiers below could do with
   fewer domains, `exact/fewest_children.py` looks for a choice that does.
 
@@ -35,9 +35,9 @@ from topo.placement.exact.improve import improved_in_one, improved_in_several
 from topo.placement.job.allocation import joined
 from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.quality.lower_bounds import least_domains
-from topo.placement.search.descend import best_inside, ways_over
 from topo.placement.search.domain_bounds import domain_bounds
 from topo.placement.search.one_domain import best_tier1_domains, in_tier1_domain
+from topo.placement.search.window_search import best_inside, ways_over
 from topo.placement.view.free_view import FreeView
 
 LOOKED_INTO = 48

@@ -24,7 +24,7 @@ from topo.model.observation import (
     WorkerReported,
 )
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import HostFollower
+from topo.placement.capacity.host_follower import HostFollower
 
 OURS = declared(
     {"box-2": {"fly-10": ["node-10", "node-9"], "fly-9": ["node-8"]}, "box-1": {"fly": ["node-1"]}}

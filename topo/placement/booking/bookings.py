@@ -345,9 +345,9 @@ class Bookings:
         O(holds and pods and their nodes).
         """
         found: list[Difference] = []
-        owed, bookings = self._owed(), self._capacity.bookings()
-        for owner in [*owed, *(owner for owner in bookings if owner not in owed)]:
-            meant, kept = owed.get(owner, {}), bookings.get(owner, {})
+        expected, bookings = self._expected_usage(), self._capacity.bookings()
+        for owner in [*expected, *(owner for owner in bookings if owner not in expected)]:
+            meant, kept = expected.get(owner, {}), bookings.get(owner, {})
             nodes = [node for node in {**meant, **kept} if meant.get(node) != kept.get(node)]
             found += [Difference(node, meant.get(node, 0), kept.get(node, 0)) for node in nodes]
             if nodes:
@@ -367,7 +367,10 @@ class Bookings:
     def _broken(self) -> Iterator[tuple[bool, str]]:
         """Each invariant as (does it fail, what fails)."""
         holds = self._holds
-        yield self._owed() != self._capacity.bookings(), "the capacity books something else"
+        yield (
+            self._expected_usage() != self._capacity.bookings(),
+            "the capacity books something else",
+        )
         keys = {hold.wish.key: hold.id for hold in self if hold.wish.key is not None}
         yield keys != self._keys, "the index of keys names other holds"
         due = {(hold.deadline_s, hold.id) for hold in self if hold.deadline_s is not None}
@@ -387,15 +390,15 @@ class Bookings:
             total = taken.total() + sum(self.awaited(hold_id).values())
             yield total != max(planned, taken.total()), f"hold {hold_id} and its pods count {total}"
 
-    def _owed(self) -> dict[str, Mapping[NodeName, int]]:
-        """GPUs by node for each owner, from holds and pods alone."""
-        owed: dict[str, Mapping[NodeName, int]] = {}
+    def _expected_usage(self) -> dict[str, Mapping[NodeName, int]]:
+        """Return the GPUs by node that each owner should have booked, from holds and pods alone."""
+        expected: dict[str, Mapping[NodeName, int]] = {}
         for hold in self:
             if awaited := self.awaited(hold.id):
-                owed[hold.id] = awaited
+                expected[hold.id] = awaited
         for pod in self._all_pods():
-            owed[pod.owner] = {pod.node: pod.gpus}
-        return owed
+            expected[pod.owner] = {pod.node: pod.gpus}
+        return expected
 
     def _all_pods(self) -> Iterator[Pod]:
         return (seen.pod for seen in self._pods.values())

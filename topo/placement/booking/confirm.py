@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligibility import eligible
 from topo.placement.engine import view_of
 from topo.placement.job.objective import names
 from topo.placement.job.plan import Plan, PlannedGroup, Pods
@@ -13,7 +13,7 @@ from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import objective_of
-from topo.placement.search.reserve import taken_from
+from topo.placement.search.reserves import taken_from
 from topo.placement.view.free_view import FreeView
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.columns import HostColumns, HostsOfType
 from topo.placement.capacity.difference import Difference
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligibility import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.label_values import LabelValues
 from topo.placement.capacity.layout import HostIndex, Layout
@@ -32,8 +32,8 @@ CLASSES = 64
 _AT_ONCE = 16
 """Nodes booked together from which on passes over arrays are quicker than a step for each."""
 ClassKey = tuple[str, object, object, object, str, int]
-Rooms = list[tuple[NodeName, int]]
-"""Nodes with the pods that they have room for."""
+NodeSlots = list[tuple[NodeName, int]]
+"""Nodes, each with the number of free slots that it has."""
 
 
 class Capacity:
@@ -284,7 +284,7 @@ class Capacity:
             for host_id in self._index.order[at].ids(names)
         ]
 
-    def rooms(self, domains: Iterable[int], slots: Slots) -> tuple[Rooms, list[int]]:
+    def slots_per_node(self, domains: Iterable[int], slots: Slots) -> tuple[NodeSlots, list[int]]:
         """(name, slots) of the hosts of some tier-1 domains that have slots, and their places.
 
         Domain by domain in natural order; places are those in the natural order of all hosts.
@@ -292,15 +292,15 @@ class Capacity:
         index, mask, gpus = self._index, slots.mask, slots.gpus
         names, order, free_gpus = index.names, index.order, self._columns.free_gpus
         offsets = index.layout().offsets
-        rooms: Rooms = []
+        found: NodeSlots = []
         places: list[int] = []
         for at in domains:
             for place, host_id in enumerate(order[at].ids(names), offsets[at]):
                 free = free_gpus[host_id]
                 if free >= gpus and mask[host_id] == ELIGIBLE:
-                    rooms.append((names[host_id], free // gpus))
+                    found.append((names[host_id], free // gpus))
                     places.append(place)
-        return rooms, places
+        return found, places
 
     # How it is kept
 

@@ -7,8 +7,8 @@ from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.difference import Difference
-from topo.placement.capacity.follow import hosts_of
 from topo.placement.capacity.host import Host
+from topo.placement.capacity.host_follower import hosts_of
 
 
 def host_differences(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.placement.capacity.columns import HostsOfType, Taken
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligibility import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
 from topo.placement.capacity.rollups import Most, Sums

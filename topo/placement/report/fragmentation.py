@@ -29,7 +29,7 @@ import numpy as np
 from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.fragmentation import LargestDocument, TierDocument, TypeDocument
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligibility import eligible
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.engine import view_of
 from topo.placement.job.policy import CANONICAL_GPUS

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity, Rooms
+from topo.placement.capacity.capacity import Capacity, NodeSlots
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.plan import DomainRef, GroupsOnNodes, PlannedGroup, Pods
 from topo.placement.view.free_view import FreeView
@@ -54,23 +54,23 @@ def planned_groups(capacity: Capacity, view: FreeView, allocation: Allocation) -
 
 def _taken_nodes(
     capacity: Capacity, view: FreeView, tier1_pods: Mapping[int, int]
-) -> tuple[Rooms, list[int]]:
+) -> tuple[NodeSlots, list[int]]:
     """The nodes that take so many pods of their tier-1 domains, and their places."""
     slots = view.slots
-    nodes: Rooms = []
+    nodes: NodeSlots = []
     order: list[int] = []
     for all_of_them, domains in groupby(
         sorted(tier1_pods), lambda at: tier1_pods[at] == slots.free_list[at]
     ):
         if all_of_them:
-            rooms, places = capacity.rooms(domains, slots)
-            nodes += rooms
+            node_slots, places = capacity.slots_per_node(domains, slots)
+            nodes += node_slots
             order += places
             continue
         for at in domains:
-            rooms, places = capacity.rooms((at,), slots)
-            chosen = _chosen(capacity, view, rooms, (at, tier1_pods[at]))
-            nodes += [(rooms[i][0], pods) for i, pods in chosen]
+            node_slots, places = capacity.slots_per_node((at,), slots)
+            chosen = _chosen(capacity, view, node_slots, (at, tier1_pods[at]))
+            nodes += [(node_slots[i][0], pods) for i, pods in chosen]
             order += [places[i] for i, _ in chosen]
     return nodes, order
 
@@ -78,7 +78,7 @@ def _taken_nodes(
 class _Dealer:
     """Deals nodes with so many pods in all, a group after the other."""
 
-    def __init__(self, nodes: Rooms, pods: int) -> None:
+    def __init__(self, nodes: NodeSlots, pods: int) -> None:
         self._nodes, self._one_each = nodes, len(nodes) == pods
         self._at = self._dealt = 0
         """The next node, and the pods of it that are in a group already."""
@@ -101,18 +101,18 @@ class _Dealer:
 
 
 def _chosen(
-    capacity: Capacity, view: FreeView, rooms: Rooms, need: tuple[int, int]
+    capacity: Capacity, view: FreeView, node_slots: NodeSlots, need: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """Which rooms of a tier-1 domain take how many of some pods; `need` are the two.
+    """Which node_slots of a tier-1 domain take how many of some pods; `need` are the two.
 
     The least penalty first; then nodes already in use, the smallest that suffices or else the
     largest first; then by name. What is chosen comes in natural order.
     """
     at, pods = need
     slots = view.slots
-    if len(rooms) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
+    if len(node_slots) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
         return [(i, 1) for i in range(pods)]
-    ranked = sorted((*_rank(capacity, room), i) for i, room in enumerate(rooms))
+    ranked = sorted((*_rank(capacity, node), i) for i, node in enumerate(node_slots))
     taken: dict[int, int] = {}
     for place, (penalty, empty, minus, i) in enumerate(ranked):
         if -minus < pods:
@@ -132,16 +132,16 @@ def _chosen(
 
 def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
     """The penalty of putting so many pods into a tier-1 domain."""
-    rooms, _ = capacity.rooms((at,), view.slots)
+    node_slots, _ = capacity.slots_per_node((at,), view.slots)
     penalty = 0
-    for i, some in _chosen(capacity, view, rooms, (at, pods)):
-        host = capacity.host(rooms[i][0])
+    for i, some in _chosen(capacity, view, node_slots, (at, pods)):
+        host = capacity.host(node_slots[i][0])
         penalty += host.penalty * some if host else 0
     return penalty
 
 
-def _rank(capacity: Capacity, room: tuple[NodeName, int]) -> tuple[int, bool, int]:
-    name, slots = room
+def _rank(capacity: Capacity, node: tuple[NodeName, int]) -> tuple[int, bool, int]:
+    name, slots = node
     host = capacity.host(name)
     return (host.penalty, capacity.free(name) == host.gpus, -slots) if host else (0, True, -slots)
 

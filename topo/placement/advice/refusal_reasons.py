@@ -7,7 +7,7 @@ import numpy as np
 
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import eligible, unsized
+from topo.placement.capacity.eligibility import eligible, unsized
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration

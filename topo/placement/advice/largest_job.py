@@ -20,7 +20,7 @@ from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.advice.suggestion import SuggestionKind
 from topo.placement.advice.suggestions import would_fit
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import unsized
+from topo.placement.capacity.eligibility import unsized
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import opened
 from topo.placement.engine import place, view_on
