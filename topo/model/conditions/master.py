@@ -1,0 +1,170 @@
+"""Conditions of a master and of the gangs that it places: codes of its `warnings`."""
+
+from topo.model.conditions.condition import Condition, Row, Severity
+
+_NOTE = Severity.NOTE
+_NAME_PROXY = "; where a proxy ends TLS before it, name that in --tls-proxies"
+_OF_WARNING = "the warning has the next step"
+
+
+class MasterCondition(Condition):
+    """What is wrong with how a master is run."""
+
+    WORKER_TOKEN_IN_CLEAR = Row(
+        "worker-token-in-clear",
+        "a worker's token came over plain HTTP",
+        "give the master --tls-cert and --tls-key, and its workers --server-tls, then new tokens"
+        + _NAME_PROXY,
+        _NOTE,
+    )
+    API_TOKEN_IN_CLEAR = Row(
+        "api-token-in-clear",
+        "a token for writing came over plain HTTP",
+        "give the master --tls-cert and --tls-key with --tls-scope=all, then a new token"
+        + _NAME_PROXY,
+        _NOTE,
+    )
+    MANAGER_LOGIN_IN_CLEAR = Row(
+        "manager-login-in-clear",
+        "the password goes to the manager over plain HTTP",
+        "give an https:// address, and leave --cluster-manager-allow-http away",
+        _NOTE,
+    )
+    MANAGER_UNVERIFIED = Row(
+        "manager-unverified",
+        "the password goes to a manager whose certificate is not verified",
+        "give its authority as --cluster-manager-ca-file instead of --cluster-manager-insecure",
+        _NOTE,
+    )
+    WORKER_TOKEN_FILE = Row(
+        "worker-token-file",
+        "the file of the workers' tokens cannot be read, or has faults; good lines count",
+        "the warning names line and fault",
+    )
+    API_TOKEN_FILE = Row(
+        "api-token-file",
+        "the file of the tokens for writing cannot be read, or has faults; good lines count",
+        "the warning names line and fault",
+    )
+    TLS_FILES = Row(
+        "tls-files",
+        "the certificate was not renewed, the old one stays",
+        "give a matching pair of PEM files",
+    )
+    STATE_COPY = Row(
+        "state-copy",
+        "a follower that heard of no leader since its start shows the copy of its own disk; the "
+        "warning says as of when, and why",
+        "bring the API server back; until a master leads, reports and holds are refused",
+        _NOTE,
+    )
+    STATE_COPY_FILE = Row(
+        "state-copy-file",
+        "that copy cannot be written or taken up; a restart while the API server is away would "
+        "show nothing",
+        "give --state-copy-file a folder of this master alone, with room, that it can write to",
+    )
+    LEADER_SILENT = Row(
+        "leader-silent",
+        "a follower hears nothing of a leader; what it shows is old",
+        "see the logs of the masters, and who holds the lease: kubectl describe lease topo-master",
+        _NOTE,
+    )
+    KUBERNETES_NODES = Row(
+        "kubernetes-nodes",
+        "the nodes of the cluster cannot be followed; what was known stays",
+        _OF_WARNING,
+        _NOTE,
+    )
+    KUBERNETES_PODS = Row(
+        "kubernetes-pods",
+        "the pods of the cluster cannot be followed; used GPUs may be wrong",
+        _OF_WARNING,
+        _NOTE,
+    )
+    HYPERNODE_CONFLICT = Row(
+        "hypernode-conflict",
+        "a HyperNode of another owner has the name of a group, or a node of it at the same tier; "
+        "ours is published without it",
+        "remove it, or take these nodes out of it, so that Volcano has one tree",
+        _NOTE,
+    )
+    ADMISSION_CERTIFICATE = Row(
+        "admission-certificate",
+        "the admission webhook has no certificate, one that API servers do not trust, or one that "
+        "ends soon and was not renewed: jobs run without groups then",
+        _OF_WARNING,
+        _NOTE,
+    )
+    VOLCANO_IGNORES_GROUPS = Row(
+        "volcano-ignores-groups",
+        "Volcano's scheduler is configured without its plugin `network-topology-aware`, and jobs "
+        "are native: it may split their groups without a message "
+        "([why](volcano.md#native-volcano-chooses))",
+        "run the command of the warning, which adds the plugin",
+    )
+    VOLCANO_EVICTS_NOBODY = Row(
+        "volcano-evicts-nobody",
+        "`--preempt-after` is set, and Volcano's scheduler is configured without its action "
+        "`preempt`: a gang is opened over pods that are never evicted",
+        "run the command of the warning, which also mends `volcano-ignores-groups` where that is "
+        "there; `gang` needs `enablePreemptable: false`, too "
+        "([why](how-placement-reaches-the-scheduler.md#over-pods-of-lower-priority))",
+        _NOTE,
+    )
+    VOLCANO_CONFIGURATION = Row(
+        "volcano-configuration",
+        "whether Volcano heeds the groups of native jobs is not known: its ConfigMap is not there, "
+        "cannot be read or is not understood",
+        f"{_OF_WARNING}, mostly `--volcano-config-map`",
+        _NOTE,
+    )
+
+
+class GangCondition(Condition):
+    """What a person has to do about gangs; the cause completes "gangs that …"."""
+
+    SPLIT = Row(
+        "gang-split",
+        "run with a group in several domains although it is required whole",
+        "restart the job to have it placed anew; `topo why JOB` says which group, and of a"
+        " native job whether Volcano heeds groups at all",
+    )
+    HOPELESS = Row(
+        "gang-hopeless",
+        "wait for what never comes",
+        "`topo why JOB` has the smallest change; while it waits, its pods count as asked"
+        " for in its queue, which takes from the share of others: else delete the job",
+    )
+    NO_GROUPS = Row(
+        "gang-no-groups",
+        "wait for groups of nodes, and none are known",
+        "name the groups in the file of --config-file (mode config), or see whether topo-worker"
+        " runs on the nodes; with the annotation <domain>/gpu-group-wait a job runs ungrouped after"
+        " that time",
+    )
+    STUCK = Row(
+        "gang-stuck",
+        "lost planned nodes and find no others",
+        "`topo why JOB` names the nodes; free one in the domain of its group, or restart"
+        " the job (a batch Job: suspend it and resume it, which counts as no failure)",
+    )
+    NOT_BOUND = Row(
+        "gang-not-bound",
+        "were let go more than 60 s ago and are not bound",
+        "does their scheduler run? `kubectl describe pod` of one says what it lacks; over"
+        " pods of lower priority, Volcano needs the action preempt and a priority class of the job"
+        " (`topo why JOB`)",
+    )
+    WRITE_REFUSED = Row(
+        "gang-write-refused",
+        "are held up by the API server, which refuses a write",
+        "`topo why JOB` has its words: a right of the master, or a webhook of somebody's",
+    )
+    PASSED_BY = Row(
+        "gang-passed-by",
+        "have pods without a gate, since they bypassed the webhook",
+        "does the webhook answer, and cover the namespace? `kubectl get"
+        " mutatingwebhookconfigurations`, the label <domain>/placement of the namespace. A job"
+        " that was made before is placed once it is deleted and created again",
+    )

@@ -1,0 +1,246 @@
+"""Conditions of nodes and groups: codes of their `reasons`, and of `conflicts` between sources."""
+
+from topo.model.conditions.condition import Condition, Row
+
+_DMESG = "look at the driver's log (dmesg) there"
+_MATRIX = f"`topo node NODE` shows the matrix; {_DMESG}"
+_FABRIC_MANAGER = "`topo node NODE` shows the fabric; look at the Fabric Manager's log"
+_CORRECT_NAMES = "make the names unique, or choose other --join-keys"
+_CORRECT_INVENTORY = "correct the cluster manager's inventory, or check the cables"
+
+
+class NodeCondition(Condition):
+    """Why a node is NotReady or in no group."""
+
+    WORKER_STALE = Row(
+        "worker-stale",
+        "no report for three beats (30 s)",
+        "is topo-worker running on NODE? its log says why it cannot report; "
+        "`topo node NODE` says since when",
+    )
+    NO_WORKER = Row(
+        "no-worker",
+        "Kubernetes lists it, and no worker speaks for it",
+        "start topo-worker on NODE, or see why its pod does not run there",
+    )
+    NODE_NOT_READY = Row(
+        "node-not-ready",
+        "Kubernetes says that the node is not Ready",
+        "`kubectl describe node NODE` has its conditions; see the log of its kubelet",
+    )
+    NOT_IN_CLUSTER = Row(
+        "not-in-cluster",
+        "Kubernetes lists its nodes, and this one is not among them",
+        "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
+        "--node-name is the name of its Node",
+    )
+    MANAGER = Row(
+        "manager",
+        "the cluster manager says so",
+        "ask the cluster manager what is wrong with the machine",
+    )
+    CONFIG = Row(
+        "config",
+        "the config file calls it NotReady",
+        "the config file says so: edit nodegroup.yaml",
+    )
+    GPUS_MISSING = Row(
+        "gpus-missing",
+        "fewer GPUs than `--gpus-per-node`, or than it had",
+        "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
+    )
+    GPUS_FEWER = Row(
+        "gpus-fewer",
+        "fewer GPUs than the other nodes of its group",
+        "compare `topo node NODE` with another node of its group; dmesg on NODE",
+    )
+    NO_GPUS = Row(
+        "no-gpus",
+        "no GPU, and no source says how many there should be",
+        "`topo node NODE`: no worker there? start it, or the master with --gpus-per-node; "
+        "else see its probes: driver, vendor's tool, the container's access to devices",
+    )
+    NO_GPUS_SEEN = Row(
+        "no-gpus-seen",
+        "no GPU, although its kind has some",
+        "`topo node NODE` lists its probes: is the driver loaded, the vendor's tool "
+        "there, and does the container of topo-worker see both and the devices?",
+    )
+    PORTS_MISSING = Row(
+        "ports-missing",
+        "interconnect ports that it had are gone",
+        "`topo node NODE` lists the ports and which probe fails; dmesg on NODE",
+    )
+    LINKS_MISSING = Row("links-missing", "links between its GPUs that it had are gone", _MATRIX)
+    GPU_CUT_OFF = Row("gpu-cut-off", "a GPU has no fast link to the others", _MATRIX)
+    NICS_MISSING = Row(
+        "nics-missing",
+        "network ports that it had are gone",
+        "lspci on NODE; in pods on purpose? then --missed-hardware=gpus,ports,links",
+    )
+    GPU_UNHEALTHY = Row(
+        "gpu-unhealthy",
+        "the vendor's tool calls a GPU unhealthy",
+        f"`topo node NODE` shows the GPU; {_DMESG}",
+    )
+    PORT_DOWN = Row(
+        "port-down",
+        "an interconnect port of a GPU is down",
+        "`topo node NODE` lists the port; check its cable and its transceiver",
+    )
+    LINK_DOWN = Row(
+        "link-down",
+        "the cable to another node carries no link",
+        "check the cable and its transceivers at both ends; `topo node NODE` shows it",
+    )
+    FABRIC_LOST = Row(
+        "fabric-lost",
+        "a GPU left its NVLink domain",
+        "`nvidia-smi -q` on NODE shows Fabric; reset that GPU, then reboot NODE",
+    )
+    FABRIC_UNHEALTHY = Row(
+        "fabric-unhealthy",
+        "the NVLink fabric reports bad health",
+        _FABRIC_MANAGER,
+    )
+    DOMAIN_LOST = Row(
+        "domain-lost",
+        "the node states another NVLink domain than before",
+        _FABRIC_MANAGER,
+    )
+    NO_PEER = Row(
+        "no-peer",
+        "its links lead to no known node, so it is in no dragonfly",
+        "`topo node NODE` shows whom it sees; check its cables to its neighbours",
+    )
+    UNKNOWN_PEER = Row(
+        "unknown-peer",
+        "it sees a server from which no worker reports",
+        "start topo-worker on the servers at the other ends; `topo node NODE` has their UUIDs",
+    )
+    NO_FABRIC = Row(
+        "no-fabric",
+        "it states no NVLink domain",
+        "`topo node NODE` shows state and status; look at the Fabric Manager's log",
+    )
+    OTHER_FABRIC = Row(
+        "other-fabric",
+        "its links are of a kind that `--mode` does not look at (NVLink beside MetaXLink)",
+        "start the master with the mode of its nodes, or with `auto`",
+    )
+    NOT_MANAGED = Row(
+        "not-managed",
+        "the cluster manager lists no machine for it",
+        "add the machine to the cluster manager, or give it a name that joins",
+    )
+    NOT_IN_CONFIG = Row(
+        "not-in-config",
+        "the config file does not name it",
+        "add the node to nodegroup.yaml",
+    )
+    NO_GROUP_IN_CONFIG = Row(
+        "no-group-in-config",
+        "the config file names it outside all groups",
+        "put the node into a group of nodegroup.yaml",
+    )
+    UNKNOWN = Row(
+        "unknown",
+        "no source says where it belongs",
+        "start topo-worker on this node, or check --mode",
+    )
+
+
+class GroupCondition(Condition):
+    """Why a group is NotReady; the config file may say so, too (`NodeCondition.CONFIG`)."""
+
+    INCOMPLETE = Row(
+        "incomplete",
+        "a group has fewer nodes than it should",
+        "a member is missing or not wired: `topo node` of the members shows their peers",
+    )
+    EMPTY = Row(
+        "empty",
+        "a group of the manager or the file has no node",
+        "start topo-worker on its nodes, or take it out of the inventory",
+    )
+    OVERSIZE = Row(
+        "oversize",
+        "a group has more nodes than it should",
+        "more nodes are wired together than --node-number says: fix the cables or it",
+    )
+    CHILD_NOT_READY = Row(
+        "child-not-ready",
+        "a group in it is NotReady",
+        "see the reasons of that group",
+    )
+
+
+class ConflictCondition(Condition):
+    """Two statements that cannot both hold, or what costs a Ready node."""
+
+    CLONED_SERVER_UUID = Row(
+        "cloned-server-uuid",
+        "several nodes state one server UUID",
+        "give each board its own server UUID, then restart the workers there",
+    )
+    ONE_SIDED_LINK = Row(
+        "one-sided-link",
+        "a node sees another, which does not confirm it",
+        "check the cable at both ends, then `topo node` on both",
+    )
+    GPUS_DISAGREE = Row(
+        "gpus-disagree",
+        "GPUs of one node state different NVLink domains",
+        "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
+    )
+    OVERSIZE_GROUP = Row(
+        "oversize-group",
+        "more nodes are wired together than `--node-number`",
+        "find the cable that leads outside, or set --node-number",
+    )
+    LINK_DEGRADED = Row(
+        "link-degraded",
+        "a link is up and far slower than its siblings",
+        "`nvidia-smi nvlink -s` and `-e` on NODE show it; reset that GPU, and until it is well "
+        "`topo place --exclude NODE` keeps a job off it",
+    )
+    DIFFERS_FROM_CONFIG = Row(
+        "wiring-differs-from-config",
+        "cables join what the config file separates",
+        "correct the config file, or check the cables",
+    )
+    DIFFERS_FROM_MANAGER = Row(
+        "wiring-differs-from-manager",
+        "cables join what the manager separates",
+        _CORRECT_INVENTORY,
+    )
+    NOT_IN_MANAGER = Row(
+        "not-in-manager",
+        "a wired node is missing in the manager",
+        "add the machine to the cluster manager, or check --join-keys",
+    )
+    MACHINE_VANISHED = Row(
+        "machine-vanished",
+        "the manager no longer lists a machine; it is kept for ten minutes",
+        "if they were taken out on purpose, nothing; else look at the cluster manager",
+    )
+    MACHINE_AMBIGUOUS = Row(
+        "machine-ambiguous",
+        "several nodes answer to one machine of the manager",
+        _CORRECT_NAMES,
+    )
+    MACHINE_JOINED_TWICE = Row(
+        "machine-joined-twice",
+        "several machines of the manager answer to one node",
+        _CORRECT_NAMES,
+    )
+    DUPLICATE_WORKER = Row(
+        "duplicate-worker",
+        "two workers report under the name of one node; the first is believed",
+        "give each worker the name of its own node (NODE_NAME or --node-name)",
+    )
+    FOREIGN_REPORT = Row(
+        "foreign-report",
+        "a worker reports for a node that its token does not belong to",
+        "set the worker's node name to HOLDER, or give it the token of REPORTED",
+    )
