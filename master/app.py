@@ -8,13 +8,13 @@ from ssl import SSLContext
 import structlog
 from aiohttp import web
 
-from master.api.booking_events import CapacityEvents, hold_event
-from master.api.changes import TEXTS
+from master.api.events.booking_events import CapacityEvents, hold_event
+from master.api.events.step_events import StepEventCache
+from master.api.events.stream import STEP_EVENTS
 from master.api.openapi import openapi_route
 from master.api.replica import get_replica, get_replica_sources
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
-from master.api.step_texts import StepTexts
 from master.certificate import renewal
 from master.composition.cluster_works import cluster_works, opened
 from master.replicas import source_states
@@ -48,7 +48,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     service.placements.state.on_hold = partial(_tell_hold, service)
     app = web.Application(middlewares=[count_answers, problems], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
-    app[TEXTS] = StepTexts()
+    app[STEP_EVENTS] = StepEventCache()
     add_routes(app, ALL_ROUTES)
     if service.replicas is not None:
         app.router.add_get(PATH, get_replica)

@@ -15,9 +15,9 @@ from aiohttp import web
 
 from master.api.answers.refusals import refusing_when_full
 from master.api.answers.representation import CACHED, is_known, json_body
+from master.api.events.step_events import change_document
 from master.api.requests.query import Parameter, Query
-from master.api.requests.selected import selected
-from master.api.step_texts import change_document
+from master.api.requests.tree_part import selected
 from master.service import SERVICE, Service
 from master.tree import findings, topology_document
 from master.tree.document_cache import GZIP_LEVEL

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from master.api.answers.refusals import forbidden, not_ready, refusing_when_full
 from master.api.answers.representation import json_body
-from master.api.documents import hold_document, hold_summary
+from master.api.placement_documents import hold_document, hold_summary
 from master.api.placements import declined, hold
 from master.api.requests.body import read_body
 from master.api.requests.jobs import pods_of

@@ -14,7 +14,7 @@ from master.api.answers.refusals import (
     wait_for_loop,
 )
 from master.api.answers.representation import json_body
-from master.api.documents import placement_document, repeated_hold_document
+from master.api.placement_documents import placement_document, repeated_hold_document
 from master.api.requests.body import read_body
 from master.api.requests.jobs import (
     assumptions_of,

@@ -3,7 +3,6 @@
 from functools import partial
 
 from master.api import (
-    changes,
     findings,
     gangs,
     gpus,
@@ -15,6 +14,7 @@ from master.api import (
     placements,
     topology,
 )
+from master.api.events import stream
 from master.api.requests import jobs
 from master.api.route import Route
 from master.web.files import MEDIA
@@ -117,13 +117,13 @@ ROUTES = (
     ),
     _topology(
         path="/v1/topology/events",
-        handler=changes.get_events,
+        handler=stream.get_events,
         summary="Server-sent events: `change` with the generation as its id, `reset` when the "
         "generation asked for is not remembered (fetch the topology again); `hold` and `capacity`, "
         "without an id, as they happen",
         document=StepDocument | HoldEventDocument | CapacityEventDocument,
         media="text/event-stream",
-        parameters=changes.EVENT_PARAMETERS,
+        parameters=stream.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},
     ),
     _topology(

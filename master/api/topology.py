@@ -16,7 +16,7 @@ from master.api.answers.refusals import (
 from master.api.answers.representation import CACHED, coding, is_known, json_body
 from master.api.history import AT, topology_then
 from master.api.requests.query import Parameter, Query
-from master.api.requests.selected import selected
+from master.api.requests.tree_part import selected
 from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from tests.cli import samples
 from tests.support.waiting import CEILING_S
+from topo.cli.demo_directory import Demo, DemoDirectory
 from topo.cli.main import app
-from topo.cli.running_demo import Demo, DemoDirectory
 from topo.model.rest.generation_id import GenerationId
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world

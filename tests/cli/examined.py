@@ -10,7 +10,7 @@ from tests.support.waiting import eventually
 from topo.cli.client.client import connect, target
 from topo.cli.diagnosis import checkup
 from topo.cli.diagnosis.checkup import Checkup
-from topo.cli.exits import CliError
+from topo.cli.exit_codes import CliError
 from topo.diagnosis.finding import Finding
 from topo.model.rest.findings import FindingDocument, FindingsDocument
 

@@ -17,7 +17,7 @@ from tests.cli import samples
 from tests.support.answers import answers
 from tests.support.peers import http, peer
 from topo.cli.commands import export
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.cli.main import app
 from topo.cli.render.safe import is_safe
 

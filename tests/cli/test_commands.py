@@ -11,7 +11,7 @@ import yaml
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.client.client import connect, target
-from topo.cli.exits import CliError, Exit
+from topo.cli.exit_codes import CliError, Exit
 from topo.model.rest.generation_id import GenerationId
 
 

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from tests.cli.conftest import NODES, Topo
-from topo.cli.exits import CliError, Exit
-from topo.cli.running_demo import Demo, DemoDirectory, directory, running_demo
+from topo.cli.demo_directory import Demo, DemoDirectory, directory, running_demo
+from topo.cli.exit_codes import CliError, Exit
 
 # --- the directory
 

@@ -21,8 +21,8 @@ from topo.cli import worlds
 from topo.cli.demo import plan, processes
 from topo.cli.demo.lifecycle import run_demo
 from topo.cli.demo.messages import Messages
-from topo.cli.exits import CliError, Exit
-from topo.cli.running_demo import directory, running_demo
+from topo.cli.demo_directory import directory, running_demo
+from topo.cli.exit_codes import CliError, Exit
 
 WORLD = "1x1x2x2"
 

@@ -16,8 +16,8 @@ from topo.cli import worlds
 from topo.cli.demo import plan, suggestions
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.prometheus import Prometheus
-from topo.cli.exits import Exit
-from topo.cli.running_demo import Demo, DemoDirectory, directory
+from topo.cli.demo_directory import Demo, DemoDirectory, directory
+from topo.cli.exit_codes import Exit
 from topo.recording.possible import facts_of, impossible
 from topo.recording.timeline import parse_faults
 from topo.sim.bundles import bundle_of, write_bundle

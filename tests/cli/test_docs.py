@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from topo.cli import sim_files
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.cli.main import app
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"

@@ -2,7 +2,7 @@
 
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.commands.export import GraphFormat
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.model.rest.graph import GRAPH_MEDIA
 
 

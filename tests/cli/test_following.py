@@ -12,8 +12,8 @@ from tests.cli.conftest import FakeMaster
 from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client import client, sse
 from topo.cli.client.client import MasterClient, Target, connect
-from topo.cli.client.following import Connected, MasterLost, follow, resumed
 from topo.cli.client.sse import ServerEvent
+from topo.cli.client.watch import Connected, MasterLost, follow, resumed
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
 

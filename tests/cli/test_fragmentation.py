@@ -4,7 +4,7 @@ import json
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 
 
 def test_the_report_has_a_bar_for_every_share(topo: Topo) -> None:

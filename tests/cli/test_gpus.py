@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 
 PATH = "/v1/nodes/node-3/gpus"
 

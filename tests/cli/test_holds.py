@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.cli.render.words import left
 
 

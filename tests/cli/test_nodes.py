@@ -9,7 +9,7 @@ import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.model.rest.topology import NodeDocument
 
 

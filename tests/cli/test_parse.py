@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Topo
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.cli.render.probe import COLUMNS
 from topo.cli.worlds import chosen
 from topo.facts import FORMATS

@@ -10,8 +10,8 @@ import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.exits import Exit
-from topo.cli.running_demo import Demo, DemoDirectory
+from topo.cli.demo_directory import Demo, DemoDirectory
+from topo.cli.exit_codes import Exit
 
 NARROW = {"NO_COLOR": "1", "COLUMNS": "60"}
 JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12")

@@ -15,8 +15,8 @@ from rich.console import Console, RenderableType
 
 from tests.cli import samples
 from topo.cli.client.connection import show
+from topo.cli.client.decoding import read
 from topo.cli.client.placements import read_placement
-from topo.cli.client.reading import read
 from topo.cli.options import Output
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
 from topo.cli.render.terminal import ASCII, UNICODE, Glyphs

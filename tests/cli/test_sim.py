@@ -13,7 +13,7 @@ import yaml
 from tests.cli.conftest import Topo
 from tests.support.waiting import CEILING_S
 from topo.cli import worlds
-from topo.cli.exits import CliError, Exit
+from topo.cli.exit_codes import CliError, Exit
 from topo.sim.worlds.presets import PRESET_NAMES, nvlink_world
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Topo
 from topo.cli import sim_files
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.sim.baselines import BASELINES
 from topo.sim.streams.figures import Figures
 from topo.sim.streams.jobs import MIXES, Flow, drawn

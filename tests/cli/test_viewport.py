@@ -2,7 +2,7 @@
 
 import pytest
 
-from topo.cli.watching.viewport import Viewport, keys
+from topo.cli.watch.viewport import Viewport, keys
 
 LONG = Viewport(total=57, height=20)
 

@@ -15,8 +15,8 @@ from tests.cli.conftest import FakeMaster, Topo
 from tests.cli.test_docs import commands
 from tests.cli.test_gpus import TWO
 from tests.cli.test_gpus import document as gpus
+from topo.cli.demo_directory import Demo, DemoDirectory
 from topo.cli.main import app
-from topo.cli.running_demo import Demo, DemoDirectory
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import BookingsState
 from topo.placement.booking.events import Pod, PodPhase, PodSeen

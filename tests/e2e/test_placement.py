@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.conftest import NODES, TOPO, TRUTH, RunningDemo
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 
 pytestmark = pytest.mark.slow
 

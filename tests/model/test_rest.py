@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.cli import samples
 from tests.master.documents import faults
-from topo.cli.client.reading import checked, read
+from topo.cli.client.decoding import checked, read
 from topo.model.errors import Refusal
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.document import Document

@@ -16,7 +16,7 @@ from tests.e2e.conftest import TOPO
 from tests.page.looking import EVIL
 from tests.support.waiting import CEILING_S
 from topo.cli.client import placements
-from topo.cli.exits import CliError
+from topo.cli.exit_codes import CliError
 from topo.model.rest.jobs import Job, PlacementBody
 
 pytestmark = pytest.mark.e2e

@@ -28,7 +28,7 @@ with needs("cli"):
         views,
     )
     from topo.cli.demo import commands as demo
-    from topo.cli.exits import CliError, Exit
+    from topo.cli.exit_codes import CliError, Exit
     from topo.cli.render.safe import plain
 
 _EXTRAS = {"demo": "cli,master,sim,worker", "sim": "cli,sim"}

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from topo.cli.completing import group_names
+from topo.cli.completion import group_names
 from topo.cli.default_master import DEFAULT_MASTER
-from topo.cli.exits import usage
+from topo.cli.exit_codes import usage
 from topo.cli.render.safe import plain
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from topo.cli.exits import usage
+from topo.cli.exit_codes import usage
 from topo.sim.streams.figures import Figures, average
 from topo.sim.streams.stream import EXTRA_DOMAINS, OURS
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from topo.cli.exits import usage
+from topo.cli.exit_codes import usage
 from topo.model.nearest import did_you_mean
 from topo.sim.worlds.presets import PRESET_NAMES, SimNode, World, preset, world
 

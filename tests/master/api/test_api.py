@@ -9,7 +9,7 @@ import pytest
 
 from master.api import history
 from master.api.answers import refusals
-from master.api.requests import selected
+from master.api.requests import tree_part
 from master.api.routes import ROUTES
 from master.tree import topology_document
 from tests.master.documents import read, read_json
@@ -241,7 +241,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((selected, "path_to"), (refusals, "did_you_mean"), (history, "net")):
+    for module, name in ((tree_part, "path_to"), (refusals, "did_you_mean"), (history, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:

@@ -12,7 +12,8 @@ import orjson
 import pytest
 from aiohttp import ClientResponse, ClientTimeout
 
-from master.api import changes, step_texts
+from master.api.events import step_events
+from master.api.events.stream import HEARTBEAT_S, follow
 from master.booking.feed import BookingFeed
 from master.tree.history import History, Step
 from tests.master.documents import read_json
@@ -163,16 +164,16 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between two writes the loop has a turn; a big step is put into words in a thread."""
-    monkeypatch.setattr(step_texts, "SLICE_CHANGES", 3)
+    monkeypatch.setattr(step_events, "SLICE_CHANGES", 3)
     rendered_in: dict[int, set[str]] = {}
-    render = step_texts.change_document
+    render = step_events.change_document
 
     def noted(change: Change) -> Any:
         names = rendered_in.setdefault(change.generation, set())
         names.add(threading.current_thread().name)
         return render(change)
 
-    monkeypatch.setattr(step_texts, "change_document", noted)
+    monkeypatch.setattr(step_events, "change_document", noted)
     turns, all_is_told = [0], asyncio.Event()
 
     async def turning() -> None:
@@ -199,7 +200,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     async with asyncio.TaskGroup() as tasks:
         turner = tasks.create_task(turning())
         await asyncio.sleep(0)
-        follower = tasks.create_task(changes.follow(socket, history, 0, step_texts.StepTexts()))
+        follower = tasks.create_task(follow(socket, history, 0, step_events.StepEventCache()))
         await all_is_told.wait()
         history.close()
         await follower
@@ -215,10 +216,10 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
 
 async def test_listeners_are_told_one_text_that_was_made_once() -> None:
     """Those that come meanwhile, those that take nothing of it, and those that wait for it."""
-    history, texts = History(10_000, Generation(0)), step_texts.StepTexts()
+    history, texts = History(10_000, Generation(0)), step_events.StepEventCache()
 
     def add(number: int) -> None:
-        names = (f"n{i}" for i in range(step_texts.SLICE_CHANGES * 2))
+        names = (f"n{i}" for i in range(step_events.SLICE_CHANGES * 2))
         step = tuple(Change(Generation(number), "node-added", name) for name in names)
         history.add(Step(Generation(number), step))
 
@@ -244,12 +245,12 @@ async def test_listeners_are_told_one_text_that_was_made_once() -> None:
                 await asyncio.sleep(0.1)
 
         for client in clients[:4]:
-            tasks.create_task(changes.follow(client, history, 0, texts))
+            tasks.create_task(follow(client, history, 0, texts))
         await told(clients[:4], 1)
         add(2)
         await told(clients[:4], 2)
         for client in clients[4:]:
-            tasks.create_task(changes.follow(client, history, 0, texts))
+            tasks.create_task(follow(client, history, 0, texts))
         await told(clients, 2)
         ended.set()
         history.close()
@@ -258,7 +259,7 @@ async def test_listeners_are_told_one_text_that_was_made_once() -> None:
 
 
 async def test_a_small_step_is_put_into_words_once_for_all_who_take_it_at_once() -> None:
-    history, texts = History(100, Generation(0)), step_texts.StepTexts()
+    history, texts = History(100, Generation(0)), step_events.StepEventCache()
     told: list[bytes] = []
 
     class Ready:
@@ -270,7 +271,7 @@ async def test_a_small_step_is_put_into_words_once_for_all_who_take_it_at_once()
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(10):
-            tasks.create_task(changes.follow(Ready(), history, None, texts))
+            tasks.create_task(follow(Ready(), history, None, texts))
         await asyncio.sleep(0.1)
         history.add(Step(Generation(1), (Change(Generation(1), "node-added", "n1"),)))
         await asyncio.sleep(0.1)
@@ -299,7 +300,7 @@ async def test_streams_beyond_the_limit_are_refused_and_a_closed_one_makes_room(
             assert "--event-stream-limit" in refused.json["fix"]
             metrics = (await master.get("/metrics")).body.decode()
             assert "topo_master_event_streams 1.0" in metrics
-        await asyncio.sleep(2 * changes.HEARTBEAT_S)  # writing to it fails
+        await asyncio.sleep(2 * HEARTBEAT_S)  # writing to it fails
         async with _stream(master) as stream:
             await stream.comment()
 
@@ -396,7 +397,7 @@ async def test_nothing_is_worked_out_where_nobody_listens(tmp_path: Path) -> Non
         async with _stream(caller.master) as stream:
             await stream.comment()
             assert feed.listeners == 1
-        await asyncio.sleep(2 * changes.HEARTBEAT_S)  # writing to it fails
+        await asyncio.sleep(2 * HEARTBEAT_S)  # writing to it fails
         assert feed.listeners == 0
 
 

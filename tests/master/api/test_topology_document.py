@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from master.api.step_texts import change_document
+from master.api.events.step_events import change_document
 from master.tree.selection import find_groups, path_to
 from master.tree.status_times import StatusTimes
 from master.tree.topology_document import Part, TopologyView, document, tag, version

@@ -10,10 +10,10 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from topo.cli.client.decoding import from_json, read
 from topo.cli.client.failures import failure, refused
-from topo.cli.client.reading import from_json, read
 from topo.cli.client.sse import ServerEvent, events
-from topo.cli.exits import CliError, Exit, usage
+from topo.cli.exit_codes import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
 from topo.kit.serving.bounded import bounded_bytes

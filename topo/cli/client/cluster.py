@@ -10,8 +10,8 @@ from pathlib import Path
 
 import orjson
 
-from topo.cli.client.reading import from_json, read
-from topo.cli.exits import CliError, Exit
+from topo.cli.client.decoding import from_json, read
+from topo.cli.exit_codes import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.cluster import ClusterDocument
 

@@ -10,12 +10,12 @@ import yaml
 from rich.console import RenderableType
 
 from topo.cli.client.client import MasterClient, Target, connect, target
-from topo.cli.exits import CliError, Exit
+from topo.cli.demo_directory import master_url, running_demo
+from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import MasterOptions, Output
 from topo.cli.render import terminal
 from topo.cli.render.safe import escaped, is_safe
 from topo.cli.render.terminal import Glyphs
-from topo.cli.running_demo import master_url, running_demo
 from topo.model.errors import Refusal
 
 _T = TypeVar("_T")

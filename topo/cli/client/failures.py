@@ -6,9 +6,9 @@ import ssl
 import aiohttp
 from yarl import URL
 
+from topo.cli.client.decoding import problem_of
 from topo.cli.client.option_names import in_options
-from topo.cli.client.reading import problem_of
-from topo.cli.exits import CliError, Exit
+from topo.cli.exit_codes import CliError, Exit
 from topo.kit.tls import speaks_tls
 from topo.model.errors import Refusal
 

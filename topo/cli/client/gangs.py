@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.reading import read
-from topo.cli.exits import CliError, Exit
+from topo.cli.client.decoding import read
+from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import path_segment
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.reading import read
-from topo.cli.exits import CliError, usage
+from topo.cli.client.decoding import read
+from topo.cli.exit_codes import CliError, usage
 from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.rest.placements import FitsDocument, NoFitDocument, PodGroupDocument

@@ -23,8 +23,8 @@ def gangs(
 ) -> None:
     """List the jobs whose pods go together: those that wait in the order of their turns."""
     from topo.cli.client import connection
+    from topo.cli.client.decoding import read
     from topo.cli.client.gangs import listed
-    from topo.cli.client.reading import read
     from topo.cli.render import gangs as picture
     from topo.model.rest.gangs import GangsDocument
 
@@ -47,7 +47,7 @@ def why(
 ) -> None:
     """Say why a job's pods are where they are, or why it waits and what would let it in."""
     from topo.cli.client import connection, gangs, placements
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import gangs as picture
     from topo.model.rest.gangs import GangDocument
 

@@ -31,7 +31,7 @@ def open_(
 ) -> None:
     """Open the gates of a job's pods without a plan: its scheduler places them alone."""
     from topo.cli.client import connection, gangs
-    from topo.cli.exits import usage
+    from topo.cli.exit_codes import usage
 
     if (name is None) != every:
         raise usage("one job, or all", "JOB|POD", "name a job, or give --all")

@@ -28,7 +28,7 @@ def holds(
     if context.invoked_subcommand is not None:
         return
     from topo.cli.client import connection
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import holds as picture
     from topo.model.rest.placements import HoldsDocument
 
@@ -43,7 +43,7 @@ def holds(
 def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show one hold with its nodes inside the tree."""
     from topo.cli.client import connection, placements
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import holds as picture
     from topo.model.rest.placements import HoldDocument
 

@@ -46,7 +46,7 @@ def diff(
 
     from topo.cli.client import connection
     from topo.cli.client.client import DIFF_PATH
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import changes
     from topo.model.rest.changes import DiffDocument
 
@@ -87,7 +87,7 @@ def history(
     """Show the moments of the tree that the master keeps, and how much changed at each."""
     from topo.cli.client import connection
     from topo.cli.client.client import HISTORY_PATH
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import changes
     from topo.model.rest.history import HistoryDocument
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topo.cli.completing import group_names, node_names
+from topo.cli.completion import group_names, node_names
 from topo.cli.options import MasterOptions, Output, takes_options
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def nodes(
     from topo.cli import node_list
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.model.rest.topology import TopologyDocument
 
     document = read(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))

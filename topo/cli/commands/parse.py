@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topo.cli.exits import CliError, Exit, usage
+from topo.cli.exit_codes import CliError, Exit, usage
 from topo.cli.options import Output, OutputFormat
 
 MAX_INPUT_BYTES = 64 << 20

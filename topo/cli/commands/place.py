@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.exits import Exit
+from topo.cli.exit_codes import Exit
 from topo.cli.options import MasterOptions, Output, takes_options
 
 if TYPE_CHECKING:

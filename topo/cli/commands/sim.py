@@ -32,7 +32,7 @@ def generate(
     import yaml
 
     from topo.cli import worlds
-    from topo.cli.exits import usage
+    from topo.cli.exit_codes import usage
     from topo.sim.bundles import write_bundle
 
     simulated = worlds.chosen(world)
@@ -74,7 +74,7 @@ def clustermanager(
     import asyncio
 
     from topo.cli import worlds
-    from topo.cli.exits import CliError, Exit
+    from topo.cli.exit_codes import CliError, Exit
     from topo.model.errors import Refusal
     from topo.sim.clustermanager.server import SimulatorSettings, serve
     from topo.sim.worlds.presets import managed_topology

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topo.cli.exits import CliError, Exit, usage
+from topo.cli.exit_codes import CliError, Exit, usage
 from topo.model.errors import Refusal
 
 if TYPE_CHECKING:

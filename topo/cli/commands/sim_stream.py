@@ -55,7 +55,7 @@ class ClusterOptions:
 
     def capacity(self) -> "tuple[Capacity, str]":
         """The cluster, and what it is called."""
-        from topo.cli.exits import usage
+        from topo.cli.exit_codes import usage
         from topo.sim.worlds.maps import MACHINES, capacity_of, grid, read_map
 
         if self.map_file is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.completing import node_names
-from topo.cli.exits import CliError, Exit
+from topo.cli.completion import node_names
+from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import (
     GroupName,
     MasterOptions,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from topo.cli.client.client import MasterClient
     from topo.cli.diagnosis.checkup import Checkup
-    from topo.cli.watching.display import View
+    from topo.cli.watch.display import View
 
 NodeName = Annotated[
     str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names)
@@ -50,9 +50,9 @@ def tree(
     """Show the tree of groups and nodes, its status and the why."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import tree as picture
-    from topo.cli.watching.problems import only_problems
+    from topo.cli.watch.problems import only_problems
     from topo.model.rest.topology import TopologyDocument
 
     def view(raw: Any) -> tuple[Any, "Text"]:
@@ -75,12 +75,12 @@ def _watch(
     options: MasterOptions, query: dict[str, str | int | None], output: Output, view: "View"
 ) -> None:
     """Follows the master until Ctrl-C, which is how a watch ends and no failure."""
-    from topo.cli.client import connection, following
-    from topo.cli.watching import display as displays
+    from topo.cli.client import connection, watch
+    from topo.cli.watch import display as displays
 
     async def conversation(client: "MasterClient") -> None:
         with displays.display(output, view) as display:
-            await following.watch(client, query, display)
+            await watch.watch(client, query, display)
 
     with suppress(KeyboardInterrupt):
         connection.ask(connection.chosen(options), conversation)
@@ -91,7 +91,7 @@ def node(name: NodeName, *, output: OutputFormat = Output.TABLE, options: Master
     """Show one node: GPUs, link matrix, ports, servers at the other end, probes, reasons."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import node as picture
     from topo.model.rest.topology import TopologyDocument
 
@@ -117,7 +117,7 @@ def gpus(
 ) -> None:
     """Show the links between a node's GPUs, what n of them are worth, and which to take."""
     from topo.cli.client import connection
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import gpus as picture
     from topo.model.rest.gpus import GpusDocument
 
@@ -183,7 +183,7 @@ def doctor(
 def fragmentation(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show how broken up the free GPUs are, and the largest job that fits now."""
     from topo.cli.client import connection
-    from topo.cli.client.reading import read
+    from topo.cli.client.decoding import read
     from topo.cli.render import fragmentation as picture
     from topo.model.rest.fragmentation import FragmentationDocument
 

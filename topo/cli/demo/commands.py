@@ -46,7 +46,7 @@ def demo(
     from topo.cli.demo import prometheus as beside
     from topo.cli.demo.lifecycle import run_demo
     from topo.cli.demo.messages import Messages
-    from topo.cli.exits import usage
+    from topo.cli.exit_codes import usage
     from topo.cli.render import terminal
 
     if not hasattr(os, "pidfd_open"):
@@ -106,7 +106,7 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     """Show the running demo: its address, its processes, what is broken."""
     from topo.cli.client import connection
     from topo.cli.demo import faults, messages
-    from topo.cli.running_demo import required_demo
+    from topo.cli.demo_directory import required_demo
 
     running = required_demo()
     active = faults.active(running)

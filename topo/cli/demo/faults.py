@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from topo.cli import worlds
-from topo.cli.exits import CliError, Exit, usage
-from topo.cli.running_demo import Demo, required_demo
+from topo.cli.demo_directory import Demo, required_demo
+from topo.cli.exit_codes import CliError, Exit, usage
 from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName

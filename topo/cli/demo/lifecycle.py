@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from topo.cli.client.client import MasterClient, connect, target
-from topo.cli.client.following import Connected, MasterLost, follow
+from topo.cli.client.watch import Connected, MasterLost, follow
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, DemoPorts, claimed_ports, prepare, programs
 from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.prometheus import USUAL_PORT as PROMETHEUS_PORT
 from topo.cli.demo.prometheus import Prometheus
-from topo.cli.exits import CliError, Exit
-from topo.cli.running_demo import Demo, DemoDirectory
+from topo.cli.demo_directory import Demo, DemoDirectory
+from topo.cli.exit_codes import CliError, Exit
 from topo.kit.tasks import on_signals
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument

@@ -11,13 +11,13 @@ from rich.text import Text
 from topo.cli.demo import suggestions
 from topo.cli.demo.plan import DemoPorts, is_managed
 from topo.cli.demo.processes import Died
+from topo.cli.demo_directory import Demo
 from topo.cli.render import changes, terminal
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Indented
 from topo.cli.render.shapes.rows import table
 from topo.cli.render.tree import topology
 from topo.cli.render.words import plural
-from topo.cli.running_demo import Demo
 from topo.model.errors import Refusal
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.topology import TopologyDocument

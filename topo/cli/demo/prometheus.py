@@ -9,7 +9,7 @@ from typing import Any
 
 from topo.cli.demo.plan import DemoFiles, DemoPorts
 from topo.cli.demo.processes import LOOPBACK, Program
-from topo.cli.exits import usage
+from topo.cli.exit_codes import usage
 
 USUAL_PORT = 9090
 _EACH = "1s"

@@ -7,7 +7,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from topo.cli.running_demo import Demo, directory
+from topo.cli.demo_directory import Demo, directory
 from topo.sim.worlds.presets import SimNode, World
 
 Try = tuple[str, str]

@@ -7,9 +7,9 @@ from importlib.metadata import version
 import orjson
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.reading import problem_of
+from topo.cli.client.decoding import problem_of
 from topo.cli.diagnosis import cluster
-from topo.cli.exits import CliError
+from topo.cli.exit_codes import CliError
 from topo.diagnosis import diagnosis
 from topo.diagnosis.finding import Finding, Severity
 from topo.model.rest.cluster import ClusterDocument

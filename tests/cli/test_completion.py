@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 from tests.support.waiting import CEILING_S
-from topo.cli import completing
+from topo.cli import completion
 from topo.cli.main import app
 
 Complete = Callable[..., Result]
@@ -19,7 +19,7 @@ Complete = Callable[..., Result]
 @pytest.fixture
 def complete(fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> Complete:
     """Completes the last of the words as bash asks it to, however slow the machine is."""
-    monkeypatch.setattr(completing, "TIMEOUT_S", CEILING_S)
+    monkeypatch.setattr(completion, "TIMEOUT_S", CEILING_S)
 
     def ask(*words: str, **env: str) -> Result:
         line = {"COMP_WORDS": " ".join(("topo", *words)), "COMP_CWORD": str(len(words))}
@@ -82,7 +82,7 @@ def test_an_answer_of_no_use_offers_nothing(
     monkeypatch: pytest.MonkeyPatch,
     answer: tuple[int, str, dict[str, str]],
 ) -> None:
-    monkeypatch.setattr(completing, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(completion, "MAX_ANSWER_BYTES", 1000)
     fake_master.broken["/v1/topology"] = answer
     shown = complete("node", "")
     assert (shown.stdout.split(), shown.stderr, shown.exception) == ([], "", None)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from topo.cli.exits import CliError, Exit
+from topo.cli.exit_codes import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.document import Document
 from topo.model.rest.service import Problem

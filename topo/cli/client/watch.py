@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topo.cli.client.client import TOPOLOGY_PATH, MasterClient
-from topo.cli.exits import CliError
+from topo.cli.exit_codes import CliError
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from master.api.documents import hold_summary
+from master.api.placement_documents import hold_summary
 from master.booking.feed import BookingFeed
 from master.tree.capacity_counts import CountedForest, capacity_document, counted
 from master.tree.topology_document import TopologyView

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from topo.cli.default_master import DEFAULT_MASTER
-from topo.cli.exits import CliError, Exit, usage
+from topo.cli.exit_codes import CliError, Exit, usage
 from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 

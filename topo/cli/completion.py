@@ -62,7 +62,7 @@ def _topology(options: Mapping[str, Any]) -> Any:
     import time
     from urllib.parse import urlsplit
 
-    from topo.cli.running_demo import master_url
+    from topo.cli.demo_directory import master_url
 
     named = master_url(options.get("master"))
     url = urlsplit(named if "://" in named else f"http://{named}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from master.api.booking_events import event
+from master.api.events.booking_events import event
 from master.tree.history import Step
 from topo.model.forest import Change
 
@@ -17,7 +17,7 @@ SLICE_CHANGES = 250
 """Changes that are rendered on the event loop in one go: about a millisecond."""
 
 
-class StepText:
+class StepEvents:
     """The events of some steps of a run. Who is told of them keeps this as long as that lasts."""
 
     def __init__(self, steps: Sequence[Step], run: str) -> None:
@@ -37,21 +37,21 @@ class StepText:
             return self._made
 
 
-class StepTexts:
+class StepEventCache:
     """The texts that somebody is told now; nothing is kept beyond that."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[tuple[str, int, int], StepText] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[str, int, int], StepEvents] = WeakValueDictionary()
 
-    def of(self, steps: Sequence[Step], run: str) -> Iterator[StepText]:
+    def of(self, steps: Sequence[Step], run: str) -> Iterator[StepEvents]:
         """The texts of consecutive steps, at least one, each made when it is asked for."""
         return (self._of(part, run) for part in _slices(steps))
 
-    def _of(self, steps: Sequence[Step], run: str) -> StepText:
+    def _of(self, steps: Sequence[Step], run: str) -> StepEvents:
         key = (run, int(steps[0].generation), int(steps[-1].generation))
         text = self._known.get(key)
         if text is None:
-            self._known[key] = text = StepText(steps, run)
+            self._known[key] = text = StepEvents(steps, run)
         return text
 
 

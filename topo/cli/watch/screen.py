@@ -17,8 +17,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from topo.cli.render import terminal
-from topo.cli.watching import viewport
-from topo.cli.watching.viewport import Viewport
+from topo.cli.watch import viewport
+from topo.cli.watch.viewport import Viewport
 
 Lines = Sequence[Sequence[Segment]]
 _KEY_BYTES = 1024

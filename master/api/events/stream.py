@@ -7,9 +7,9 @@ from typing import Protocol
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from master.api.booking_events import event
+from master.api.events.booking_events import event
+from master.api.events.step_events import StepEventCache, StepEvents
 from master.api.requests.query import Parameter, Query
-from master.api.step_texts import StepText, StepTexts
 from master.booking.feed import BookingFeed
 from master.service import SERVICE
 from master.tree.history import History
@@ -22,7 +22,7 @@ EVENT_PARAMETERS = (
 )
 HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
-TEXTS = web.AppKey("TEXTS", StepTexts)
+STEP_EVENTS = web.AppKey("STEP_EVENTS", StepEventCache)
 """What the listeners of one application share."""
 _NOT_REMEMBERED = -1
 _STREAM_HEADERS = {
@@ -77,7 +77,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
         async with asyncio.TaskGroup() as both:
             beside = both.create_task(_follow_bookings(stream, service.placements.feed, history))
             start = _start(request, query, history.run_id)
-            await follow(stream, history, start, request.app[TEXTS])
+            await follow(stream, history, start, request.app[STEP_EVENTS])
             beside.cancel()
     except* ConnectionError:
         pass  # the client went away, or took nothing: its own affair, and how streams end
@@ -100,7 +100,7 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
 
 
 async def follow(
-    stream: EventWriter, history: History, start: int | None, texts: StepTexts
+    stream: EventWriter, history: History, start: int | None, texts: StepEventCache
 ) -> None:
     """Writes what comes after `start` (None: after now) until the history closes.
 
@@ -141,7 +141,7 @@ def _reset(history: History) -> bytes:
     return event("reset", {"generation": now}, f"{now}.{history.run_id}")
 
 
-async def _send(stream: EventWriter, texts: Iterator[StepText]) -> None:
+async def _send(stream: EventWriter, texts: Iterator[StepEvents]) -> None:
     """Writes one after the other, so that an old generation holds up nobody but who asked."""
     for text in texts:
         await stream.write(await text.made())

@@ -8,14 +8,14 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from topo.cli.client.connection import dumped
-from topo.cli.client.following import Display
-from topo.cli.client.reading import read
+from topo.cli.client.decoding import read
+from topo.cli.client.watch import Display
 from topo.cli.options import Output
 from topo.cli.render import terminal, tree
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
-from topo.cli.watching.problems import worst_first
-from topo.cli.watching.screen import Frame, WatchScreen
+from topo.cli.watch.problems import worst_first
+from topo.cli.watch.screen import Frame, WatchScreen
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 

@@ -1,0 +1,1 @@
+"""`GET /v1/topology/events`: the stream, and the events of the forest, of holds, of capacity."""
