@@ -18,7 +18,7 @@ import orjson
 
 from bench.scale import CannotRunError
 from topo.cli.demo.processes import environment
-from topo.kit.child_process import die_with_parent, die_with_parent_command
+from topo.kit.process.child_process import die_with_parent, die_with_parent_command
 
 P = ParamSpec("P")
 R = TypeVar("R")

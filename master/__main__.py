@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from ssl import SSLContext
 
-from topo.kit.extras import needs
-from topo.kit.signals import ending_at_once
+from topo.kit.process.extras import needs
+from topo.kit.process.signals import ending_at_once
 
 with ending_at_once(), needs("master"):
     import structlog
@@ -16,8 +16,8 @@ with ending_at_once(), needs("master"):
     from master.app import build_app
     from master.composition.service import build_service
     from master.settings import MasterSettings
-    from topo.kit import collector
     from topo.kit.logs import configure_logs
+    from topo.kit.process import collector
     from topo.kit.settings import load
     from topo.kit.tasks import Site, run, serve
     from topo.kit.threads import favour_the_loop

@@ -25,7 +25,7 @@ from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.tree.engine import Clock
-from topo.kit import collector
+from topo.kit.process import collector
 from topo.kit.serving.problem import problems
 from topo.kit.tasks import Work, background
 from topo.kit.threads import off_loop

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from topo.kit.extras import needs
-from topo.kit.signals import ENDING, ending_at_once
+from topo.kit.process.extras import needs
+from topo.kit.process.signals import ENDING, ending_at_once
 
 with ending_at_once(), needs("worker"):
     import structlog

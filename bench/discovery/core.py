@@ -13,7 +13,7 @@ from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery
-from topo.kit.collector import THRESHOLDS
+from topo.kit.process.collector import THRESHOLDS
 from topo.model.ids import natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, ManagerReported, NodeRemoved, WorkerReported

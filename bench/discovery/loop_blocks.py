@@ -37,7 +37,7 @@ from master.sources.kubernetes.node_source import NodeSource
 from master.state.document import State
 from master.tree.engine import Engine
 from topo.discovery.modes import Mode
-from topo.kit import collector
+from topo.kit.process import collector
 from topo.kit.settings import read
 from topo.model.observation import CLUSTER_NODES, ManagerReported, WorkerReported
 from topo.sim.worlds.presets import World, managed_topology

@@ -22,7 +22,7 @@ from master.kube.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, NodeObject
 from master.kube.reflector import Reflector
-from topo.kit import collector
+from topo.kit.process import collector
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from master.tree.engine import Engine
 from master.tree.past import Past
 from topo.discovery.state import Discovery
 from topo.history.ring import Piece, Ring
-from topo.kit import collector
+from topo.kit.process import collector
 from topo.model.machine import NodeFacts
 from topo.model.observation import ManagerReported, WorkerReported
 from topo.sim.worlds.presets import managed_topology

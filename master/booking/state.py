@@ -13,7 +13,7 @@ import structlog
 from master.booking.metrics import PlacementMetrics
 from master.booking.saved_changes import SavedChanges
 from master.tree.engine import Clock
-from topo.kit.boot import boot_id
+from topo.kit.process.boot import boot_id
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName

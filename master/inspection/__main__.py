@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from topo.kit.extras import needs
+from topo.kit.process.extras import needs
 
 with needs("master"):
     import orjson

@@ -17,7 +17,7 @@ from master.role import Role
 from master.state.document import State, Unusable, decode
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
-from topo.kit.boot import boot_id
+from topo.kit.process.boot import boot_id
 from topo.model.errors import BadInputError
 from topo.model.forest import SourceState
 from topo.placement.booking.holds import ClockReading, HoldsMemory

@@ -23,8 +23,8 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from master.state.aside import free_name
 from master.state.checks import MAX_UNIX_S
+from master.state.quarantine import quarantine_path
 from topo.history.ring import Moment, Piece
 from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
 from topo.model.errors import Refusal
@@ -124,13 +124,13 @@ class HistoryFile:
 
     def _set_aside(self, why: str) -> None:
         """Moves it away, never deletes it; the next moment begins a new one."""
-        aside = free_name(self.path, time.time())
+        quarantine = quarantine_path(self.path, time.time())
         try:
-            self.path.rename(aside)
+            self.path.rename(quarantine)
         except OSError as error:
             _log.warning("history not used, nor put aside", reason=why, why=str(error))
         else:
-            _log.warning("history not used", reason=why, moved_to=str(aside))
+            _log.warning("history not used", reason=why, moved_to=str(quarantine))
 
 
 def _record(each: Piece) -> bytes:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import structlog
 
-from master.state.aside import free_name
 from master.state.document import SavedDiscovery, State, Unusable, decode
+from master.state.quarantine import quarantine_path
 from topo.discovery.modes import Mode
 from topo.kit.file_lock import FileLock
 from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
@@ -148,21 +148,22 @@ class StateFile:
         """Keeps the unusable file under another name; raises `BadInputError` where that fails."""
         pattern = f"{glob.escape(self._path.name)}.*.unusable"
         earlier = sorted(self._path.parent.glob(pattern))
-        aside = next((path for path in earlier if _has(path, content)), None)
+        quarantine = next((path for path in earlier if _has(path, content)), None)
         try:
             self._lock.acquire()
             if found.rest is None:
-                aside = free_name(self._path, now_s)
-                self._path.replace(aside)
+                quarantine = quarantine_path(self._path, now_s)
+                self._path.replace(quarantine)
                 self._known = None
-            elif aside is None:  # a master that ends before its first write finds the holds again
-                aside = free_name(self._path, now_s)
-                replace_whole(aside, content)
+            elif quarantine is None:
+                # A master that ends before its first write finds the holds again.
+                quarantine = quarantine_path(self._path, now_s)
+                replace_whole(quarantine, content)
         except OSError as error:
             why = error.strerror or str(error)
             what = f"the state cannot be used ({found.reason}), nor put aside: {why}"
             raise self._refused(what, f"mend that, or move {self.name} away") from error
-        moved = {"moved_to": str(aside), "put_aside_before": len(earlier)}
+        moved = {"moved_to": str(quarantine), "put_aside_before": len(earlier)}
         what = "state file not used" if found.rest is None else "a part of the state file not used"
         _log.warning(what, reason=found.reason, **moved)
 

@@ -106,7 +106,7 @@ class Past:
         for each in pieces:
             self.ring.add(each if each.moment.at_s <= now_s else _as_of(each, now_s))
         if len(self.ring):
-            last = self.ring.up_to(len(self.ring) - 1)
+            last = self.ring.pieces_for(len(self.ring) - 1)
             try:
                 self._newest = await asyncio.to_thread(rebuilt, last)
             except BrokenEditError as error:
@@ -158,7 +158,7 @@ class Past:
         elif wanted.generation is not None:
             place = self.ring.of(wanted.generation)
         if place is not None:
-            return PastForest(self.ring.moment(place), pieces=self.ring.up_to(place))
+            return PastForest(self.ring.moment(place), pieces=self.ring.pieces_for(place))
         now = f"{self._engine.history.now}.{self._engine.history.run_id}"
         if (oldest := self.ring.oldest) is None:
             fix = f"the generation now is {now}; moments are kept once the tree is shown"

@@ -20,7 +20,7 @@ from tests.chaos.schedule import MASTER
 from topo.cli import worlds
 from topo.cli.demo.plan import BEAT_S, DemoFiles, DemoPorts, prepare, programs
 from topo.cli.demo.processes import Program, environment
-from topo.kit.child_process import die_with_parent_command
+from topo.kit.process.child_process import die_with_parent_command
 
 _AGAIN_S, _LOOK_S = 1.0, 0.05
 Found = Callable[[Violation], None]

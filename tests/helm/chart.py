@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from tests.e2e.controlplane.programs import TOOLS, build, why_not
-from topo.kit.child_process import die_with_parent_command
+from topo.kit.process.child_process import die_with_parent_command
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm" / "supernode-topology"

@@ -38,8 +38,8 @@ class Told:
         pieces = self.ring.pieces
         for place in range(0, len(pieces), 1 + len(pieces) // 50):
             moment = pieces[place].moment
-            assert rebuilt(self.ring.up_to(place)) == self.all[moment.run, moment.generation]
-            assert len(self.ring.up_to(place)) <= MAX_EDITS + 1
+            assert rebuilt(self.ring.pieces_for(place)) == self.all[moment.run, moment.generation]
+            assert len(self.ring.pieces_for(place)) <= MAX_EDITS + 1
         assert self.ring.held_bytes == sum(each.held_bytes for each in self.ring.pieces)
 
 

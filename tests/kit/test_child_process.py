@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.support.waiting import CEILING_S
-from topo.kit import child_process
+from topo.kit.process import child_process
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -26,21 +26,22 @@ def test_a_tied_program_is_the_program() -> None:
 def test_a_program_that_cannot_be_started_says_why(tmp_path: Path) -> None:
     """As a shell would: exit status 126."""
     program = str(tmp_path / "none")
-    done = run(sys.executable, "-m", "topo.kit.child_process", str(os.getpid()), program)
+    done = run(sys.executable, "-m", "topo.kit.process.child_process", str(os.getpid()), program)
     assert done.returncode == child_process.CANNOT_START
     assert done.stderr == "it cannot be started: No such file or directory\n"
 
 
 def test_a_process_whose_parent_is_gone_already_does_not_begin() -> None:
     """It was started by another process than it names."""
-    done = run(sys.executable, "-m", "topo.kit.child_process", "1", "/bin/echo", "ran")
+    done = run(sys.executable, "-m", "topo.kit.process.child_process", "1", "/bin/echo", "ran")
     assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_a_tied_process_dies_with_a_parent_that_was_killed() -> None:
     """It never hears of it: the kernel ends it."""
     script = (
-        "import subprocess, time; from topo.kit.child_process import die_with_parent_command\n"
+        "import subprocess, time\n"
+        "from topo.kit.process.child_process import die_with_parent_command\n"
         "command = die_with_parent_command('/bin/sh', '-c', 'echo $$; exec sleep 600')\n"
         "child = subprocess.Popen(command)\n"
         "time.sleep(600)"

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from topo.kit import collector
+from topo.kit.process import collector
 
 _MADE = 40_000
 

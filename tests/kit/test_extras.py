@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from topo.kit.extras import needs
+from topo.kit.process.extras import needs
 
 
 def test_a_missing_package_names_its_extra(capsys: pytest.CaptureFixture[str]) -> None:

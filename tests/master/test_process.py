@@ -20,7 +20,7 @@ from tests.master.placing import WRITER, config
 from tests.master.process import FREE_PORTS, MASTER, MasterProcess, master_process
 from tests.master.world import TOKEN, Worker, facts
 from tests.support.waiting import CEILING_S, eventually
-from topo.kit import collector
+from topo.kit.process import collector
 from topo.kit.tls import client_context
 
 

@@ -7,7 +7,7 @@ command runs, so `topo --help` and completion answer in a fraction of a second.
 import sys
 from typing import Annotated, Any
 
-from topo.kit.extras import exit_for_missing, needs
+from topo.kit.process.extras import exit_for_missing, needs
 from topo.model.errors import BadInputError, Refusal
 
 with needs("cli"):

@@ -260,7 +260,7 @@ class Discovery:
                 self._forget(record.name)
         for node in workers.long_silent(now_s):
             self._forget(node)
-        for record, gone in workers.long_lost(now_s):
+        for record, gone in workers.take_long_lost(now_s):
             record.drop(gone, settings)
             self._marks.judged.add(record.name)
             self._update(record, now_s)

@@ -210,8 +210,8 @@ class Ring:
         """The moment at a place."""
         return self._pieces[place].moment
 
-    def up_to(self, place: int) -> tuple[Piece, ...]:
-        """The pieces that rebuild the moment at a place."""
+    def pieces_for(self, place: int) -> tuple[Piece, ...]:
+        """Return the pieces that rebuild the moment at a place."""
         start = self._starts[bisect_right(self._starts, place) - 1]
         return tuple(self._pieces[start : place + 1])
 

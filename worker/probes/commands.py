@@ -13,7 +13,7 @@ import signal
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
-from topo.kit.child_process import die_with_parent_command
+from topo.kit.process.child_process import die_with_parent_command
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok, timed_out
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")

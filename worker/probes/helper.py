@@ -15,7 +15,7 @@ import os
 import sys
 from typing import BinaryIO
 
-from topo.kit.child_process import die_with_parent
+from topo.kit.process.child_process import die_with_parent
 from worker.probes.library import AbsentError, FailedError
 
 

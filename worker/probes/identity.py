@@ -3,8 +3,8 @@
 import socket
 from pathlib import Path
 
-from topo.kit.boot import boot_id
 from topo.kit.files import read_bounded
+from topo.kit.process.boot import boot_id
 from topo.model.ids import BootId, NodeName
 from topo.model.machine import NodeIdentity
 

@@ -19,7 +19,7 @@ from master.sources.kubernetes import nodes, pods
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
 from master.sources.kubernetes.pods import pod_seen
-from topo.kit import collector
+from topo.kit.process import collector
 from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from topo.kit.child_process import die_with_parent_command
+from topo.kit.process.child_process import die_with_parent_command
 
 _TAIL_BYTES = 3000
 

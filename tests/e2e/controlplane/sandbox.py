@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from topo.kit.child_process import die_with_parent_command
+from topo.kit.process.child_process import die_with_parent_command
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/dev", "/proc", "/sys")
 _REPOSITORY = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
-from topo.kit.child_process import die_with_parent
+from topo.kit.process.child_process import die_with_parent
 
 _ADOPTION_S = 5.0
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from topo.kit.child_process import adopt_orphans, die_with_parent_command
+from topo.kit.process.child_process import adopt_orphans, die_with_parent_command
 
 LOOPBACK = "127.0.0.1"
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)

@@ -106,8 +106,8 @@ class Workers:
         """The nodes that have been stale for `forget_s`; each is named once."""
         return _older(self._stale, now_s - self._settings.forget_s)
 
-    def long_lost(self, now_s: float) -> Collection[tuple[NodeRecord, AbstractSet[Subject]]]:
-        """What has been gone for `forget_s`, by node; each is named once, then watched anew."""
+    def take_long_lost(self, now_s: float) -> Collection[tuple[NodeRecord, AbstractSet[Subject]]]:
+        """Remove and return what has been missing for `forget_s`, by node."""
         late: dict[NodeName, set[Subject]] = {}
         for node, subject in _older(self._losses, now_s - self._settings.forget_s):
             late.setdefault(node, set()).add(subject)

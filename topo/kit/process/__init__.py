@@ -1,0 +1,1 @@
+"""The process of a service: its start, signals, memory, children."""
