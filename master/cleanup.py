@@ -29,7 +29,7 @@ import structlog
 from pydantic import BaseModel, Field
 
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
-from master.controllers.nomination import note, writing
+from master.controllers.nomination import gang_writes, note_codec
 from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.errors import KubeError
 from master.kube.objects import (
@@ -47,7 +47,7 @@ from master.kube.rate import RequestRate
 from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Patch, Write, WriteTarget, call_of
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import BadInputError
 
 HOLDER = "topo-master-cleanup"
@@ -355,20 +355,20 @@ async def _waiting_pods(cluster: CleanedCluster) -> list[_Object]:
 
 async def _open_gates(cluster: CleanedCluster, pods: Sequence[_Object], opened: set[str]) -> int:
     """Our gates off, so that nothing waits for who will not come any more."""
-    words = Words(cluster.domain)
-    why = note.unplanned("what places gangs was taken away")
+    keys = AnnotationKeys(cluster.domain)
+    why = note_codec.unplanned("what places gangs was taken away")
     writes = [
         Patch(
             target=WriteTarget(PODS, each.metadata.name, each.metadata.namespace),
             manager=f"{MANAGER_PREFIX}cleanup",
             uid=each.metadata.uid,
             fields={
-                "metadata": {"annotations": {words.placement: why}},
-                "spec": writing.without_gate(words),
+                "metadata": {"annotations": {keys.placement: why}},
+                "spec": gang_writes.without_gate(keys),
             },
         )
         for each in pods
-        if any(gate.name == words.gate for gate in each.spec.gates)
+        if any(gate.name == keys.gate for gate in each.spec.gates)
     ]
     await _together(cluster, writes)
     opened.update(str(write.target) for write in writes)
@@ -377,7 +377,7 @@ async def _open_gates(cluster: CleanedCluster, pods: Sequence[_Object], opened: 
 
 def _selected(cluster: CleanedCluster, pods: Sequence[_Object]) -> frozenset[str]:
     """Labels of gangs whose pods are to be bound yet: without them these could go nowhere."""
-    prefix = Words(cluster.domain).node_label("")
+    prefix = AnnotationKeys(cluster.domain).node_label("")
     return frozenset(key for pod in pods for key in pod.spec.selector if key.startswith(prefix))
 
 
@@ -386,11 +386,11 @@ async def _remove_from_nodes(
 ) -> int:
     """Labels of gangs go by their name, whoever wrote them; all else goes with its manager."""
     selected, writes = _selected(cluster, waiting), list[Write]()
-    prefix = Words(cluster.domain).node_label("")
+    prefix = AnnotationKeys(cluster.domain).node_label("")
     removed.selected.clear()
     async for each in cluster.objects(NODES):
         name, uid = each.metadata.name, each.metadata.uid
-        for manager in sorted(_ours(each.metadata.managers) - {writing.NODES_MANAGER}):
+        for manager in sorted(_ours(each.metadata.managers) - {gang_writes.NODES_MANAGER}):
             writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
         labels = {label for label in each.metadata.labels if label.startswith(prefix)}
         if labels & selected:

@@ -45,7 +45,7 @@ from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
 from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter

@@ -20,14 +20,14 @@ from master.admission.certificates import Pair, issue
 from master.admission.metrics import AdmissionMetrics
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, PATH, admission_app
 from topo.gangs.admission.outcome import Rules
+from topo.gangs.annotation_keys import TASK_INDEX, AnnotationKeys
 from topo.gangs.stamp import Stamp
-from topo.gangs.words import TASK_INDEX, Words
 from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start
 from topo.kit.tls import empty_server_context, load_pair
 
 _NAME = "topo-master-admission.topo.svc"
-_WORDS = Words("metax-tech.com")
+_WORDS = AnnotationKeys("metax-tech.com")
 _WARM_UP = 50
 _BUDGET_MS = 5.0
 
@@ -51,7 +51,7 @@ async def _served(content: bytes, calls: int) -> tuple[Sequence[float], float]:
     load_pair(tls, pair.chain, pair.key)
     site = Site(
         app=admission_app(
-            lambda: Rules(words=_WORDS), "warn", AdmissionMetrics(prom.CollectorRegistry())
+            lambda: Rules(keys=_WORDS), "warn", AdmissionMetrics(prom.CollectorRegistry())
         ),
         port=0,
         connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),

@@ -18,8 +18,8 @@ from master.controllers.table import HYPERNODES
 from master.kube.client import Caller
 from master.settings import MasterSettings
 from topo.gangs.admission.outcome import Rules
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.terms import Way
-from topo.gangs.words import Words
 from topo.kit.serving.connections import Connections
 from topo.kit.tls import empty_server_context
 
@@ -57,7 +57,7 @@ def build_admission(
         client, ConfigMapName(*settings.volcano_config), resources, registry
     )
     rules = Rules(
-        words=Words(settings.domain), gpu_resources=resources, way=Way(settings.placement)
+        keys=AnnotationKeys(settings.domain), gpu_resources=resources, way=Way(settings.placement)
     )
     no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 
-from topo.gangs.asks import request_of
-from topo.gangs.gang import Gang, Member
-from topo.gangs.standing import Standing
+from topo.gangs.machine.gang import Gang, Member
+from topo.gangs.machine.placement_requests import request_of
+from topo.gangs.machine.status import Standing
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary, TolerationDocument
 from topo.model.rest.placements import DomainDocument, PodGroupDocument, PodsDocument

@@ -14,7 +14,7 @@ from master.api.requests.query import Parameter, Query
 from master.replicas.peer import NoAnswerError
 from master.role import not_leader
 from master.service import SERVICE, Service
-from topo.gangs.gang import Gang, GangId
+from topo.gangs.machine.gang import Gang, GangId
 from topo.kit.serving.problem import problem
 from topo.model.rest.gangs import GangsDocument, OffDocument
 
@@ -77,7 +77,7 @@ async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
     if found is None:
         return _unknown(gang_id)
     gang, stands = found
-    nomination.waive((gang_id,), _ORDERED)
+    nomination.ungate((gang_id,), _ORDERED)
     summary = gang_summary(gang, stands, service.engine.clock())
     return json_body(summary.model_dump_json().encode())
 

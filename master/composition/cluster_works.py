@@ -8,11 +8,11 @@ from aiohttp import web
 
 from master.cluster import Cluster
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.denied import DeniedRoom
-from master.controllers.nomination.unattended import Unattended
+from master.controllers.nomination.status.gate_timeout import GateTimeout
+from master.controllers.nomination.status.no_fit_audit import NoFitAudit
 from master.service import Service
 from master.sources.kubernetes.node_source import NodeSource
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.tasks import Work
 
 _log = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         unattended = _unattended(service, cluster, service.controllers.nomination)
         cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
         works["unattended-gates"] = unattended.run
-        denied = DeniedRoom(
+        denied = NoFitAudit(
             service.controllers.nomination.shown.without_room,
             cluster.pods,
             service.placements.state,
@@ -61,7 +61,7 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
     return works
 
 
-def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> Unattended:
+def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> GateTimeout:
     replicas = service.replicas
 
     def is_attended() -> bool:
@@ -70,14 +70,14 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> U
             return nomination.is_placing
         return replicas is not None and replicas.lease.somebody_leads()
 
-    return Unattended(
+    return GateTimeout(
         limit_s=service.settings.gate_timeout,
         is_attended=is_attended,
         is_heard=lambda: cluster.pods.synced and cluster.pods.trouble is None,
         pods=cluster.pods,
         writer=cluster.gang_writer,
         telling=nomination.telling,
-        words=Words(service.settings.domain),
+        keys=AnnotationKeys(service.settings.domain),
         registry=service.registry,
         clock=service.engine.clock,
     )

@@ -14,13 +14,13 @@ from master.controllers.events import EventTelling
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.queue_counts import QueuePlugin
+from master.controllers.nomination.queue_usage import QueuePlugin
 from master.controllers.nomination.sources import Sources
 from master.controllers.unheard import Unheard
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writer import Writer
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.kit.tasks import Work
 from topo.model.errors import require

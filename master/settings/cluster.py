@@ -10,7 +10,7 @@ from pydantic import Field
 from master.controllers.table import BY_DEFAULT, ROWS
 from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.settings import CommaList, Env, ServiceSettings
 from topo.model.errors import Refusal
 from topo.model.ids import NODE, Kind
@@ -80,7 +80,7 @@ class ClusterSettings(ServiceSettings):
             fix = "write namespace:name, such as topo:topo-worker"
             what = f"{account!r} is no service account"
             found.append(Refusal(what, "--worker-service-account", fix))
-        longest, _, _ = Words(self.domain).node_label("").partition("/")
+        longest, _, _ = AnnotationKeys(self.domain).node_label("").partition("/")
         if not is_dns_name(longest):
             most = MAX_DNS_NAME_CHARS - (len(longest) - len(self.domain))
             fix = "write a DNS name in small letters, such as metax-tech.com,"

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.controllers.nomination.queue_counts import QueuePlugin
+from master.controllers.nomination.queue_usage import QueuePlugin
 from master.controllers.table import HYPERNODES, NOMINATION
 from master.settings.cluster import CONFIG_MAP, ClusterSettings
-from topo.gangs.line import Order
+from topo.gangs.machine.pending_queue import Order
 from topo.kit.durations import Seconds
 from topo.kit.settings import Port
 from topo.model.errors import Refusal

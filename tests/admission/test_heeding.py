@@ -105,8 +105,8 @@ async def test_without_the_plugin_the_warning_has_the_patch_that_adds_it_and_not
     assert warning.code == "volcano-ignores-groups"
     assert "without its plugin network-topology-aware (ConfigMap vs/conf)" in warning.text
     _, command = warning.fix.split("\n")
-    *words, patch = shlex.split(command)
-    assert words == ["kubectl", "-n", "vs", "patch", "configmap", "conf", "--type=merge", "-p"]
+    *keys, patch = shlex.split(command)
+    assert keys == ["kubectl", "-n", "vs", "patch", "configmap", "conf", "--type=merge", "-p"]
     (text,) = orjson.loads(patch)["data"].values()
     before, after = yaml.safe_load(conf), yaml.safe_load(text)
     plugin, *rest = after["tiers"][-1]["plugins"]

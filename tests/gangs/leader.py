@@ -3,20 +3,20 @@
 from dataclasses import dataclass, field
 
 from tests.gangs.world import Cluster
-from topo.gangs.events import (
+from topo.gangs.machine.events import (
     CapacityChanged,
     Event,
     Leading,
 )
-from topo.gangs.gang import Binding, GangId
-from topo.gangs.gangs import Gangs
-from topo.gangs.instructions import (
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.gangs import Gangs
+from topo.gangs.machine.instructions import (
     Check,
     Instruction,
     Place,
     Say,
 )
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import GroupPath, NodeName
 
 
@@ -82,7 +82,7 @@ class Leader:
         cluster = self.cluster
         now = self.free_now()
         nodes = [node for node in {**now, **self.before} if now.get(node) != self.before.get(node)]
-        grew = any(now.get(node, -99) > self.before.get(node, -99) for node in nodes)
+        requeue_all = any(now.get(node, -99) > self.before.get(node, -99) for node in nodes)
         stand = self.cluster.homes()
         moved = tuple(node for node in stand if stand[node] != self.stood.get(node))
         self.before, self.stood = now, stand
@@ -90,7 +90,7 @@ class Leader:
         events += (cluster.left(gang_id) for gang_id in sorted(self.known - cluster.jobs.keys()))
         self.known |= cluster.jobs.keys()
         if nodes or moved:
-            events.append(CapacityChanged(tuple(nodes), grew, moved))
+            events.append(CapacityChanged(tuple(nodes), requeue_all, moved))
         return events
 
     def turn(self) -> bool:

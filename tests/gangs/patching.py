@@ -11,11 +11,11 @@ from topo.gangs.admission.batch_job import batch_job
 from topo.gangs.admission.jobs import admit_job
 from topo.gangs.admission.outcome import AdmissionOutcome, Rules
 from topo.gangs.admission.volcano_job import volcano_job
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
 
 DOMAIN = "metax-tech.com"
-WORDS = Words(DOMAIN)
-RULES = Rules(words=WORDS)
+WORDS = AnnotationKeys(DOMAIN)
+RULES = Rules(keys=WORDS)
 SIZE = f"{DOMAIN}/gpu-group-size"
 SAMPLE = (
     Path(__file__).parents[1] / "e2e" / "scheduling" / "vendor" / "sample-volcano-supernode.yaml"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from topo.gangs.events import (
+from topo.gangs.machine.events import (
     CapacityChanged,
     Checked,
     Event,
@@ -21,9 +21,9 @@ from topo.gangs.events import (
     Refused,
     WriteRefused,
 )
-from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
-from topo.gangs.gangs import Gangs
-from topo.gangs.instructions import (
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid, Selection
+from topo.gangs.machine.gangs import Gangs
+from topo.gangs.machine.instructions import (
     Check,
     Instruction,
     LabelNodes,
@@ -34,7 +34,7 @@ from topo.gangs.instructions import (
     Say,
     UnlabelNodes,
 )
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import PlacementMode, Request
@@ -197,7 +197,9 @@ class Model:
         return self._advance(state, machine, (self._seen(state), Leading()))
 
     def _look(self, state: State) -> State:
-        return self._tell(state, self._seen(state), CapacityChanged(self.setting.nodes, grew=True))
+        return self._tell(
+            state, self._seen(state), CapacityChanged(self.setting.nodes, requeue_all=True)
+        )
 
     def _tell(self, state: State, *events: Event) -> State:
         assert state.leader is not None

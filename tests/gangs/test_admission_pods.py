@@ -76,7 +76,7 @@ def test_a_pod_that_names_its_node_is_labelled_and_not_gated() -> None:
 
 
 def test_in_native_mode_the_scheduler_chooses_and_nothing_is_gated() -> None:
-    native = Rules(words=WORDS, way=Way.NATIVE)
+    native = Rules(keys=WORDS, way=Way.NATIVE)
     assert admit_pod(pod(), native).result is Result.LABELLED
     made = pod()
     made["metadata"]["annotations"][WORDS.way] = "native"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.gangs.small_model import Model, Setting
-from topo.gangs.gang import Binding
+from topo.gangs.machine.gang import Binding
 
 OURS = ("look", "write", "late", "never", "bind", "try", "wait")
 

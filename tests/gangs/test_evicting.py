@@ -6,10 +6,10 @@ import pytest
 
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs.evicting import Evictable, cheapest
-from topo.gangs.gang import Binding, GangId, PodUid
-from topo.gangs.instructions import GangReason, NamedPod, Place
-from topo.gangs.settings import GangSettings
+from topo.gangs.decisions.eviction import Evictable, cheapest
+from topo.gangs.machine.gang import Binding, GangId, PodUid
+from topo.gangs.machine.instructions import GangReason, NamedPod, Place
+from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place

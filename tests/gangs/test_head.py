@@ -7,9 +7,9 @@ import pytest
 
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs.gang import Binding, GangId
-from topo.gangs.line import Order
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.pending_queue import Order
+from topo.gangs.machine.settings import GangSettings
 
 TURNS = 60
 LARGE = ((8, 16), (6, 16), (4, 32), (6, 48))

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.gangs.test_random_life import STEPS, Life
-from topo.gangs.log import GangLogHeader, GangReplay, GangsAdvanced, line_of, replay
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.log import GangLogHeader, GangReplay, GangsAdvanced, line_of, replay
+from topo.gangs.machine.settings import GangSettings
 from topo.model.errors import Refusal
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs import steps
-from topo.gangs.events import Leading, Observed, Planned
-from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.gangs import Gangs
-from topo.gangs.instructions import Nominate, Place
+from topo.gangs.machine import write_order
+from topo.gangs.machine.events import Leading, Observed, Planned
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
+from topo.gangs.machine.gangs import Gangs
+from topo.gangs.machine.instructions import Nominate, Place
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
@@ -74,7 +74,7 @@ def test_a_gang_that_is_seen_while_it_is_written_has_no_write_made_anew(
         generation=1,
         certified=True,
     )
-    monkeypatch.setattr(steps, "Nominate", counted)
+    monkeypatch.setattr(write_order, "Nominate", counted)
     gangs.advance(0.0, planned)
     assert len(made) == PODS
     gangs.advance(0.1, Observed(replace(gang, holds=(HoldId("h"),))))

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.master.api.test_gang_documents import NODES, gang, host, member
-from topo.gangs.gang import Gang
-from topo.gangs.instructions import GangReason
-from topo.gangs.native_standing import NativeAsked, Nearness, TreeLookup, native_standing
-from topo.gangs.standing import Standing
+from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.instructions import GangReason
+from topo.gangs.machine.status import Standing
+from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, Kind, NodeName
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import PlacementMode, Request
@@ -103,7 +103,7 @@ def test_preferred_groups_may_be_split_and_a_gang_that_names_no_groups_is_not_ju
     found = bound_at(0, 2, 1, 3)
     preferred = replace(found, request=replace(found.request, mode=PlacementMode.PREFERRED))
     assert stands(preferred).reason is GangReason.BOUND
-    unread = stands(replace(found, waived="its pods do not say"), NativeAsked())
+    unread = stands(replace(found, ungated="its pods do not say"), NativeAsked())
     assert unread.reason is GangReason.BOUND
     assert unread.text.endswith("4 of 4 pods bound")
 
@@ -117,7 +117,7 @@ def test_one_that_waits_says_how_its_pod_group_stands():
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("asked", "keys"),
     [
         (None, "its PodGroup is not known yet"),
         (NativeAsked(), "asks Volcano for no groups: it was made without our webhook"),
@@ -125,5 +125,5 @@ def test_one_that_waits_says_how_its_pod_group_stands():
         (NativeAsked(policies=(Nearness(7, 2),)), "in one HyperNode (hard, tier 7)"),
     ],
 )
-def test_what_was_asked_is_said_in_words(asked: NativeAsked | None, words: str):
-    assert words in stands(bound_at(0, 1), asked).text
+def test_what_was_asked_is_said_in_words(asked: NativeAsked | None, keys: str):
+    assert keys in stands(bound_at(0, 1), asked).text

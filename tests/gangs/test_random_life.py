@@ -6,9 +6,9 @@ import pytest
 
 from tests.gangs.leader import Leader, scheduled
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs.gang import Binding, GangId
-from topo.gangs.instructions import GangReason, Instruction
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.instructions import GangReason, Instruction
+from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import NodeName
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.publish.forests import VENDOR
-from topo.gangs.recount import Seen, has_room
+from topo.gangs.decisions.capacity_recount import Seen, has_room
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation, Kind, NodeName

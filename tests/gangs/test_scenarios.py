@@ -4,10 +4,10 @@ import pytest
 
 from tests.gangs.leader import Leader, scheduled
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs.gang import Binding, GangId, Note
-from topo.gangs.instructions import GangReason, Nominate, Open, OpenUnplanned, Place
-from topo.gangs.line import Order
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.gang import Binding, GangId, Note
+from topo.gangs.machine.instructions import GangReason, Nominate, Open, OpenUnplanned, Place
+from topo.gangs.machine.pending_queue import Order
+from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import NodeName
 
 A, B, C = GangId("a"), GangId("b"), GangId("c")
@@ -296,7 +296,7 @@ def test_gates_are_opened_by_order_without_a_plan_and_all_is_given_back() -> Non
     asked = job("a", 2)
     cluster.submit(asked)
     leader.turn()
-    asked.waived = "opened by hand"
+    asked.ungated = "opened by hand"
     leader.settle(schedule=False)
     assert not any(member.gated or member.selection for member in cluster.members(A))
     assert any(isinstance(each, OpenUnplanned) for each in leader.given)

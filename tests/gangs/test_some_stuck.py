@@ -4,9 +4,9 @@ import pytest
 
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs.gang import Binding, GangId
-from topo.gangs.instructions import GangReason, Nominate
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.instructions import GangReason, Nominate
+from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import NodeName
 
 A = GangId("a")

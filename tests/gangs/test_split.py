@@ -6,10 +6,10 @@ import pytest
 
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, Job, dragonflies, job
-from topo.gangs.checking import apart_groups, split_groups
-from topo.gangs.gang import Binding, GangId, PodUid
-from topo.gangs.instructions import Check, GangReason, NamedPod
-from topo.gangs.standing import Standing
+from topo.gangs.decisions.check import apart_groups, split_groups
+from topo.gangs.machine.gang import Binding, GangId, PodUid
+from topo.gangs.machine.instructions import Check, GangReason, NamedPod
+from topo.gangs.machine.status import Standing
 from topo.model.ids import SWITCHBOX, GroupPath, Kind, NodeName
 from topo.placement.job.request import PlacementMode, Request
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.instructions import GangReason
 from topo.model.rest.gangs import GangSummary
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-placement-reaches-the-scheduler.md"

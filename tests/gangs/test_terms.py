@@ -2,14 +2,14 @@
 
 import pytest
 
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.stamp import Stamp, pod_index, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.gangs.words import Words
 from topo.model.errors import Refusal
 from topo.model.ids import Kind
 from topo.placement.job.request import PlacementMode
 
-WORDS = Words("metax-tech.com")
+WORDS = AnnotationKeys("metax-tech.com")
 
 
 def asked(**values: object) -> GroupTerms | Refusal | None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from tests.placement.worlds import cluster
-from topo.gangs.checking import apart_groups, lost_nodes, settled_groups, split_groups
-from topo.gangs.events import (
+from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
+from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.decisions.place import answered
+from topo.gangs.machine.events import (
     Checked,
     Observed,
     Planned,
@@ -18,9 +20,8 @@ from topo.gangs.events import (
     Vanished,
     WriteRefused,
 )
-from topo.gangs.evicting import Evictable
-from topo.gangs.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
-from topo.gangs.instructions import (
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
+from topo.gangs.machine.instructions import (
     Check,
     Instruction,
     LabelNodes,
@@ -31,7 +32,6 @@ from topo.gangs.instructions import (
     Release,
     UnlabelNodes,
 )
-from topo.gangs.placing import answered
 from topo.model.ids import GroupPath, NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import (
@@ -68,7 +68,7 @@ class Job:
     created_s: float = 0.0
     wait_s: float | None = None
     awaits: str = ""
-    waived: str = ""
+    ungated: str = ""
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class Cluster:
             created_s=job.created_s,
             wait_s=job.wait_s,
             awaits=job.awaits,
-            waived=job.waived,
+            ungated=job.ungated,
             preempts=True,
             members=self.members(gang_id),
             labelled=dict(sorted(self.labels.get(gang_id, {}).items())),

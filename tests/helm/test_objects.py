@@ -10,7 +10,7 @@ from master.admission.server import PATH
 from master.settings import MasterSettings
 from tests.helm.chart import NAMESPACE, cases, golden, one, pod_specs
 from topo.facts import parse
-from topo.gangs.words import OPTED_OUT, Words
+from topo.gangs.annotation_keys import OPTED_OUT, AnnotationKeys
 from topo.kit.settings import ServiceSettings, read
 from topo.model.observation import ParsedProbe
 from worker.probes import metax_library
@@ -261,12 +261,12 @@ def test_the_webhook_is_where_the_service_and_the_masters_say(case: str) -> None
 
 @pytest.mark.parametrize("case", PLACING)
 def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case: str) -> None:
-    words = Words(flags(master(case))["--domain"])
+    keys = AnnotationKeys(flags(master(case))["--domain"])
     for each in _webhooks(case):
         assert each["matchConditions"]
         assert all(rule["operations"] == ["CREATE"] for rule in each["rules"])
         (opted,) = each["namespaceSelector"]["matchExpressions"]
-        assert opted == {"key": words.placement, "operator": "NotIn", "values": [OPTED_OUT]}
+        assert opted == {"key": keys.placement, "operator": "NotIn", "values": [OPTED_OUT]}
 
 
 def test_the_vendors_command_alone_switches_placement_on_and_fails_open() -> None:

@@ -15,7 +15,7 @@ from tests.builders import declared, discovery
 from tests.master.api.test_api import CONFIG
 from tests.master.world import Master, running
 from topo.discovery.modes import Mode
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.instructions import GangReason
 from topo.model.observation import ConfigLoaded
 from topo.placement.job.objective import names
 from topo.placement.job.plan import FitTest

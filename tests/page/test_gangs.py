@@ -16,9 +16,9 @@ from tests.master.api.test_gang_documents import gang, member, stands
 from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
-from topo.gangs.gang import Gang
-from topo.gangs.instructions import GangReason
-from topo.gangs.standing import Standing
+from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.instructions import GangReason
+from topo.gangs.machine.status import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.model.rest.gangs import GangsDocument
 from topo.placement.capacity.host import Host

@@ -27,11 +27,11 @@ def matrix(text: str, format_name: str | None = None) -> LinkMatrix:
 
 
 @st.composite
-def hosts(draw, words: tuple[str, ...] = KNOWN + ASCEND, gpu: str = "GPU") -> Host:
+def hosts(draw, keys: tuple[str, ...] = KNOWN + ASCEND, gpu: str = "GPU") -> Host:
     """Symmetric matrices over GPUs and NICs, with and without affinities and NIC legends."""
     size, nics = draw(st.integers(1, 12)), draw(st.integers(0, 11))
     total = size + nics
-    cells = draw(st.lists(st.sampled_from(words), min_size=total**2, max_size=total**2))
+    cells = draw(st.lists(st.sampled_from(keys), min_size=total**2, max_size=total**2))
     rows = tuple(
         tuple("X" if a == b else cells[min(a, b) * total + max(a, b)] for b in range(total))
         for a in range(total)
@@ -110,7 +110,7 @@ def test_a_matrix_with_spaces_comes_back(host, chance):
         assert found.numa == tuple(NUMA[numa] for _, numa in host.places)
 
 
-@given(hosts(words=KNOWN + UNKNOWN))
+@given(hosts(keys=KNOWN + UNKNOWN))
 def test_codes_of_no_legend_are_kept_and_counted(host):
     """A future link is neither lost nor guessed."""
     found = matrix(texts.tabbed(host))

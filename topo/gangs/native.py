@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
-from topo.gangs.words import Words
 from topo.model.ids import Kind
 from topo.placement.job.request import PlacementMode
 
@@ -65,7 +65,7 @@ def kinds(tiers: Tiers) -> tuple[Kind, ...]:
 
 
 def constraints(
-    stamp: Stamp, terms: GroupTerms, tiers: Tiers, words: Words
+    stamp: Stamp, terms: GroupTerms, tiers: Tiers, keys: AnnotationKeys
 ) -> Mapping[str, Any] | None:
     """The fields of a PodGroup's `spec` that group its pods; None where no group is known.
 
@@ -76,7 +76,7 @@ def constraints(
     gpus_per_pod = terms.group_size // stamp.pods_per_group
     tier = holding(tiers, min(stamp.pods, stamp.pods_per_group), gpus_per_pod) or tiers[-1]
     near = _topology(terms.mode, tier)
-    found: dict[str, Any] = {"subGroupPolicy": list(_policies(stamp, near, words))}
+    found: dict[str, Any] = {"subGroupPolicy": list(_policies(stamp, near, keys))}
     if terms.within is not None and (above := of_kind(tiers, terms.within)) is not None:
         found["networkTopology"] = _topology(terms.mode, above)
     return found
@@ -88,19 +88,21 @@ def _topology(mode: PlacementMode, tier: HyperNodeTier) -> Mapping[str, Any]:
     return {"mode": "hard", "highestTierAllowed": tier.number}
 
 
-def _policies(stamp: Stamp, near: Mapping[str, Any], words: Words) -> Iterator[Mapping[str, Any]]:
+def _policies(
+    stamp: Stamp, near: Mapping[str, Any], keys: AnnotationKeys
+) -> Iterator[Mapping[str, Any]]:
     """One for all groups of the same size; the last group, where it is smaller, has the second.
 
     Their names have a slash, which no task's has: Volcano replaces the policy of a task's name.
     """
     groups, rest = divmod(stamp.pods, stamp.pods_per_group)
-    alike = {"matchLabelKeys": [words.group], "networkTopology": near}
-    is_one: Mapping[str, Any] = {"key": words.group, "operator": "Exists"}
-    is_last: Mapping[str, Any] = {"key": words.group, "operator": "In", "values": [str(groups)]}
+    alike = {"matchLabelKeys": [keys.group], "networkTopology": near}
+    is_one: Mapping[str, Any] = {"key": keys.group, "operator": "Exists"}
+    is_last: Mapping[str, Any] = {"key": keys.group, "operator": "In", "values": [str(groups)]}
     if groups:
         selected = [is_one, {**is_last, "operator": "NotIn"}] if rest else [is_one]
-        size = {"name": words.group, "subGroupSize": stamp.pods_per_group}
+        size = {"name": keys.group, "subGroupSize": stamp.pods_per_group}
         yield {**size, "labelSelector": {"matchExpressions": selected}, **alike}
     if rest:
-        size = {"name": f"{words.group}-last", "subGroupSize": rest}
+        size = {"name": f"{keys.group}-last", "subGroupSize": rest}
         yield {**size, "labelSelector": {"matchExpressions": [is_last]}, **alike}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topo.gangs.words import COMPLETION_INDEX, TASK_INDEX, Words
+from topo.gangs.annotation_keys import COMPLETION_INDEX, TASK_INDEX, AnnotationKeys
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS
 
@@ -29,26 +29,26 @@ class Stamp:
         """The group of a rank, from 0."""
         return rank // self.pods_per_group
 
-    def annotations(self, words: Words) -> dict[str, str]:
+    def annotations(self, keys: AnnotationKeys) -> dict[str, str]:
         """As it is written."""
         return {
-            words.pods: str(self.pods),
-            words.rank_offset: str(self.rank_offset),
-            words.pods_per_group: str(self.pods_per_group),
+            keys.pods: str(self.pods),
+            keys.rank_offset: str(self.rank_offset),
+            keys.pods_per_group: str(self.pods_per_group),
         }
 
 
-def read_stamp(annotations: Mapping[str, object], words: Words) -> Stamp | Refusal | None:
+def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp | Refusal | None:
     """The stamp of a pod or of a template; None where it has none."""
     found: list[int] = []
-    wanted = ((words.pods, 1), (words.rank_offset, 0), (words.pods_per_group, 1))
+    wanted = ((keys.pods, 1), (keys.rank_offset, 0), (keys.pods_per_group, 1))
     if not any(name in annotations for name, _ in wanted):
         return None
     for name, least in wanted:
         number = read_number(annotations.get(name))
         if number is None or not least <= number <= MAX_PODS:
             what = f"{name} is {str(annotations.get(name))[:32]!r}"
-            fix = f"leave {words.pods} and the words beside it to the admission webhook"
+            fix = f"leave {keys.pods} and the words beside it to the admission webhook"
             return Refusal(what, f"metadata.annotations[{name}]", fix)
         found.append(number)
     return Stamp(*found)

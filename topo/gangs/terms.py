@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.ids import KNOWN_KINDS, NODE, Kind
@@ -42,20 +42,22 @@ class GroupTerms:
     way: Way | None = None
 
 
-def read_terms(annotations: Mapping[str, object], words: Words) -> GroupTerms | Refusal | None:
+def read_terms(
+    annotations: Mapping[str, object], keys: AnnotationKeys
+) -> GroupTerms | Refusal | None:
     """What the annotations ask for; None where they name no size.
 
     A refusal's `where` is the annotation's name.
     """
-    if words.size not in annotations:
+    if keys.size not in annotations:
         return None
     found: dict[str, object] = {}
     for field, (name, read) in {
-        "group_size": (words.size, _size),
-        "mode": (words.mode, _mode),
-        "within": (words.within, _within),
-        "wait_s": (words.wait, _wait_s),
-        "way": (words.way, _way),
+        "group_size": (keys.size, _size),
+        "mode": (keys.mode, _mode),
+        "within": (keys.within, _within),
+        "wait_s": (keys.wait, _wait_s),
+        "way": (keys.way, _way),
     }.items():
         if name in annotations:
             value = annotations[name]

@@ -36,8 +36,8 @@ def alike(word: str, known: Iterable[str]) -> list[str]:
         other = other.lower()
         return _shared_start(wanted, other) + _shared_start(wanted[::-1], other[::-1])
 
-    words = list(known)
-    return words if len(words) <= _COMPARED else heapq.nlargest(_COMPARED, words, key=ends)
+    keys = list(known)
+    return keys if len(keys) <= _COMPARED else heapq.nlargest(_COMPARED, keys, key=ends)
 
 
 def _shared_start(one: str, other: str) -> int:

@@ -12,44 +12,45 @@ from dataclasses import dataclass, field, replace
 import prometheus_client as prom
 
 from master.booking.placements import Placements
-from master.controllers.nomination import writing
-from master.controllers.nomination.before import BeforePlacing
+from master.controllers.nomination import gang_writes
+from master.controllers.nomination.capacity_delta import CapacityDelta
+from master.controllers.nomination.debounce import Debounce
 from master.controllers.nomination.evictable import evictable
-from master.controllers.nomination.free_room import FreeRoom
-from master.controllers.nomination.index import GangIndex
-from master.controllers.nomination.metrics import NominationMetrics
-from master.controllers.nomination.native import NativeGangs, NativeStandings
-from master.controllers.nomination.native_split import NativeSplit
-from master.controllers.nomination.node_labels import NodeLabels
-from master.controllers.nomination.pace import Pace
-from master.controllers.nomination.passed_by import PassedBy
-from master.controllers.nomination.placing import Placing
-from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, share_of
-from master.controllers.nomination.reading import (
+from master.controllers.nomination.gang_builder import (
+    GangContext,
     ReadPod,
-    Surroundings,
     first_of,
     id_of,
     queue_asked,
     read_gang,
 )
-from master.controllers.nomination.said import Said
-from master.controllers.nomination.shown import ShownGangs, in_words
+from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.inflight import InflightWrites
+from master.controllers.nomination.metrics import NominationMetrics
+from master.controllers.nomination.native import NativeGangs, NativeStandings
+from master.controllers.nomination.node_labels import NodeLabels
+from master.controllers.nomination.placement_answers import PlacementAnswers
+from master.controllers.nomination.queue_usage import QueueCounts, QueuePlugin, share_of
 from master.controllers.nomination.sources import Sources
-from master.controllers.nomination.telling import Telling, Told
-from master.controllers.nomination.under_way import UnderWay
-from master.controllers.nomination.warnings import gang_warnings
+from master.controllers.nomination.status.bypassed_webhook import BypassedWebhook
+from master.controllers.nomination.status.gang_view import ShownGangs, in_words
+from master.controllers.nomination.status.native_split import NativeSplit
+from master.controllers.nomination.status.startup import StartupGangs
+from master.controllers.nomination.status.status import Said
+from master.controllers.nomination.status.status_writer import Telling, Told
+from master.controllers.nomination.status.warnings import gang_warnings
 from master.kube.objects import NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.volcano import PodGroupObject
 from master.kube.volcano_config import NOT_READ, Configured
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, WriteTarget
-from topo.gangs.events import Event, Leading, Observed, Planned, Vanished, WriteRefused
-from topo.gangs.evicting import Evictable
-from topo.gangs.gang import Gang, GangId, PodUid, Selection
-from topo.gangs.gangs import Gangs
-from topo.gangs.instructions import (
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.machine.events import Event, Leading, Observed, Planned, Vanished, WriteRefused
+from topo.gangs.machine.gang import Gang, GangId, PodUid, Selection
+from topo.gangs.machine.gangs import Gangs
+from topo.gangs.machine.instructions import (
     Check,
     Instruction,
     LabelNodes,
@@ -61,9 +62,8 @@ from topo.gangs.instructions import (
     Say,
     UnlabelNodes,
 )
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
-from topo.gangs.words import Words
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.model.rest.topology import WarningDocument
@@ -99,35 +99,35 @@ class Nomination:
     """Unix time as API servers have it, who wrote when pods were made."""
     uncounted: Callable[[], Sequence[str]] = tuple
     """Why it is not known which groups there are, or what is free."""
-    waived: dict[GangId, str] = field(default_factory=dict)
+    ungated: dict[GangId, str] = field(default_factory=dict)
     """Gangs whose gates a person wants opened, with why."""
 
     def __post_init__(self) -> None:
-        self._words = Words(self.domain)
+        self._keys = AnnotationKeys(self.domain)
         self._gangs = Gangs(self.settings)
-        self._index = GangIndex(self._words, self.way)
-        self._placing = Placing(self.placements.state, self.max_hold_s, self._evictable)
+        self._index = GangIndex(self._keys, self.way)
+        self._placing = PlacementAnswers(self.placements.state, self.max_hold_s, self._evictable)
         self._telling = Telling(self.writer, self.reporter, self.domain)
         self._said = Said(self.placements.planner, self.clock, self._tell)
-        self._native = NativeGangs(self._words, self.way)
-        self._passed_by = PassedBy(
+        self._native = NativeGangs(self._keys, self.way)
+        self._bypassed_webhook = BypassedWebhook(
             self._index, self._native, self.sources.pod_groups, self._telling
         )
         self._metrics = NominationMetrics(
             self.registry,
             self._said.by_reason,
             self._said.longest_s,
-            slipped=lambda: len(self._passed_by.pods()),
+            slipped=lambda: len(self._bypassed_webhook.pods()),
             native=lambda: len(self._native),
         )
         self._known: dict[GangId, Gang] = {}
         self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
-        self._room = FreeRoom(self.placements.state)
-        self._labels = NodeLabels(self._index, self.sources.nodes, self.writer, self._words)
+        self._room = CapacityDelta(self.placements.state)
+        self._labels = NodeLabels(self._index, self.sources.nodes, self.writer, self._keys)
         self._asked: dict[WriteTarget, GangId] = {}
-        self._under_way = UnderWay(self.clock)
+        self._inflight = InflightWrites(self.clock)
         self._answers: list[Event] = []
-        self._pace = Pace(self.clock)
+        self._debounce = Debounce(self.clock)
         self._ahead_s = self.server_now() - self.clock()
         """One for all of a term, so that gangs of one age stay in their order."""
         self.is_placing = False
@@ -135,14 +135,14 @@ class Nomination:
         self._queues = QueueCounts(
             self.sources.queues,
             self.sources.pod_groups,
-            lambda pod: share_of(pod, self.placements.state.capacity.policy, self._words),
+            lambda pod: share_of(pod, self.placements.state.capacity.policy, self._keys),
             lambda: self.placements.state.capacity.gpus,
             weighted=self.queue_plugin is QueuePlugin.PROPORTION,
         )
         self._queue_moved = False
         """Whether pods changed what a queue has room for."""
-        self._beside = Surroundings(
-            words=self._words,
+        self._context = GangContext(
+            keys=self._keys,
             policy=self.placements.state.capacity.policy,
             way=self.way,
             nodes=lambda: self.sources.nodes.objects.values(),  # noqa: PLW0108 - a list replaces it
@@ -151,13 +151,13 @@ class Nomination:
             kind_of_tier=self._placing.kind_of_tier,
             labelled=self._index.labelled,
             holds=lambda gang_id: self._holds.get(gang_id, ()),
-            waived=self.waived,
+            ungated=self.ungated,
             ahead_s=lambda: self._ahead_s,
         )
         self._holds = self._placing.holds()
-        self._before = BeforePlacing(
+        self._startup = StartupGangs(
             gangs=self._unplaced,
-            waived=self.waived,
+            ungated=self.ungated,
             why=lambda: self.uncounted(),  # noqa: PLW0108 - it is set after
             said=self._said,
             write=self._write_pod,
@@ -166,7 +166,7 @@ class Nomination:
         )
         native = NativeStandings(
             gangs=self._native,
-            beside=self._beside,
+            context=self._context,
             capacity=self.placements.state.capacity,
             unheeded=lambda: self.volcano.unheeded,
         )
@@ -174,7 +174,7 @@ class Nomination:
         self.shown = ShownGangs(
             machine=self._gangs,
             known=self._known,
-            before=self._before,
+            before=self._startup,
             native=native,
             said=self._said,
             preempts=self.settings.preempt_s is not None,
@@ -193,20 +193,20 @@ class Nomination:
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
         placed = self._known | self._native_split.known
-        known = placed if self.is_placing else self._before.known
+        known = placed if self.is_placing else self._startup.known
         stands = ((known[each], told) for each, told in self._said.all() if each in known)
-        return gang_warnings(stands, self._passed_by.pods(), self.clock())
+        return gang_warnings(stands, self._bypassed_webhook.pods(), self.clock())
 
-    def waive(self, gang_ids: Iterable[GangId], why: str) -> None:
+    def ungate(self, gang_ids: Iterable[GangId], why: str) -> None:
         """Has the gates of these gangs opened without a plan."""
         for gang_id in gang_ids:
-            self.waived[gang_id] = why
+            self.ungated[gang_id] = why
             self._mark(gang_id)
 
     def on_forest(self, _snapshot: Snapshot) -> None:
         """What it changes shows in the capacity."""
         self._native.mark_all()
-        self._pace.wake()
+        self._debounce.wake()
 
     @property
     def telling(self) -> Telling:
@@ -217,10 +217,10 @@ class Nomination:
 
     async def run(self) -> None:
         """Places gangs until cancelled. Whatever the machine raises ends the process."""
-        self._before.begin()
-        self._under_way = UnderWay(self.clock)
+        self._startup.begin()
+        self._inflight = InflightWrites(self.clock)
         while not (self.is_counted() and self.sources.pods.synced):
-            self._before.look()
+            self._startup.look()
             await asyncio.sleep(SETTLING_POLL_S)
         self._ahead_s = self.server_now() - self.clock()
         self.is_placing = True
@@ -236,16 +236,16 @@ class Nomination:
         flushed_s = resynced_s = self.clock()
         try:
             while True:
-                await self._pace.wait(self._gangs.next_s)
-                for gang_id in self._under_way.renewed(self.sources.pods.objects):
+                await self._debounce.wait(self._gangs.next_s)
+                for gang_id in self._inflight.renewed(self.sources.pods.objects):
                     self._index.mark(gang_id)
                 self._said.end_advice()
-                with self._pace.turn():
+                with self._debounce.turn():
                     await self._turn(tuple(self._room.changes()))
                 now_s = self.clock()
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s
-                    came = self._passed_by.tell(self.volcano.ignored, self.now())
+                    came = self._bypassed_webhook.tell(self.volcano.ignored, self.now())
                     self._metrics.pods_slipped.inc(came)
                     self._mark_waiting_for_queues()
                     self._native_split.look()
@@ -265,7 +265,7 @@ class Nomination:
         for number, gang_id in enumerate(self._index.take(), 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if self._under_way.is_awaited(gang_id, len(self._index.pods(gang_id))):
+            if self._inflight.is_awaited(gang_id, len(self._index.pods(gang_id))):
                 self._index.mark(gang_id)
             else:
                 events.append(self._observed(gang_id))
@@ -285,11 +285,11 @@ class Nomination:
         if not pods:
             self._known.pop(gang_id, None)
             self._read.pop(gang_id, None)
-            self._under_way.forget(gang_id)
+            self._inflight.forget(gang_id)
             self._said.forget(gang_id)
             self._telling.forget(gang_id)
             self._queues.seen(gang_id)
-            self.waived.pop(gang_id, None)
+            self.ungated.pop(gang_id, None)
             labelled = tuple(sorted(self._index.labelled(gang_id)))
             return Vanished(gang_id, labelled, self._holds.get(gang_id, ()))
         gang = self._gang(gang_id, pods)
@@ -297,7 +297,7 @@ class Nomination:
         if before is not None:
             self._metrics.count_bound(before, gang)
         self._known[gang_id] = gang
-        self._under_way.read(gang)
+        self._inflight.read(gang)
         if not any(member.gated for member in gang.members):
             self._queues.seen(gang_id)
         return Observed(gang)
@@ -341,27 +341,27 @@ class Nomination:
         if blocked:
             self._mark(asked.id)
         elif pods and not (found.lost or found.split or found.apart):
-            leave = queue_asked(asked.id, tuple(self._read[asked.id].values()), self._beside)
+            leave = queue_asked(asked.id, tuple(self._read[asked.id].values()), self._context)
             if leave is not None:
                 self._queues.let_go(leave)
         return found
 
     def _write_pod(self, each: Nominate | Open | OpenUnplanned) -> None:
-        write = writing.of_pod(each, self._namespace(each.id), self._words)
+        write = gang_writes.of_pod(each, self._namespace(each.id), self._keys)
         self._asked[write.target] = each.id
-        self._under_way.wrote(each.id, (write.target.namespace, write.target.name))
+        self._inflight.wrote(each.id, (write.target.namespace, write.target.name))
         self.writer.put(write)
 
     def _label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
         for name in wanted:
-            self._under_way.wrote(gang_id, ("", name))
+            self._inflight.wrote(gang_id, ("", name))
         for lost in self._labels.want(gang_id, wanted):
-            self._under_way.came(("", lost.subject))
+            self._inflight.came(("", lost.subject))
             self._answers.append(lost)
-            self._pace.wake()
+            self._debounce.wake()
 
     def _tell(self, gang_id: GangId, told: Told) -> None:
-        first = first_of(self._pods(gang_id) or self._native.pods(gang_id), self._words)
+        first = first_of(self._pods(gang_id) or self._native.pods(gang_id), self._keys)
         if first is not None:
             self._telling.tell(first, told, self.now())
 
@@ -372,7 +372,7 @@ class Nomination:
         gang_id = self._asked.pop(write.target, None)
         if not isinstance(write, Patch):
             return
-        self._under_way.settled(settled, self.sources.pods.objects)
+        self._inflight.settled(settled, self.sources.pods.objects)
         if settled.error is None:
             if "spec" in write.fields:  # of whoever opens gates in this process
                 self._opened(write)
@@ -381,7 +381,7 @@ class Nomination:
             return
         self._metrics.lost.labels("pod").inc()
         key = write.target.namespace, write.target.name
-        self._under_way.refused(gang_id, key, write.version)
+        self._inflight.refused(gang_id, key, write.version)
         self._answers.append(WriteRefused(gang_id, write.uid, settled.error.message, write.version))
         self._mark(gang_id)
 
@@ -394,7 +394,7 @@ class Nomination:
             self._metrics.gate_s.observe(max(0.0, self.clock() - gang.created_s))
 
     def _node_written(self, settled: Settled) -> None:
-        self._under_way.settled(settled, self.sources.nodes.objects)
+        self._inflight.settled(settled, self.sources.nodes.objects)
         if settled.error is not None:
             self._metrics.lost.labels("node").inc()
         for lost in self._labels.settled(settled):
@@ -404,8 +404,8 @@ class Nomination:
     # What the cluster tells
 
     def _subscribe(self) -> None:
-        self.writer.listen(writing.PODS_MANAGER, self._pod_written)
-        self.writer.listen(writing.NODES_MANAGER, self._node_written)
+        self.writer.listen(gang_writes.PODS_MANAGER, self._pod_written)
+        self.writer.listen(gang_writes.NODES_MANAGER, self._node_written)
         self.sources.pods.subscribe(self._pod_told)
         self.sources.nodes.subscribe(self._node_told)
         self.sources.pod_groups.subscribe(self._pod_group_told)
@@ -421,8 +421,8 @@ class Nomination:
             pod = told.object if isinstance(told, Changed) else None
             self._index.pod(key, pod)
             self._native.pod(key, pod)
-            self._under_way.came(key)
-        self._pace.wake()
+            self._inflight.came(key)
+        self._debounce.wake()
 
     def _node_told(
         self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]
@@ -434,9 +434,9 @@ class Nomination:
             name = NodeName(told.object.metadata.name)
             self._index.node(name, told.object if isinstance(told, Changed) else None)
             names = [name]
-            self._under_way.came(("", name))
+            self._inflight.came(("", name))
         self._labels.seen(names)
-        self._pace.wake()
+        self._debounce.wake()
 
     def _pod_group_told(
         self,
@@ -446,14 +446,14 @@ class Nomination:
             self._mark_gated()
         else:
             self._index.pod_group(key_of(told.object.metadata))
-        self._pace.wake()
+        self._debounce.wake()
 
     def _mark_gated(self) -> None:
         """Gangs that wait for somebody's leave may have it."""
         for gang_id, gang in self._known.items():
             if any(member.gated for member in gang.members):
                 self._index.mark(gang_id)
-        self._pace.wake()
+        self._debounce.wake()
 
     def _mark_waiting_for_queues(self) -> None:
         """What pods of others have or ask for changes what a queue has room for."""
@@ -465,7 +465,7 @@ class Nomination:
 
     def _mark(self, gang_id: GangId) -> None:
         self._index.mark(gang_id)
-        self._pace.wake()
+        self._debounce.wake()
 
     # What gangs are read with
 
@@ -474,7 +474,7 @@ class Nomination:
         return gang.namespace if gang is not None else self._index.namespace(gang_id)
 
     def _gang(self, gang_id: GangId, pods: list[PodObject]) -> Gang:
-        return read_gang(gang_id, pods, self._beside, self._read.setdefault(gang_id, {}))
+        return read_gang(gang_id, pods, self._context, self._read.setdefault(gang_id, {}))
 
     def _unplaced(self) -> Iterator[Gang]:
         """The gangs as they are read while nothing is placed."""
@@ -486,5 +486,5 @@ class Nomination:
         gang, groups = self._known.get(gang_id), self.sources.pod_groups.objects
         if gang is None:
             return ()
-        pods, policy = self.sources.pods.objects.values(), self._beside.policy
+        pods, policy = self.sources.pods.objects.values(), self._context.policy
         return tuple(evictable(gang, pods, groups, below=below, policy=policy))

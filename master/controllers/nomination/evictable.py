@@ -7,11 +7,11 @@ evicts pods of its own jobs in the queue of the gang, but those with `volcano.sh
 
 from collections.abc import Collection, Iterator, Mapping
 
-from master.controllers.nomination.reading import POD_GROUP, gpus_of, owner_of
+from master.controllers.nomination.gang_builder import POD_GROUP, gpus_of, owner_of
 from master.kube.objects import Key, PodObject
 from master.kube.volcano import PodGroupObject
-from topo.gangs.evicting import Evictable
-from topo.gangs.gang import Binding, Gang
+from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.machine.gang import Binding, Gang
 from topo.model.ids import NodeName
 from topo.placement.job.policy import Policy
 

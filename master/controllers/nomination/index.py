@@ -5,20 +5,20 @@ What changed only marks a gang: it is read whole when its turn comes.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from master.controllers.nomination.reading import POD_GROUP, gang_of, has_slipped, id_of
+from master.controllers.nomination.gang_builder import POD_GROUP, gang_of, has_slipped, id_of
 from master.kube.objects import Key, NodeObject, PodObject, key_of
-from topo.gangs.gang import GangId, Selection
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.machine.gang import GangId, Selection
 from topo.gangs.terms import Way
-from topo.gangs.words import Words
 from topo.model.ids import NodeName
 
 
 class GangIndex:
     """Pods by gang, the labels of gangs on nodes, and which gangs changed. Mutable; one owner."""
 
-    def __init__(self, words: Words, way: Way) -> None:
-        self._words, self._way = words, way
-        self._prefix = words.node_label("")
+    def __init__(self, keys: AnnotationKeys, way: Way) -> None:
+        self._keys, self._way = keys, way
+        self._prefix = keys.node_label("")
         self._gang_of: dict[Key, GangId] = {}
         self._pods: dict[GangId, dict[Key, PodObject]] = {}
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
@@ -61,7 +61,7 @@ class GangIndex:
     def pod(self, key: Key, pod: PodObject | None) -> None:
         """A pod came or changed, or is gone (None); one of its name may have taken its place."""
         before = self._gang_of.pop(key, None)
-        now = gang_of(pod, self._words, self._way) if pod is not None else None
+        now = gang_of(pod, self._keys, self._way) if pod is not None else None
         if before is not None:
             self._drop(before, key, anew=now == before)
         if pod is not None and now is not None:
@@ -126,7 +126,7 @@ class GangIndex:
 
     def ungrouped(self) -> Mapping[GangId, tuple[PodObject, str]]:
         """A pod of each job that gets no groups, and why; O(such pods)."""
-        name = self._words.ungrouped
+        name = self._keys.ungrouped
         found = self._ungrouped.values()
         return {id_of(pod): (pod, pod.metadata.annotations[name]) for pod in found}
 
@@ -141,9 +141,9 @@ class GangIndex:
         self._ungrouped.pop(key, None)
         if pod is None:
             self._came.pop(key, None)
-        elif self._words.ungrouped in pod.metadata.annotations:
+        elif self._keys.ungrouped in pod.metadata.annotations:
             self._ungrouped[key] = pod
-        elif has_slipped(pod, self._words, self._way):
+        elif has_slipped(pod, self._keys, self._way):
             self.slipped[key] = pod
             if known is None or known.metadata.uid != pod.metadata.uid:
                 self._came[key] = pod

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import prometheus_client as prom
 
 from master.metrics import PREFIX
-from topo.gangs.gang import Gang
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.instructions import GangReason
 
 _DECISION_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _GATE_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)

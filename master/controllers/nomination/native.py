@@ -7,14 +7,14 @@ was made without it.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from master.controllers.nomination.reading import POD_GROUP, Surroundings, owner_of, read_gang
+from master.controllers.nomination.gang_builder import POD_GROUP, GangContext, owner_of, read_gang
 from master.kube.objects import Key, PodObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
-from topo.gangs.gang import Gang, GangId
-from topo.gangs.native_standing import NativeAsked, Nearness, TreeLookup, native_standing
-from topo.gangs.standing import Standing
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.status import Standing
+from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_standing
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.gangs.words import Words
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.view.job_shape import shape_of
 
@@ -22,8 +22,8 @@ from topo.placement.view.job_shape import shape_of
 class NativeGangs:
     """Their pods, kept as the cluster tells them. Mutable; one owner."""
 
-    def __init__(self, words: Words, way: Way) -> None:
-        self._words, self._way = words, way
+    def __init__(self, keys: AnnotationKeys, way: Way) -> None:
+        self._keys, self._way = keys, way
         self._pods: dict[Key, PodObject] = {}
         self._jobs: dict[GangId, dict[Key, PodObject]] = {}
         self._marked: dict[GangId, None] = {}
@@ -82,13 +82,13 @@ class NativeGangs:
         """Those whose PodGroup asks for no groups, although they do; O(pods)."""
         for key, pod in self._pods.items():
             group = _group_of(pod, groups)
-            if group is None or self._words.ungrouped in pod.metadata.annotations:
+            if group is None or self._keys.ungrouped in pod.metadata.annotations:
                 continue
             if not group.spec.sub_group_policy and group.spec.network_topology is None:
                 yield key, pod
 
     def _is_native(self, pod: PodObject) -> bool:
-        terms = read_terms(pod.metadata.annotations, self._words)
+        terms = read_terms(pod.metadata.annotations, self._keys)
         return isinstance(terms, GroupTerms) and (terms.way or self._way) is Way.NATIVE
 
 
@@ -97,7 +97,7 @@ class NativeStandings:
     """Where they stand, read when somebody asks. `unheeded`: why Volcano heeds no groups."""
 
     gangs: NativeGangs
-    beside: Surroundings
+    context: GangContext
     capacity: Capacity
     unheeded: Callable[[], str]
 
@@ -112,12 +112,12 @@ class NativeStandings:
         pods = self.gangs.pods(gang_id)
         if not pods:
             return None
-        gang = read_gang(gang_id, pods, self.beside)
-        group = _group_of(pods[0], self.beside.pod_groups() or {})
+        gang = read_gang(gang_id, pods, self.context)
+        group = _group_of(pods[0], self.context.pod_groups() or {})
         asked = _asked(group, self.unheeded()) if group is not None else None
         tree = TreeLookup(
             host=self.capacity.host,
-            kind_of_tier=self.beside.kind_of_tier,
+            kind_of_tier=self.context.kind_of_tier,
             lowest=lambda request, gpu_type: shape_of(self.capacity, request, gpu_type).whole_in,
         )
         return gang, native_standing(gang, asked, tree)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from master.controllers.nomination import writing
+from master.controllers.nomination import gang_writes
 from master.controllers.nomination.index import GangIndex
 from master.kube.objects import NodeObject
 from master.kube.store import Store
 from master.kube.writer import Settled, Writer
-from topo.gangs.events import WriteRefused
-from topo.gangs.gang import GangId, Selection
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.machine.events import WriteRefused
+from topo.gangs.machine.gang import GangId, Selection
 from topo.model.ids import NodeName
 
 
@@ -17,10 +17,10 @@ class NodeLabels:
     """Labels nodes for gangs; what other gangs want on a node as well stays in its write."""
 
     def __init__(
-        self, index: GangIndex, nodes: Store[NodeObject], writer: Writer, words: Words
+        self, index: GangIndex, nodes: Store[NodeObject], writer: Writer, keys: AnnotationKeys
     ) -> None:
         self._index, self._nodes = index, nodes
-        self._writer, self._words = writer, words
+        self._writer, self._keys = writer, keys
         self._wanted: dict[NodeName, dict[GangId, Selection | None]] = {}
 
     def want(
@@ -34,7 +34,7 @@ class NodeLabels:
                 continue
             changes = self._wanted.setdefault(name, {})
             changes[gang_id] = value
-            self._writer.put(writing.node_labels(name, node.metadata.uid, changes, self._words))
+            self._writer.put(gang_writes.node_labels(name, node.metadata.uid, changes, self._keys))
 
     def seen(self, names: Iterable[NodeName]) -> None:
         """These nodes were told of: what is wanted there and is there is done."""

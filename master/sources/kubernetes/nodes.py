@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from master.kube.objects import NodeObject
 from master.sources.kubernetes.device_config import NATIVE, SharingModes
-from topo.gangs.words import Words
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
@@ -69,7 +69,7 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
 
 def _labels(found: NodeObject, policy: Policy) -> tuple[tuple[str, str], ...]:
     """Those by which jobs choose nodes: what gangs were given is written there by this master."""
-    gangs = Words(policy.domain).node_label("")
+    gangs = AnnotationKeys(policy.domain).node_label("")
     stated = found.metadata.labels.items()
     return tuple(sorted(pair for pair in stated if not pair[0].startswith(gangs)))
 
@@ -82,12 +82,12 @@ def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:
         if whole(quantity) is None:
             shown = quantity[:_SHOWN_CHARS]
             yield f"node {name}: {shown!r} is no quantity of {resource}, so it counts as none"
-    words = _pool_words(found, policy)
-    if len(words) > 1:
-        said = " and ".join(words)
+    keys = _pool_words(found, policy)
+    if len(keys) > 1:
+        said = " and ".join(keys)
         yield f"node {name}: its label and its taint {policy.usage_key} say {said}"
-    elif words and words[0] not in POOLS:
-        shown = words[0][:_SHOWN_CHARS]
+    elif keys and keys[0] not in POOLS:
+        shown = keys[0][:_SHOWN_CHARS]
         yield f"node {name}: {policy.usage_key} is {shown!r}, which is none of {', '.join(POOLS)}"
 
 
@@ -109,8 +109,8 @@ def _shared(found: NodeObject, policy: Policy, modes: SharingModes) -> tuple[tup
 
 
 def _pool(found: NodeObject, policy: Policy) -> str:
-    words = _pool_words(found, policy)
-    return CONTRADICTED if len(words) > 1 else words[0] if words else ""
+    keys = _pool_words(found, policy)
+    return CONTRADICTED if len(keys) > 1 else keys[0] if keys else ""
 
 
 def _pool_words(found: NodeObject, policy: Policy) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import prometheus_client as prom
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.reading import POD_GROUP
+from master.controllers.nomination.gang_builder import POD_GROUP
 from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS
@@ -24,7 +24,7 @@ from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.settings import GangSettings
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation

@@ -4,15 +4,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from master.controllers.nomination.reading import POD_GROUP, Surroundings
+from master.controllers.nomination.gang_builder import POD_GROUP, GangContext
 from master.kube.objects import NodeObject, PodObject
 from master.kube.volcano import PodGroupObject, QueueObject
+from topo.gangs.annotation_keys import TASK_INDEX, VOLCANO_JOB, AnnotationKeys
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
-from topo.gangs.words import TASK_INDEX, VOLCANO_JOB, Words
 from topo.placement.job.policy import Policy
 
-WORDS = Words("metax-tech.com")
+WORDS = AnnotationKeys("metax-tech.com")
 GPU = "metax-tech.com/gpu"
 POD, NODE = TypeAdapter(PodObject), TypeAdapter(NodeObject)
 GROUP, QUEUE = TypeAdapter(PodGroupObject), TypeAdapter(QueueObject)
@@ -104,11 +104,11 @@ def queue(name: str, **fields: Any) -> QueueObject:
     return QUEUE.validate_python({"metadata": {"name": name}, "spec": fields, "status": status})
 
 
-def surroundings(*groups: PodGroupObject, **more: Any) -> Surroundings:
+def surroundings(*groups: PodGroupObject, **more: Any) -> GangContext:
     """What stands beside the pods: these PodGroups, and nothing else but what is given."""
     by_key = {(each.metadata.namespace, each.metadata.name): each for each in groups}
     known: dict[str, Any] = {
-        "words": WORDS,
+        "keys": WORDS,
         "policy": Policy(),
         "way": Way.NOMINATION,
         "nodes": lambda: (),
@@ -118,4 +118,4 @@ def surroundings(*groups: PodGroupObject, **more: Any) -> Surroundings:
         "labelled": lambda _: {},
         "holds": lambda _: (),
     }
-    return Surroundings(**{**known, **more})
+    return GangContext(**{**known, **more})

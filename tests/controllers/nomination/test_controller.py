@@ -13,7 +13,7 @@ import pytest
 
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.reading import POD_GROUP
+from master.controllers.nomination.gang_builder import POD_GROUP
 from master.kube.errors import KubeError
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
@@ -21,8 +21,8 @@ from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
-from topo.gangs.gang import GangId
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.instructions import GangReason
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation

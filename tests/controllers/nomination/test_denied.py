@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import prometheus_client as prom
 import pytest
 
-from master.controllers.nomination.denied import RECOUNT_S, DeniedRoom
+from master.controllers.nomination.status.no_fit_audit import RECOUNT_S, NoFitAudit
 from master.kube.objects import PODS
 from tests.controllers.nomination.masters import (
     FLIES,
@@ -17,9 +17,9 @@ from tests.controllers.nomination.masters import (
     leader,
     leading,
 )
-from topo.gangs.gang import Gang, GangId
-from topo.gangs.instructions import GangReason
-from topo.gangs.settings import GangSettings
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.instructions import GangReason
+from topo.gangs.machine.settings import GangSettings
 
 pytestmark = pytest.mark.virtual_time
 
@@ -32,10 +32,10 @@ def cluster_without_room(scheduler: Scheduler) -> GangCluster:
     return cluster
 
 
-def recount(made: Leader, waiting: Mapping[GangId, Gang] | None = None) -> DeniedRoom:
+def recount(made: Leader, waiting: Mapping[GangId, Gang] | None = None) -> NoFitAudit:
     nomination = made.nomination
     asked = nomination.shown.without_room if waiting is None else (lambda: waiting)
-    return DeniedRoom(
+    return NoFitAudit(
         asked, nomination.sources.pods, made.placements.state, prom.CollectorRegistry()
     )
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from master.controllers.nomination.evictable import PREEMPTABLE, evictable
-from master.controllers.nomination.reading import POD_GROUP, read_gang
+from master.controllers.nomination.gang_builder import POD_GROUP, read_gang
 from tests.controllers.nomination.objects import GROUP, POD, pod, surroundings
-from topo.gangs.gang import GangId
+from topo.gangs.machine.gang import GangId
 from topo.placement.job.policy import Policy
 
 GPU = "metax-tech.com/gpu"

@@ -7,8 +7,8 @@ import pytest
 from master.controllers.nomination.native import NativeGangs, NativeStandings
 from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group, surroundings
 from tests.gangs.world import dragonflies
-from topo.gangs.gang import GangId
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.instructions import GangReason
 from topo.gangs.terms import Way
 from topo.model.ids import DRAGONFLY
 
@@ -69,7 +69,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
     waiting = pod_group("Inqueue", groups=ASKED, why="2/2 tasks unschedulable")
     shown = NativeStandings(
         gangs=found,
-        beside=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
+        context=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
         capacity=dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
     )

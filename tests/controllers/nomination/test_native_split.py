@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.reading import POD_GROUP
+from master.controllers.nomination.gang_builder import POD_GROUP
 from master.kube.objects import PODS
 from master.kube.volcano import POD_GROUPS
 from tests.controllers.nomination.masters import FLIES, GROUP, GangCluster, Leader, Way, leader

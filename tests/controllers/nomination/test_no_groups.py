@@ -7,8 +7,8 @@ import pytest
 from tests.controllers.nomination.masters import PODS_OF_GANG, GangCluster, Leader, Way, leader
 from tests.controllers.nomination.objects import WORDS
 from tests.publish.forests import VENDOR
-from topo.gangs.gang import GangId
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.instructions import GangReason
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
 
@@ -97,6 +97,6 @@ async def test_a_person_opens_the_gates_of_one_job_also_while_the_groups_are_not
     async with leader(cluster, Way(cluster.api), is_counted=lambda: False) as made:
         cluster.submit()
         await asyncio.sleep(5)
-        made.nomination.waive((GangId(wanted),), "kim wants it")
+        made.nomination.ungate((GangId(wanted),), "kim wants it")
         await asyncio.sleep(60)
         assert len(cluster.bound) == bound

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.queue_room import AskedGpus, MissingRoom, Usage, missing_room
+from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota, Usage, missing_quota
 from tests.controllers.nomination.objects import GPU, queue
 
 ASKED = AskedGpus(gang="g", queue="q1", resource=GPU, gpus=16)
@@ -15,9 +15,9 @@ def missing(
     taken: dict[str, int] | None = None,
     wanted: dict[str, int] | None = None,
     total: int = 128,
-) -> MissingRoom | None:
+) -> MissingQuota | None:
     by_name = {each.metadata.name: each for each in queues}
-    return missing_room(ASKED, by_name, Usage(taken=taken or {}, wanted=wanted, total=total))
+    return missing_quota(ASKED, by_name, Usage(taken=taken or {}, wanted=wanted, total=total))
 
 
 def why(*queues: Any, **more: Any) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.controllers.nomination.queue_shares import QueueClaim, shares
+from master.controllers.nomination.queues.fair_share import QueueClaim, shares
 
 TOTAL = 128
 CLAIMS = st.dictionaries(

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination import note
+from master.controllers.nomination import note_codec
+from master.controllers.nomination.gang_builder import gang_of, has_slipped, read_gang
 from master.controllers.nomination.index import GangIndex
-from master.controllers.nomination.queue_room import AskedGpus, MissingRoom
-from master.controllers.nomination.reading import gang_of, has_slipped, read_gang
+from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
 from tests.controllers.nomination.objects import (
     CREATED_S,
     JOB,
@@ -17,7 +17,7 @@ from tests.controllers.nomination.objects import (
     pod_group,
     surroundings,
 )
-from topo.gangs.gang import Binding, GangId, Note, Selection
+from topo.gangs.machine.gang import Binding, GangId, Note, Selection
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 from topo.model.ids import Kind, NodeName
@@ -43,7 +43,7 @@ def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
     assert gang.request == Request(pods=2, gpus_per_pod=8, group_size=16)
     assert [(each.uid, each.rank) for each in gang.members] == [("pod-0", 0), ("pod-1", 1)]
     assert all(each.gated and not each.other_gates for each in gang.members)
-    assert (gang.awaits, gang.waived) == ("", "")
+    assert (gang.awaits, gang.ungated) == ("", "")
     assert gang.created_s == 10.0
 
 
@@ -54,7 +54,7 @@ def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
 
 
 @pytest.mark.parametrize(
-    ("group", "words"),
+    ("group", "keys"),
     [
         (None, "PodGroup train-job-1 is not there yet"),
         (pod_group("Pending", why="queue full"), "is Pending in queue q1: queue full"),
@@ -64,21 +64,21 @@ def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
     ],
     ids=["none", "pending", "new", "inqueue", "running"],
 )
-def test_a_gang_of_volcano_awaits_its_queue(group: Any, words: str):
+def test_a_gang_of_volcano_awaits_its_queue(group: Any, keys: str):
     gang = read_gang(GANG, [pod(0), pod(1)], surroundings(*([group] if group else [])))
-    assert words in gang.awaits
-    assert bool(words) == bool(gang.awaits)
+    assert keys in gang.awaits
+    assert bool(keys) == bool(gang.awaits)
 
 
 def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
     asked: list[AskedGpus] = []
 
-    def no_room(each: AskedGpus) -> MissingRoom:
+    def no_room(each: AskedGpus) -> MissingQuota:
         asked.append(each)
-        return MissingRoom("queue q1 is full")
+        return MissingQuota("queue q1 is full")
 
-    beside = surroundings(LET_IN, no_room=no_room)
-    gang = read_gang(GANG, [pod(0), pod(1)], beside)
+    context = surroundings(LET_IN, no_room=no_room)
+    gang = read_gang(GANG, [pod(0), pod(1)], context)
     assert (gang.awaits, gang.hopeless) == ("queue q1 is full", False)
     assert [(each.queue, each.resource, each.gpus) for each in asked] == [
         ("q1", "metax-tech.com/gpu", 16)
@@ -87,9 +87,9 @@ def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Inqueue"])
 def test_a_gang_larger_than_its_queue_is_hopeless_whatever_volcano_says_yet(phase: str):
-    never = MissingRoom("queue q1 may have 8 GPUs and 16 are needed", never=True)
-    beside = surroundings(pod_group(phase), no_room=lambda _: never)
-    gang = read_gang(GANG, [pod(0), pod(1)], beside)
+    never = MissingQuota("queue q1 may have 8 GPUs and 16 are needed", never=True)
+    context = surroundings(pod_group(phase), no_room=lambda _: never)
+    gang = read_gang(GANG, [pod(0), pod(1)], context)
     assert (gang.awaits, gang.hopeless) == (never.text, True)
 
 
@@ -135,11 +135,11 @@ def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
 
 def test_the_topology_that_a_user_of_volcano_demands_is_kept():
     group = pod_group("Inqueue", topology={"mode": "hard", "highestTierAllowed": 2})
-    beside = surroundings(group, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
-    assert read_gang(GANG, [pod(0), pod(1)], beside).request.within == "kind-2"
+    context = surroundings(group, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
+    assert read_gang(GANG, [pod(0), pod(1)], context).request.within == "kind-2"
     soft = pod_group("Inqueue", topology={"mode": "soft", "highestTierAllowed": 2})
-    beside = surroundings(soft, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
-    assert read_gang(GANG, [pod(0), pod(1)], beside).request.within is None
+    context = surroundings(soft, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
+    assert read_gang(GANG, [pod(0), pod(1)], context).request.within is None
 
 
 def test_terms_are_those_of_the_annotations():
@@ -166,32 +166,32 @@ def test_a_gate_that_nobody_could_open_by_a_plan_is_opened_without_one(
 ):
     pods = [pod(0, **broken), pod(1, **(broken if "gpus" not in broken else {}))]
     assert gang_of(pods[0], WORDS, Way.NOMINATION) is not None
-    assert why in read_gang(GANG, pods, surroundings(LET_IN)).waived
+    assert why in read_gang(GANG, pods, surroundings(LET_IN)).ungated
 
 
 def test_what_a_person_wants_opened_is():
-    beside = surroundings(LET_IN, waived={GANG: "kim wants it"})
-    assert read_gang(GANG, [pod(0), pod(1)], beside).waived == "kim wants it"
+    context = surroundings(LET_IN, ungated={GANG: "kim wants it"})
+    assert read_gang(GANG, [pod(0), pod(1)], context).ungated == "kim wants it"
 
 
 def test_an_order_to_open_holds_for_pods_that_come_later_and_for_every_leader():
     """Nobody remembers it but the pods that were opened by it."""
-    opened = pod(0, gates=(), annotations={WORDS.placement: note.unplanned("kim wants it")})
-    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).waived == "kim wants it"
+    opened = pod(0, gates=(), annotations={WORDS.placement: note_codec.unplanned("kim wants it")})
+    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == "kim wants it"
 
 
 def test_a_pod_that_another_gate_keeper_placed_is_no_order_to_open_the_others():
     fixed = {"kubernetes.io/hostname": "n1"}
-    unplanned = {WORDS.placement: note.unplanned("Kueue chose n1")}
+    unplanned = {WORDS.placement: note_codec.unplanned("Kueue chose n1")}
     opened = pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)
-    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).waived == ""
+    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == ""
 
 
 def test_what_was_written_comes_back():
     planned = pod(
         0,
         gates=("kueue.x-k8s.io/admission",),
-        annotations={WORDS.placement: note.written(GANG, NOTE)},
+        annotations={WORDS.placement: note_codec.written(GANG, NOTE)},
         status={"nominatedNodeName": "n1"},
     )
     member = read_gang(GANG, [planned], surroundings(LET_IN)).members[0]
@@ -213,11 +213,11 @@ def test_a_pod_that_did_not_change_is_read_once_and_one_that_did_is_read_anew():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no JSON", "[]", "{}", note.written(GangId("another"), NOTE), '{"gang":"job-1"}'],
+    ["", "no JSON", "[]", "{}", note_codec.written(GangId("another"), NOTE), '{"gang":"job-1"}'],
     ids=["empty", "text", "list", "bare", "of another gang", "cut"],
 )
 def test_a_note_that_is_not_ours_says_nothing(text: str):
-    assert note.read(GANG, text) is None
+    assert note_codec.read(GANG, text) is None
 
 
 def test_only_pods_with_a_gate_a_note_or_a_stamp_are_business_of_ours():
@@ -227,7 +227,7 @@ def test_only_pods_with_a_gate_a_note_or_a_stamp_are_business_of_ours():
     assert of(pod(0, stamp=None, size="", gates=())) is None
     assert of(pod(0, gates=())) == GANG
     assert of(pod(0, annotations={WORDS.way: "native"}, gates=())) is None
-    unplanned = {WORDS.placement: note.unplanned("why")}
+    unplanned = {WORDS.placement: note_codec.unplanned("why")}
     assert of(pod(0, gates=(), annotations=unplanned)) == GANG
     fixed = {"kubernetes.io/hostname": "n1"}
     assert of(pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)) is None
@@ -240,7 +240,7 @@ def test_a_pod_that_the_webhook_did_not_see_is_found():
 
     assert slipped(pod(0, stamp=None, gates=()))
     assert not slipped(pod(0))
-    assert not slipped(pod(0, gates=(), annotations={WORDS.placement: note.unplanned("x")}))
+    assert not slipped(pod(0, gates=(), annotations={WORDS.placement: note_codec.unplanned("x")}))
     assert not slipped(pod(0, gates=(), annotations={WORDS.way: "native"}))
     assert not slipped(pod(0, stamp=None, size="", gates=()))
 

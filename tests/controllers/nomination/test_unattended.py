@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from master.controllers.nomination.unattended import LOOK_S, Unattended
+from master.controllers.nomination.status.gate_timeout import LOOK_S, GateTimeout
 from tests.controllers.nomination.masters import PODS_OF_GANG, GangCluster, Leader, Way, leader
 from tests.controllers.nomination.objects import WORDS
 
@@ -30,18 +30,18 @@ async def replica(
     is_heard: Callable[[], bool] = true,
     limit_s: float = LIMIT_S,
     leads: bool = False,
-) -> AsyncIterator[Unattended]:
+) -> AsyncIterator[GateTimeout]:
     """A master that places nothing: it follows, or leads and knows too little of its cluster."""
 
-    def watched(made: Leader) -> Unattended:
-        return Unattended(
+    def watched(made: Leader) -> GateTimeout:
+        return GateTimeout(
             limit_s=limit_s,
             is_attended=is_attended,
             is_heard=is_heard,
             pods=made.nomination.sources.pods,
             writer=made.writer,
             telling=made.nomination.telling,
-            words=WORDS,
+            keys=WORDS,
             registry=made.nomination.registry,
             clock=asyncio.get_running_loop().time,
         )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from master.controllers.nomination import controller
-from master.controllers.nomination.reading import read_gang
-from master.controllers.nomination.under_way import LATE_S, UnderWay
+from master.controllers.nomination.gang_builder import read_gang
+from master.controllers.nomination.inflight import LATE_S, InflightWrites
 from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.kube.objects import PODS, PodObject
@@ -18,7 +18,7 @@ from tests.controllers.nomination.masters import GangCluster, leading, until
 from tests.controllers.nomination.objects import POD as POD_MODEL
 from tests.controllers.nomination.objects import pod, pod_group, surroundings
 from tests.kube.api_model import ApiModel
-from topo.gangs.gang import GangId
+from topo.gangs.machine.gang import GangId
 
 GANG = GangId("job-1")
 POD, NODE = ("jobs", "train-worker-0"), ("", "node-1")
@@ -39,10 +39,10 @@ class Clock:
         return self.now_s
 
 
-def reading() -> tuple[Clock, UnderWay]:
+def reading() -> tuple[Clock, InflightWrites]:
     """A pair that was just read, all of it there."""
     clock = Clock()
-    under_way = UnderWay(clock)
+    under_way = InflightWrites(clock)
     under_way.read(PAIR)
     return clock, under_way
 
@@ -65,7 +65,7 @@ def test_a_gang_of_which_pods_are_to_come_is_awaited():
 
 
 def test_a_gang_that_was_never_read_is_not_awaited():
-    assert not UnderWay(Clock()).is_awaited(GANG, 1)
+    assert not InflightWrites(Clock()).is_awaited(GANG, 1)
 
 
 def test_what_is_late_holds_up_nobody():

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from master.controllers.nomination.reading import has_slipped, read_gang
-from master.controllers.nomination.shown import in_words
-from master.controllers.nomination.telling import Told
-from master.controllers.nomination.warnings import NOT_BOUND_S, gang_warnings
+from master.controllers.nomination.gang_builder import has_slipped, read_gang
+from master.controllers.nomination.status.gang_view import in_words
+from master.controllers.nomination.status.status_writer import Told
+from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
 from tests.controllers.nomination.objects import WORDS, pod, pod_group, surroundings
-from topo.gangs.gang import Binding, GangId
-from topo.gangs.instructions import GangReason
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.instructions import GangReason
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.e2e.controlplane.client import Api
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.stamp import Stamp
-from topo.gangs.words import Words
 from topo.sim.worlds.presets import World
 
-WORDS = Words("metax-tech.com")
+WORDS = AnnotationKeys("metax-tech.com")
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 BATCH_JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"

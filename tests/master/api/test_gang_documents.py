@@ -3,9 +3,9 @@
 from dataclasses import asdict, replace
 
 from master.api.gang_documents import gang_document, gang_summary, in_turn
-from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.instructions import GangReason
-from topo.gangs.standing import Standing
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
+from topo.gangs.machine.instructions import GangReason
+from topo.gangs.machine.status import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request, Toleration

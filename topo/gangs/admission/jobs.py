@@ -20,9 +20,9 @@ from topo.gangs.admission import native_jobs
 from topo.gangs.admission.json_patch import Operation, Path, entries, mapping, remove
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.admission.templates import JobParts, Template, field_path, pod_gpus
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.gangs.words import Words
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.job.request import Request, flaw
 
@@ -63,34 +63,34 @@ class _Asked:
 
 def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
     """What is done to a job of these parts; O(templates)."""
-    asked = _asked(job, parts.templates, rules.words)
+    asked = _asked(job, parts.templates, rules.keys)
     if asked is None:
         return UNCHANGED
     found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
     if found is None:
         return UNDECIDED
-    words, templates = rules.words, parts.templates
+    keys, templates = rules.keys, parts.templates
     if isinstance(found, _Stamped):
-        patch = (*found.patch, *_without(job, templates, (words.ungrouped,)))
+        patch = (*found.patch, *_without(job, templates, (keys.ungrouped,)))
         result = Result.STAMPED if patch else Result.UNCHANGED
         return AdmissionOutcome(result, patch, found.warnings)
-    stamps = (words.pods, words.rank_offset, words.pods_per_group)
+    stamps = (keys.pods, keys.rank_offset, keys.pods_per_group)
     why = found.text if isinstance(found, _Left) else str(found)
-    patch = (*_without(job, templates, stamps), *_ungrouped(job, templates, words, why))
+    patch = (*_without(job, templates, stamps), *_ungrouped(job, templates, keys, why))
     if isinstance(found, _Left):
         return AdmissionOutcome(Result.LEFT, patch, (found.text,))
     return AdmissionOutcome(Result.INVALID, patch, refusal=found)
 
 
 def _asked(
-    job: Mapping[str, Any], templates: Sequence[Template], words: Words
+    job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys
 ) -> _Asked | Refusal | None:
     """What the job and its templates ask together; a refusal where two ask for different things."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
     places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)] if of_job else []
     places += ((each.path, each.annotations) for each in templates if each.annotations)
     found = _Asked({}, {})
-    for name in words.asked:
+    for name in keys.asked:
         for path, values in places:
             if name not in values:
                 continue
@@ -99,7 +99,7 @@ def _asked(
             if values[name] != first:
                 what = f"{name} is {_shown(first)} at {at} and {_shown(values[name])} here"
                 return Refusal(what, _place(path, name), "give it once")
-    return found if words.size in found.values else None
+    return found if keys.size in found.values else None
 
 
 def _place(path: Path, name: str) -> str:
@@ -113,14 +113,14 @@ def _stamped(
     gang = _gang(parts, asked, rules)
     if not isinstance(gang, _Gang):
         return gang
-    wanted = _annotations(gang, asked, rules.words)
+    wanted = _annotations(gang, asked, rules.keys)
     if (gang.terms.way or rules.way) is Way.NOMINATION:
         return _Stamped(_patch(job, parts, wanted))
     refusal = native_jobs.cannot(parts, gang.terms, rules, asked.places)
     if refusal is not None or not rules.tiers:
         return refusal
-    way = {rules.words.way: Way.NATIVE.value}
-    of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.words)}
+    way = {rules.keys.way: Way.NATIVE.value}
+    of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.keys)}
     everywhere = [((), of_job), *wanted]
     patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
     return _Stamped(patch, tuple(native_jobs.warnings(gang.request, gang.terms, rules)))
@@ -128,21 +128,21 @@ def _stamped(
 
 def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:
     """The gang that the job is to be."""
-    words = rules.words
-    terms = read_terms(asked.values, words)
+    keys = rules.keys
+    terms = read_terms(asked.values, keys)
     if not isinstance(terms, GroupTerms):
         return _placed(terms, asked)
     own = parts.own or _own_node(parts.templates)
     if own or parts.flaw is not None:
-        return parts.flaw or _Left(f"{own}, so {words.size} is left alone; remove one of the two")
+        return parts.flaw or _Left(f"{own}, so {keys.size} is left alone; remove one of the two")
     members = _members(parts.templates, rules)
     if isinstance(members, Refusal):
         return members
     pods = sum(each.pods for each, _ in members)
     if not pods:
-        return _Left(f"the job has no pods yet; those that it gets run without {words.size}")
+        return _Left(f"the job has no pods yet; those that it gets run without {keys.size}")
     request = Request(pods=pods, gpus_per_pod=members[0][1], group_size=terms.group_size)
-    misfit = _misfit(request, words, asked.places[words.size])
+    misfit = _misfit(request, keys, asked.places[keys.size])
     return misfit or _Gang(terms, [each for each, _ in members], request)
 
 
@@ -160,12 +160,14 @@ def _placed(refused: Refusal | None, asked: _Asked) -> Refusal:
     return Refusal(refused.what, asked.places[refused.where], refused.fix)
 
 
-def _annotations(gang: _Gang, asked: _Asked, words: Words) -> Iterator[tuple[Path, dict[str, str]]]:
+def _annotations(
+    gang: _Gang, asked: _Asked, keys: AnnotationKeys
+) -> Iterator[tuple[Path, dict[str, str]]]:
     """Where each template lies, and what its pods are to say."""
     offset = 0
     for each in gang.templates:
         stamp = _stamp(gang.request, offset)
-        yield each.path, {**asked.values, **stamp.annotations(words)}
+        yield each.path, {**asked.values, **stamp.annotations(keys)}
         offset += each.pods
 
 
@@ -195,12 +197,12 @@ def _members(
     return members
 
 
-def _misfit(request: Request, words: Words, where: str) -> Refusal | None:
+def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:
     """Why no pods of this size fill such a group."""
     size, gpus = request.group_size or 0, request.gpus_per_pod
     if size % gpus:
         below, above = size - size % gpus, size - size % gpus + gpus
-        what = f"{words.size} {size} is no multiple of the {gpus} GPUs of a pod"
+        what = f"{keys.size} {size} is no multiple of the {gpus} GPUs of a pod"
         return Refusal(what, where, f"give {f'{below} or {above}' if below else above}")
     return flaw(request)
 
@@ -213,15 +215,15 @@ def _own_node(templates: Sequence[Template]) -> str:
 
 
 def _ungrouped(
-    job: Mapping[str, Any], templates: Sequence[Template], words: Words, why: str
+    job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys, why: str
 ) -> Iterator[Operation]:
     """What has the pods that ask for groups say why they get none, or some where only the job asks.
 
     One is enough to tell the job by.
     """
-    asking = [each for each in templates if words.size in each.annotations]
+    asking = [each for each in templates if keys.size in each.annotations]
     for each in asking or templates[:1]:
-        yield from entries(job, (*each.path, "metadata", "annotations"), {words.ungrouped: why})
+        yield from entries(job, (*each.path, "metadata", "annotations"), {keys.ungrouped: why})
 
 
 def _without(

@@ -18,16 +18,16 @@ def cannot(
     parts: JobParts, terms: GroupTerms, rules: Rules, places: Mapping[str, str]
 ) -> Refusal | None:
     """Why Volcano cannot choose its nodes. `places`: where each annotation was found."""
-    words = rules.words
+    keys = rules.keys
     if not parts.has_pod_group:
-        where = places.get(words.way, places[words.size])
-        fix = f"write {words.way}: nomination, or submit a Volcano Job"
+        where = places.get(keys.way, places[keys.size])
+        fix = f"write {keys.way}: nomination, or submit a Volcano Job"
         return Refusal(
             "native placement needs a Volcano Job, and this is a batch/v1 Job", where, fix
         )
     if terms.within is not None and rules.tiers and of_kind(rules.tiers, terms.within) is None:
-        what = f"{words.within} is {str(terms.within)!r}, and no group is one"
-        return Refusal(what, places[words.within], f"write {' or '.join(kinds(rules.tiers))}")
+        what = f"{keys.within} is {str(terms.within)!r}, and no group is one"
+        return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
     return None
 
 
@@ -36,7 +36,7 @@ def warnings(request: Request, terms: GroupTerms, rules: Rules) -> Iterator[str]
     if rules.unheeded:
         yield f"the groups of the job may be split: {rules.unheeded}"
     if terms.wait_s is not None:
-        yield f"{rules.words.wait} does nothing here: what Volcano is asked for stays as it is"
+        yield f"{rules.keys.wait} does nothing here: what Volcano is asked for stays as it is"
     pods, gpus = min(request.pods, request.pods_per_group), request.gpus_per_pod
     if terms.mode is PlacementMode.REQUIRED and holding(rules.tiers, pods, gpus) is None:
         yield (

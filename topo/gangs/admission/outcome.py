@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from topo.gangs.admission.json_patch import Operation
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
-from topo.gangs.words import Words
 from topo.model.errors import Refusal
 from topo.placement.job.policy import Policy
 
@@ -19,7 +19,7 @@ class Rules:
     scheduler heeds no groups, or that nobody knows; empty where it does.
     """
 
-    words: Words
+    keys: AnnotationKeys
     gpu_resources: tuple[str, ...] = Policy().gpu_resources
     way: Way = Way.NOMINATION
     tiers: Tiers = ()

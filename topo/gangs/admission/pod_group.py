@@ -17,13 +17,13 @@ from topo.gangs.terms import GroupTerms, Way, read_terms
 def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """What is done to a PodGroup; O(shapes of groups)."""
     annotations = mapping(mapping(pod_group.get("metadata")).get("annotations"))
-    stamp, terms = read_stamp(annotations, rules.words), read_terms(annotations, rules.words)
+    stamp, terms = read_stamp(annotations, rules.keys), read_terms(annotations, rules.keys)
     if not isinstance(stamp, Stamp) or not isinstance(terms, GroupTerms):
         return UNCHANGED
     spec = mapping(pod_group.get("spec"))
     if terms.way is not Way.NATIVE or sequence(spec.get("subGroupPolicy")):
         return UNCHANGED
-    wanted = constraints(stamp, terms, rules.tiers, rules.words)
+    wanted = constraints(stamp, terms, rules.tiers, rules.keys)
     if wanted is None:
         return UNDECIDED
     patch = [add(("spec", name), value) for name, value in wanted.items() if not spec.get(name)]

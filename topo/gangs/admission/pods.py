@@ -10,21 +10,21 @@ from typing import Any
 from topo.gangs.admission.json_patch import Operation, add, entries, mapping, sequence
 from topo.gangs.admission.outcome import UNCHANGED, AdmissionOutcome, Result, Rules
 from topo.gangs.admission.templates import pod_gpus
+from topo.gangs.annotation_keys import BATCH_JOB, VOLCANO_JOB
 from topo.gangs.stamp import Stamp, pod_index, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.gangs.words import BATCH_JOB, VOLCANO_JOB
 from topo.model.errors import Refusal
 
 
 def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """What is done to a pod; O(containers)."""
-    words = rules.words
+    keys = rules.keys
     metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
     annotations = mapping(metadata.get("annotations"))
-    stamp = read_stamp(annotations, words)
+    stamp = read_stamp(annotations, keys)
     if stamp is None:
         return UNCHANGED
-    terms = read_terms(annotations, words)
+    terms = read_terms(annotations, keys)
     index = pod_index({each: mapping(metadata.get(each)) for each in ("annotations", "labels")})
     why = _why_not(stamp, terms, index, metadata)
     if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
@@ -34,14 +34,14 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     if isinstance(gpus, Refusal) or not gpus:
         return UNCHANGED
     rank = stamp.rank_offset + index
-    group = {words.group: str(stamp.group(rank))}
+    group = {keys.group: str(stamp.group(rank))}
     patch = [
         *entries(pod, ("metadata", "labels"), group),
-        *entries(pod, ("metadata", "annotations"), {words.rank: str(rank)}),
+        *entries(pod, ("metadata", "annotations"), {keys.rank: str(rank)}),
     ]
     held = (terms.way or rules.way) is Way.NOMINATION and not spec.get("nodeName")
     if held:
-        patch += _gate(spec, words.gate)
+        patch += _gate(spec, keys.gate)
     if not patch:
         return UNCHANGED
     return AdmissionOutcome(Result.GATED if held else Result.LABELLED, tuple(patch))

@@ -1,0 +1,1 @@
+"""Queues of Volcano: quota, and the fair share of each queue."""

@@ -1,0 +1,1 @@
+"""The status of gangs: computed, kept, and written where people look."""

@@ -1,0 +1,101 @@
+"""Gates for which nobody cares: what becomes of them where no master has placed gangs for long.
+
+A master may live and nobody place: no lease can be written, or whoever leads has never known its
+tree or its cluster. Any replica opens gates then: two would write the same, and each write names
+the version of its pod. Time in which this master does not hear the API server does not count: after
+an outage somebody leads within seconds. Where no master lives, nobody does it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import prometheus_client as prom
+import structlog
+
+from master.controllers.nomination import gang_writes
+from master.controllers.nomination.gang_builder import id_of, is_gated, rank_of
+from master.controllers.nomination.status.status_writer import Telling, Told
+from master.kube.objects import PodObject
+from master.kube.store import Store
+from master.kube.writer import Writer
+from master.metrics import PREFIX
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.machine.gang import GangId, PodUid
+from topo.gangs.machine.instructions import GangReason, NamedPod, OpenUnplanned
+
+LOOK_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(kw_only=True)
+class GateTimeout:
+    """Counts the time for which nobody places gangs, and has their gates opened after `limit_s`.
+
+    `is_attended`: whether somebody places gangs, as far as this master knows. `is_heard`: whether
+    it hears the API server.
+    """
+
+    limit_s: float
+    is_attended: Callable[[], bool]
+    is_heard: Callable[[], bool]
+    pods: Store[PodObject]
+    writer: Writer
+    telling: Telling
+    keys: AnnotationKeys
+    registry: prom.CollectorRegistry
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._since_s = 0.0
+        self._told: set[GangId] = set()
+        prom.Gauge(
+            PREFIX + "gangs_unattended_seconds",
+            "Time for which nobody has placed gangs, as this master sees it",
+            registry=self.registry,
+        ).set_function(lambda: self._since_s)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was so for so long that gates are opened."""
+        return 0.0 < self.limit_s <= self._since_s
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        looked_s = self.clock()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_s = self.clock()
+            self._look(min(now_s - looked_s, 2 * LOOK_S))  # a process that stood still saw nothing
+            looked_s = now_s
+
+    def _look(self, passed_s: float) -> None:
+        if self.is_attended():
+            self._since_s = 0.0
+            self._told.clear()
+            return
+        was_over = self.is_over
+        self._since_s += passed_s if self.is_heard() else 0.0
+        if not self.is_over:
+            return
+        why = f"no master has placed gangs for {self.limit_s:g} s (--gate-timeout)"
+        if not was_over:
+            fix = "topo doctor says why; GET /ready of the leader does, too"
+            _log.warning("gates are opened without a plan", why=why, fix=fix)
+        self._open_gates(why)
+
+    def _open_gates(self, why: str) -> None:
+        """Asks for a write of every pod that is gated still; one under way is not repeated."""
+        gated = (pod for pod in self.pods.objects.values() if is_gated(pod, self.keys))
+        for pod in sorted(gated, key=lambda pod: rank_of(pod, self.keys)):
+            gang_id, metadata = id_of(pod), pod.metadata
+            named = NamedPod(PodUid(metadata.uid), metadata.name, rank_of(pod, self.keys))
+            asked = OpenUnplanned(gang_id, named, metadata.resource_version, why)
+            self.writer.put(gang_writes.of_pod(asked, metadata.namespace, self.keys))
+            if gang_id not in self._told:
+                self._told.add(gang_id)
+                self.telling.tell(pod, Told(GangReason.WAIVED, why, self.clock()), self.now())
+        self.telling.flush(self.now())

@@ -1,0 +1,88 @@
+"""Audit of gangs without room: counts the capacity again, independently of the engine.
+
+That there is some is a mistake of this program, unless it came just then: only what is found twice
+in a row, a minute apart, counts.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+import prometheus_client as prom
+import structlog
+
+from master.booking.state import BookingState
+from master.controllers.nomination.gang_builder import gpus_of
+from master.kube.objects import PodObject
+from master.kube.store import Store
+from master.metrics import PREFIX
+from topo.gangs.decisions.capacity_recount import Seen, has_room
+from topo.gangs.machine.gang import Gang, GangId
+from topo.kit.threads import off_loop
+from topo.model.ids import NodeName
+
+RECOUNT_S = 60.0
+MOST = 10
+"""Different requests that are looked at in one go, a fraction of a second each on 10,000 nodes."""
+
+_log = structlog.get_logger(__name__)
+
+
+class NoFitAudit:
+    """Looks every minute; `waiting` are the gangs that are told there is no room."""
+
+    def __init__(
+        self,
+        waiting: Callable[[], Mapping[GangId, Gang]],
+        pods: Store[PodObject],
+        state: BookingState,
+        registry: prom.CollectorRegistry,
+    ) -> None:
+        self._waiting, self._pods, self._state = waiting, pods, state
+        self._found: frozenset[GangId] = frozenset()
+        self.denied: frozenset[GangId] = frozenset()
+        """Those that the last two looks found."""
+        prom.Gauge(
+            PREFIX + "gangs_denied_room",
+            "Gangs that are told there is no room, for which two counts of another kind found some",
+            registry=registry,
+        ).set_function(lambda: len(self.denied))
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        while True:
+            await asyncio.sleep(RECOUNT_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Counts once; in a thread, on copies."""
+        waiting = self._waiting()
+        found = await off_loop(self._count(waiting)) if waiting else frozenset[GangId]()
+        denied = found & self._found & self._waiting().keys()
+        for gang_id in denied - self.denied:
+            fix = "report it with `topo why` of it and /v1/topology; a restart of the master helps"
+            _log.error("a gang waits although there is room", gang=gang_id, fix=fix)
+        self._found, self.denied = found, denied
+
+    def _count(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
+        """What finds those with room; nothing that it reads changes any more."""
+        follower, policy = self._state.follower, self._state.capacity.policy
+        forest, cluster = follower.forest, dict(follower.cluster)
+        held = [hold.gpus for hold in self._state.bookings]
+        pods = tuple(self._pods.objects.values())
+
+        def count() -> frozenset[GangId]:
+            used: Counter[NodeName] = Counter()
+            for pod in pods:
+                node = pod.spec.node_name or pod.status.nominated_node_name
+                if node:
+                    used[NodeName(node)] += gpus_of(pod, policy)[1]
+            for each in held:
+                used.update(each)
+            seen = Seen(forest=forest, cluster=cluster, used=used, policy=policy)
+            asked = islice(dict.fromkeys(gang.request for gang in waiting.values()), MOST)
+            fit = {request for request in asked if has_room(request, seen)}
+            return frozenset(gang_id for gang_id, gang in waiting.items() if gang.request in fit)
+
+        return count

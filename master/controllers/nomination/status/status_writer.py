@@ -1,0 +1,158 @@
+"""Where gangs stand, told where people look: Events on the job, a condition on its first pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from master.controllers.nomination.gang_builder import owner_of
+from master.kube.objects import EVENTS, PODS, PodObject
+from master.kube.writer import Settled, Writer
+from master.kube.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
+from topo.gangs.machine.instructions import GangReason
+from topo.publish.event_series import EventSeries, Regarding, Reporter
+from topo.publish.gang_events import GangOccurrence
+
+EVENTS_MANAGER = f"{MANAGER_PREFIX}gang-events"
+CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
+AT_ONCE = 20
+MOST_UNWRITTEN = 100
+MESSAGE_CHARS = 1000
+EVENT_OF: Mapping[GangReason, str] = {
+    GangReason.QUEUE: "GangWaitsForQueue",
+    GangReason.NEVER_LET_IN: "GangNeverLetIn",
+    GangReason.OTHER_GATE: "GangWaitsForGate",
+    GangReason.NO_ROOM: "GangDoesNotFit",
+    GangReason.NEVER_FITS: "GangNeverFits",
+    GangReason.NO_GROUPS: "GangFindsNoGroups",
+    GangReason.BEHIND: "GangWaitsInLine",
+    GangReason.PLACED: "GangPlaced",
+    GangReason.BOUND: "GangBound",
+    GangReason.PREEMPTS: "GangPreempts",
+    GangReason.DISPLACED: "GangDisplaced",
+    GangReason.HALF_BOUND: "GangHalfBound",
+    GangReason.SPLIT: "GangSplit",
+    GangReason.WAIVED: "GangNotPlaced",
+    GangReason.WRITE_REFUSED: "GangWriteRefused",
+}
+"""The others pass within moments."""
+WAITING = frozenset(
+    {
+        GangReason.QUEUE,
+        GangReason.NEVER_LET_IN,
+        GangReason.OTHER_GATE,
+        GangReason.NO_ROOM,
+        GangReason.NEVER_FITS,
+        GangReason.NO_GROUPS,
+        GangReason.BEHIND,
+    }
+)
+"""In these nothing is written to the pods but the condition, which so disturbs no other write."""
+ENDED = frozenset({GangReason.BOUND, GangReason.WAIVED})
+"""In these its wait is over, and nothing is written to its pods any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is said of a gang, `would_fit` being the smallest change that would let it in.
+
+    `since_s` is when it came to stand there, on the controller's clock.
+    """
+
+    reason: GangReason
+    note: str
+    since_s: float
+    would_fit: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.note}. {self.would_fit}" if self.would_fit else self.note
+
+
+class Telling:
+    """Writes what is told, at a rate that leaves room for placements."""
+
+    def __init__(self, writer: Writer, reporter: Reporter, domain: str) -> None:
+        self._writer, self._domain = writer, domain
+        self._series = EventSeries(reporter)
+        self._unwritten: set[WriteTarget] = set()
+        self._waited: set[str] = set()
+        """Jobs, by uid, whose condition says that they wait."""
+        writer.listen(EVENTS_MANAGER, self._settled)
+        writer.listen(CONDITION_MANAGER, lambda _: None)
+
+    def tell(self, pod: PodObject, told: Told, now_s: float) -> None:
+        """Tells it of the gang of which this is the first pod; `now_s` is Unix time."""
+        if (reason := EVENT_OF.get(told.reason)) is not None:
+            self._series.add(_about(pod), GangOccurrence(reason, told.text), now_s)
+        about = _about(pod).uid
+        if told.reason in WAITING and pod.spec.scheduling_gates:
+            self._waited.add(about)
+            self._writer.put(self._condition(pod, told))
+        elif told.reason in ENDED and about in self._waited:
+            self._waited.discard(about)
+            self._writer.put(self._condition(pod, told))
+
+    def may_have_waited(self, gang_id: str) -> None:
+        """The gang waits, and a leader before this one may have said so."""
+        self._waited.add(gang_id)
+
+    def forget(self, gang_id: str) -> None:
+        """The gang is gone, and its pods with it."""
+        self._waited.discard(gang_id)
+
+    def passed_by(self, pod: PodObject, now_s: float) -> None:
+        """Tells that a pod was made without a gate, or its PodGroup without groups."""
+        note = (
+            "its pods ask for groups and were made without our admission webhook, so their"
+            " scheduler may place them alone; see whether the webhook answers, and whether it"
+            " covers this namespace (topo doctor), then delete the job and create it again, unless"
+            " topo why says that it is placed or bound"
+        )
+        self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
+
+    def ungrouped(self, pod: PodObject, why: str, now_s: float) -> None:
+        """Tells the job of the pod why it has no groups."""
+        note = f"no groups are planned for the job: {why}"
+        self._series.add(_about(pod), GangOccurrence("GangUngrouped", note), now_s)
+
+    def ignored(self, pod: PodObject, why: str, now_s: float) -> None:
+        """Tells the job of the pod that its scheduler does not heed its groups."""
+        note = f"its groups may be split: {why}; topo doctor has the patch"
+        self._series.add(_about(pod), GangOccurrence("GangGroupsIgnored", note), now_s)
+
+    def flush(self, now_s: float) -> None:
+        """Writes the Events whose turn it is."""
+        room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
+        for told in self._series.due(now_s, room):
+            target = WriteTarget(EVENTS, told.name, told.namespace)
+            self._unwritten.add(target)
+            self._writer.put(
+                Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
+            )
+
+    def _settled(self, settled: Settled) -> None:
+        self._unwritten.discard(settled.write.target)
+
+    def _condition(self, pod: PodObject, told: Told) -> Patch:
+        condition = {
+            "type": f"{self._domain}/Placed",
+            "status": "True" if told.reason is GangReason.BOUND else "False",
+            "reason": EVENT_OF[told.reason],
+            "message": told.text[:MESSAGE_CHARS],
+        }
+        return Patch(
+            target=WriteTarget(PODS, pod.metadata.name, pod.metadata.namespace),
+            manager=CONDITION_MANAGER,
+            uid=pod.metadata.uid,
+            subresource="status",
+            fields={"status": {"conditions": [condition]}},
+        )
+
+
+def _about(pod: PodObject) -> Regarding:
+    """The job; the pod itself where it has none."""
+    owner, namespace = owner_of(pod), pod.metadata.namespace
+    if owner is None:
+        metadata = pod.metadata
+        return Regarding(PODS.api_version, PODS.kind, metadata.name, metadata.uid, namespace)
+    return Regarding(owner.api_version, owner.kind, owner.name, owner.uid, namespace)

@@ -1,0 +1,1 @@
+"""Questions of the machine of gangs, answered on a capacity: a place, a check, an eviction."""

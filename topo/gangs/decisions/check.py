@@ -1,0 +1,88 @@
+"""`Check` answered on the capacity there is: which planned nodes can take their pods no more."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from topo.gangs.machine.instructions import Check
+from topo.model.ids import GroupName, Kind, NodeName
+from topo.placement.booking.holds import shortage
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.eligibility import eligible
+from topo.placement.job.request import PlacementMode
+from topo.placement.view.job_shape import shape_of
+
+Losses = tuple[tuple[NodeName, str], ...]
+
+
+def lost_nodes(capacity: Capacity, check: Check, own: Sequence[str]) -> Losses:
+    """Nodes that are gone, closed, too full or not for the job by now, with why; O(pods).
+
+    `own` are the owners under which the waiting pods and their holds are booked.
+    """
+    request = check.request
+    needs: Counter[NodeName] = Counter()
+    for _, node in check.waiting:
+        needs[node] += request.gpus_per_pod
+    bookings = capacity.bookings()
+    mine: Counter[NodeName] = Counter()
+    for owner in dict.fromkeys(own):
+        for node, gpus in bookings.get(owner, {}).items():
+            mine[node] += gpus
+    found: list[tuple[NodeName, str]] = []
+    allowed = cache(lambda gpu_type: replace(request.eligible, gpu_type=gpu_type))
+    for node, gpus in needs.items():
+        host = capacity.host(node)
+        why = shortage(capacity, node, gpus, given_back=mine[node])
+        if not why and host is not None and not eligible(host, allowed(host.gpu_type)):
+            why = f"node {node} is not for this job"
+        if why:
+            found.append((node, why))
+    return tuple(found)
+
+
+def apart_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+    """The groups that are not where most pods are, of a job that is to be inside one group of a
+    kind: by the pods that run, or that wait where none does; O(pods).
+    """
+    kind = check.request.within
+    if kind is None:
+        return ()
+    waiting = [(pod.rank, node) for pod, node in check.waiting]
+    homes = [(rank, _group_of(capacity, node, kind)) for rank, node in (*check.bound, *waiting)]
+    counts = Counter(home for _, home in homes[: len(check.bound)] or homes if home)
+    most = max(counts, key=lambda home: counts[home], default=None)
+    size = check.request.pods_per_group
+    return tuple(sorted({rank // size for rank, home in homes if home not in {None, most}}))
+
+
+def settled_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+    """The groups that are split or apart by the pods that run alone; O(pods)."""
+    ran = replace(check, waiting=())
+    return tuple(sorted({*split_groups(capacity, ran), *apart_groups(capacity, ran)}))
+
+
+def _group_of(capacity: Capacity, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
+    """The path of a node's group of a kind, empty for none; None for a node that nobody knows."""
+    host = capacity.host(node)
+    if host is None:
+        return None
+    return host.path[: host.kinds.index(kind) + 1] if kind in host.kinds else ()
+
+
+def split_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+    """The groups that stand in several domains although they are required whole; O(pods)."""
+    request = check.request
+    places = [(pod.rank, node) for pod, node in check.waiting] + list(check.bound)
+    known = [(rank, node) for rank, node in places if capacity.host(node) is not None]
+    if request.mode is not PlacementMode.REQUIRED or not known:
+        return ()
+    first = capacity.host(known[0][1])
+    tier = shape_of(capacity, request, first.gpu_type if first is not None else "").whole_in
+    of = capacity.layout().of[tier]
+    domains: dict[int, set[int]] = {}
+    for rank, node in known:
+        group = rank // request.pods_per_group
+        domains.setdefault(group, set()).add(of[capacity.position(node)[0]])
+    return tuple(group for group, homes in sorted(domains.items()) if len(homes) > 1)

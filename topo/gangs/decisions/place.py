@@ -1,0 +1,251 @@
+"""`Place` answered on the capacity there is: the best places of new pods, the nearest of others.
+
+Finds, for each pod that is wanted, a node. Groups of which no pod stays are placed by the engine,
+as well as can be. A pod whose group has others that stay goes to the nearest node to them that has
+room: one of theirs first, then in the smallest group of the tree that it shares with one of them;
+where groups are required whole, never outside of the domain in which they are whole.
+
+Cost: a search of the engine; for pods beside others, the nodes of their domain.
+
+Example: a gang of groups of two nodes; dragonflies d1 (n1, n2), d2 (n3, n4). Rank 0 stays on n1,
+rank 1 lost n2. It is refused where groups are required: d1 has no other node. Preferred, it gets
+n3.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from topo.gangs.decisions.eviction import Evictable, cheapest
+from topo.gangs.decisions.reservation import reservation
+from topo.gangs.machine.events import Refused
+from topo.gangs.machine.instructions import Place
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import booked
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.meanwhile import released, taken
+from topo.placement.engine import place, view_of
+from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
+from topo.placement.job.request import PlacementMode, Request
+from topo.placement.job.words import counted
+
+_KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
+"""Owners of what is booked while a question is answered; pods and holds have others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Nodes for the pods of a `Place`, in its order, and what is to be held for them.
+
+    `request` is what these pods ask for, without the others of the gang. Of a plan over others'
+    pods `evicted` are those that have to go, and nothing is to be held.
+    """
+
+    nodes: tuple[NodeName, ...]
+    request: Request
+    groups: tuple[PlannedGroup, ...]
+    mode: PlacementMode
+    gpu_type: str
+    certified: bool
+    evicted: tuple[Evictable, ...] = ()
+
+
+def answered(
+    capacity: Capacity,
+    asked: Place,
+    own: Sequence[str],
+    evictable: Callable[[], Sequence[Evictable]] = tuple,
+) -> Placed | Refused:
+    """The places now, or why there are none; the capacity is in the end what it was.
+
+    `own` are the owners under which the wanted pods and the replaced holds are booked. `evictable`
+    are the pods of lower priority than `asked.over` that its scheduler may evict for the gang.
+    """
+    with released(capacity, own):
+        with taken(capacity, asked.without, _KEPT):
+            found = _placed(capacity, asked)
+        if isinstance(found, Placed):
+            return found
+        over = _over(capacity, asked, evictable()) if asked.over is not None else None
+        if over is not None:
+            return over
+        behind = bool(asked.without) and isinstance(_placed(capacity, asked), Placed)
+        kept = reservation(capacity, asked.request) if asked.reserve else ()
+    return Refused(
+        id=asked.id,
+        ask=asked.ask,
+        text=found.text,
+        shortfall=dict(found.shortfall),
+        reservation=kept,
+        behind=behind,
+        never=asked.reserve and not kept,
+        ungrouped=not capacity.kinds() and _asks_for_groups(found),
+    )
+
+
+def _over(capacity: Capacity, asked: Place, evictable: Sequence[Evictable]) -> Placed | None:
+    found = cheapest(capacity, asked, evictable)
+    if found is None:
+        return None
+    request = asked.request
+    return Placed(
+        found.nodes, request, (), request.mode, "", certified=False, evicted=found.victims
+    )
+
+
+def _placed(capacity: Capacity, asked: Place) -> Placed | NoFit:
+    if not asked.kept and len(asked.wanted) == asked.request.pods:
+        return _by_engine(capacity, asked.request)
+    with taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
+        return _beside(capacity, asked)
+
+
+def _asks_for_groups(refused: NoFit) -> bool:
+    """Whether it was refused for groups that are not there, rather than not free."""
+    return refused.failed is FitTest.SPAN or "largest_gpus" in refused.shortfall
+
+
+def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:
+    plan = place(capacity, request)
+    if isinstance(plan, NoFit):
+        return plan
+    nodes: list[NodeName] = []
+    for group in plan.groups:
+        for node, pods in group.pods:
+            nodes += [node] * pods
+    return Placed(
+        tuple(nodes), request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
+    )
+
+
+def _is_certified(plan: Plan) -> bool:
+    return all(plan.certified.values())
+
+
+def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
+    """Places beside pods of the gang that stay, of one GPU type with them, or that have ended."""
+    size = asked.request.pods_per_group
+    host = capacity.host(asked.kept[0][1]) if asked.kept else None
+    gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
+    eligible = replace(asked.request.eligible, gpu_type=gpu_type)
+    request = replace(asked.request, eligible=eligible)
+    stay: dict[int, list[NodeName]] = {}
+    for rank, node in asked.kept:
+        stay.setdefault(rank // size, []).append(node)
+    joining: dict[int, int] = {}
+    for pod in asked.wanted:
+        group = pod.rank // size
+        joining[group] = joining.get(group, 0) + 1
+    found: dict[int, list[NodeName]] = {}
+    try:
+        for group, pods in joining.items():
+            if group not in stay:
+                continue
+            nodes = _nearest(capacity, request, stay[group], pods)
+            if isinstance(nodes, NoFit):
+                return nodes
+            capacity.book(f"{_JOINING} {group}", _gpus(request, nodes))
+            found[group] = nodes
+        fresh = _fresh(capacity, request, joining, found)
+    finally:
+        for group in found:
+            capacity.release(f"{_JOINING} {group}")
+    return fresh if isinstance(fresh, NoFit) else _joined(capacity, asked, request, found | fresh)
+
+
+def _fresh(
+    capacity: Capacity,
+    request: Request,
+    joining: Mapping[int, int],
+    found: Mapping[int, list[NodeName]],
+) -> dict[int, list[NodeName]] | NoFit:
+    """Places of the groups that have nobody yet, by the engine, as if they came whole.
+
+    A group of which pods have ended finds a domain so, and takes of it what it needs.
+    """
+    new = sorted((group, pods) for group, pods in joining.items() if group not in found)
+    if not new:
+        return {}
+    whole = sum(request.group_pods[group] for group, _ in new)
+    plan = _by_engine(capacity, replace(request, pods=whole))
+    if isinstance(plan, NoFit):
+        return plan
+    left = iter(plan.nodes)
+    nodes = {group: [next(left) for _ in range(request.group_pods[group])] for group, _ in new}
+    return {group: nodes[group][:pods] for group, pods in new}
+
+
+def _joined(
+    capacity: Capacity, asked: Place, request: Request, found: Mapping[int, list[NodeName]]
+) -> Placed:
+    """The places in the order of the pods that are wanted."""
+    size = request.pods_per_group
+    left = {group: iter(nodes) for group, nodes in found.items()}
+    nodes = tuple(next(left[pod.rank // size]) for pod in asked.wanted)
+    groups = tuple(
+        PlannedGroup(group, tail=False, pods=_counted(each), domains=())
+        for group, each in sorted(found.items())
+    )
+    held = replace(request, pods=len(nodes))
+    host = capacity.host(nodes[0])
+    gpu_type = host.gpu_type if host is not None else ""
+    return Placed(nodes, held, groups, request.mode, gpu_type, certified=False)
+
+
+def _counted(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
+    return tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
+
+
+def _gpus(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
+    return booked([_counted(nodes)], request.gpus_per_pod)
+
+
+def _nearest(
+    capacity: Capacity, request: Request, stay: Sequence[NodeName], pods: int
+) -> list[NodeName] | NoFit:
+    """The nodes for so many pods that are nearest to those that stay."""
+    view = view_of(capacity, request, request.eligible.gpu_type or "")
+    layout = view.layout
+    homes = [capacity.position(node)[0] for node in stay if capacity.host(node) is not None]
+    required = request.mode is PlacementMode.REQUIRED
+    widest = view.shape.whole_in if required else layout.tiers
+    found: list[NodeName] = []
+    seen: set[int] = set()
+    for tier in range(1, widest + 1):
+        for domain in dict.fromkeys(layout.of[tier][home] for home in homes):
+            for at in range(layout.firsts[tier][domain], layout.firsts[tier][domain + 1]):
+                if at in seen:
+                    continue
+                seen.add(at)
+                node_slots, _ = capacity.slots_per_node((at,), view.slots)
+                node_slots.sort(key=lambda each: each[0] not in stay)
+                found += [node for node, slots in node_slots for _ in range(slots)]
+                if len(found) >= pods:
+                    return found[:pods]
+    if not required:
+        rest = [at for at in range(len(layout.domains)) if at not in seen]
+        node_slots, _ = capacity.slots_per_node(rest, view.slots)
+        found += [node for node, slots in node_slots for _ in range(slots)]
+        if len(found) >= pods:
+            return found[:pods]
+    where = "in the domain of the group" if required else "on nodes that they may use"
+    asking = f"{counted(pods, 'pod')} of {request.gpus_per_pod} GPUs"
+    text = f"{asking}: room for {len(found)} {where}"
+    numbers = {"needed": pods, "available": len(found), "missing": pods - len(found)}
+    return NoFit(request, FitTest.SLOTS, numbers, text)
+
+
+def _out_of_reach(capacity: Capacity, asked: Place) -> list[NodeName]:
+    """Nodes outside of the group that all of the gang must share; O(nodes) where there is one."""
+    kind = asked.request.within
+    if kind is None or not asked.kept:
+        return []
+    homes = set()
+    for _, node in asked.kept:
+        host = capacity.host(node)
+        if host is not None and kind in host.kinds:
+            homes.add(host.path[: host.kinds.index(kind) + 1])
+    return [
+        host.name
+        for host in capacity.hosts()
+        if not any(host.path[: len(home)] == home for home in homes)
+    ]

@@ -1,0 +1,54 @@
+"""What must hold of each gang's record, whatever happened: the invariants of `Gangs.validate`."""
+
+from collections.abc import Iterator
+
+from topo.gangs.machine.gang import Binding
+from topo.gangs.machine.instructions import (
+    LabelNodes,
+    Nominate,
+    Open,
+    OpenUnplanned,
+    Release,
+    UnlabelNodes,
+)
+from topo.gangs.machine.record import Given, Key, Record
+from topo.gangs.machine.write_order import may_open, wanted
+
+
+def invariants(record: Record) -> Iterator[tuple[bool, str]]:
+    """Each invariant as (does it fail, what fails); O(members + given)."""
+    gang, plan = record.gang, record.plan
+    live = {member.uid: member for member in gang.members if member.live}
+    waiting = list(record.planned())
+    yield not plan.keys() <= live.keys(), "a pod that is gone has a place"
+    groups = {uid: gang.group_of(live[uid].rank) for uid in plan}
+    yield groups != {uid: note.group for uid, note in plan.items()}, "a note names another group"
+    selections = {note.selection for _, note in waiting}
+    one = gang.binding is not Binding.WHOLE or len(selections) <= 1
+    yield not one, "the pods of a gang that is bound whole select different values"
+    wrong = [m for m, note in waiting if m.opened and m.selection not in {"", note.selection}]
+    yield bool(wrong), "an opened pod selects another value than its node is to have"
+    over = {note.over for _, note in waiting}
+    held = {note.hold for note in plan.values()} & set(gang.holds)
+    yield over == {True} and bool(held), "a plan over others' pods has a hold"
+    if not record.released and plan:
+        yield len(over) != 1, "a plan is partly over others' pods"
+        yield len({note.hold for note in plan.values()}) != 1, "a plan has several holds"
+        yield plan.keys() != {m.uid for m in live.values() if m.fixed is None}, "a plan has gaps"
+    given = record.given.items()
+    yield any(key != _about(each) for key, each in given), "a write is kept under another name"
+    opens = [each for each in wanted(record).values() if isinstance(each, Open)]
+    yield bool(opens) and not may_open(record), "a gate is opened before the plan is written"
+    checked = record.checked or gang.ungated
+    yield bool(opens) and not checked, "a gate is opened before its node was looked at"
+
+
+def _about(given: Given) -> Key:
+    match given.instruction:
+        case LabelNodes(_, ((node, _),)) | UnlabelNodes(_, (node,)):
+            return "node", node
+        case Release(_, hold):
+            return "hold", hold
+        case Nominate(pod=pod) | Open(pod=pod) | OpenUnplanned(pod=pod):
+            return "pod", pod.uid
+    return "", ""

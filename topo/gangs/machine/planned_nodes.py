@@ -1,0 +1,47 @@
+"""Which gangs have planned pods that wait on a node: an index, followed record by record."""
+
+from collections.abc import Iterable
+
+from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.record import Record
+from topo.model.ids import NodeName
+
+
+class PlannedNodes:
+    """Gangs by node, in the order in which they were planned there."""
+
+    def __init__(self) -> None:
+        self._on_node: dict[NodeName, dict[GangId, None]] = {}
+
+    def gangs(self, node: NodeName) -> Iterable[GangId]:
+        """Who is planned on a node; O(1)."""
+        return self._on_node.get(node, {})
+
+    def of_others(self, gang_id: GangId) -> tuple[NodeName, ...]:
+        """Nodes on which other gangs are planned, by name; O(nodes planned)."""
+        others = (node for node, gangs in self._on_node.items() if gangs.keys() != {gang_id})
+        return tuple(sorted(others))
+
+    def follow(self, gang_id: GangId, before: Record | None, after: Record | None) -> None:
+        """Takes up that a gang's record came, changed or went; O(members) where its plan did."""
+        if before is not None and after is not None and before.plans_as(after):
+            return
+        had, has = _nodes(before), _nodes(after)
+        for node in had - has:
+            del self._on_node[node][gang_id]
+            if not self._on_node[node]:
+                del self._on_node[node]
+        for node in has - had:
+            self._on_node.setdefault(node, {})[gang_id] = None
+
+    def is_of(self, records: Iterable[Record]) -> bool:
+        """Whether it is what a count of these records gives; O(their members)."""
+        counted: dict[NodeName, set[GangId]] = {}
+        for record in records:
+            for node in _nodes(record):
+                counted.setdefault(node, set()).add(record.gang.id)
+        return counted == {node: set(gangs) for node, gangs in self._on_node.items()}
+
+
+def _nodes(record: Record | None) -> set[NodeName]:
+    return {note.node for _, note in record.planned()} if record is not None else set()

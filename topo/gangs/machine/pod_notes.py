@@ -1,0 +1,89 @@
+"""From nodes to notes: what each pod of a plan is told, and which value its node's label gets.
+
+All pods of a gang that is bound as a whole select one value. Of one that is bound pod by pod each
+group has a value of its own, but that groups which share a node share its value: they are then in
+one domain, because a node is in one. A pod that is opened selects for good what it selects, so its
+new node must be one that has no other value.
+"""
+
+from collections.abc import Mapping
+
+from topo.gangs.machine.events import Planned
+from topo.gangs.machine.gang import Binding, Note, PodUid, Selection
+from topo.gangs.machine.record import Record, share_of
+from topo.model.ids import NodeName
+
+
+def notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
+    """The notes of the pods that were placed; None where a node would need two values.
+
+    O(members).
+    """
+    assert record.asked is not None, "a plan is an answer"  # noqa: S101 - for the type checker
+    gang, wanted = record.gang, record.asked.place.wanted
+    placed = {pod.uid: node for pod, node in zip(wanted, planned.nodes, strict=True)}
+    selecting = (m for m in gang.members if m.opened and m.selection)
+    opened = {m.uid: m.selection for m in selecting if m.uid in placed}
+    by_node = _values_of_others(record, placed)
+    for uid, selection in opened.items():
+        if by_node.setdefault(placed[uid], selection) != selection:
+            return None
+    by_group = _values_of_groups(record, by_node, opened)
+    found: dict[PodUid, Note] = {}
+    for pod, node in zip(wanted, planned.nodes, strict=True):
+        group = gang.group_of(pod.rank)
+        value = by_group.get(share_of(gang, group))
+        if value is None:
+            value = by_node.get(node) or _new(record, planned, group)
+            by_group[share_of(gang, group)] = value
+        found[pod.uid] = Note(
+            node=node,
+            group=group,
+            hold=planned.hold,
+            selection=by_node.setdefault(node, value),
+            generation=planned.generation,
+            certified=planned.certified,
+            over=bool(planned.evicts),
+        )
+    return found
+
+
+def _new(record: Record, planned: Planned, group: int) -> Selection:
+    """A value that no plan had: holds have names of their own."""
+    whole = record.gang.binding is Binding.WHOLE
+    return Selection(planned.hold if whole else f"{planned.hold}-{group}")
+
+
+def _values_of_others(
+    record: Record, placed: Mapping[PodUid, NodeName]
+) -> dict[NodeName, Selection]:
+    """The values of the nodes on which other pods of the gang are or will be."""
+    values: dict[NodeName, Selection] = {}
+    for member in record.gang.members:
+        note = record.plan.get(member.uid)
+        if not member.live or member.uid in placed:
+            continue
+        if member.node is not None and member.node in record.gang.labelled:
+            values[member.node] = record.gang.labelled[member.node]
+        elif member.node is None and note is not None:
+            values[note.node] = note.selection
+    return values
+
+
+def _values_of_groups(
+    record: Record,
+    by_node: Mapping[NodeName, Selection],
+    opened: Mapping[PodUid, Selection],
+) -> dict[int, Selection]:
+    """The values that pods of each group select already, opened ones first."""
+    values: dict[int, Selection] = {}
+    for member in record.gang.members:
+        share = share_of(record.gang, record.gang.group_of(member.rank))
+        if member.live and not member.gated and member.selection:
+            values.setdefault(share, member.selection)
+    for member in record.gang.members:
+        share = share_of(record.gang, record.gang.group_of(member.rank))
+        note = record.plan.get(member.uid)
+        if member.uid not in opened and note is not None and note.node in by_node:
+            values.setdefault(share, note.selection)
+    return values

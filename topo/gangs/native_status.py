@@ -1,0 +1,149 @@
+"""Where a gang stands whose nodes Volcano chooses: what was asked for it, and what came of it.
+
+What came of it is counted from the forest, whatever Volcano says: a group is whole where all of its
+pods that run share a group of the tier that Volcano was asked for, or are on one node. Where it was
+asked for none, since the PodGroup was made without our webhook, the lowest tier with a group that
+takes the pods counts. A gang whose pods do not say which groups they are in is not judged.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.instructions import GangReason
+from topo.gangs.machine.status import Standing
+from topo.model.ids import GroupPath, Kind, NodeName
+from topo.placement.capacity.host import Host
+from topo.placement.job.request import PlacementMode, Request
+from topo.placement.job.words import counted, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """What Volcano was asked of some pods: `tier` is the highest allowed, None for any (soft)."""
+
+    tier: int | None
+    pods: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeAsked:
+    """What is in a gang's PodGroup: its policies, what all pods shall share, and how it stands.
+
+    `unheeded`: why Volcano does not heed it, or that nobody knows; empty where it does.
+    """
+
+    policies: Sequence[Nearness] = ()
+    together: Nearness | None = None
+    phase: str = ""
+    unheeded: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLookup:
+    """What is asked of the tree.
+
+    `kind_of_tier`: the kind of the groups of a tier. `lowest`: the lowest tier with a group that
+    takes a group of the request on nodes of a GPU type, the highest where none does.
+    """
+
+    host: Callable[[NodeName], Host | None]
+    kind_of_tier: Callable[[int], Kind | None]
+    lowest: Callable[[Request, str], int]
+
+
+def native_standing(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Standing:
+    """Where it stands; O(members). `asked` is None where its PodGroup is not known."""
+    live = [member for member in gang.members if member.live]
+    places = tuple((each.rank, each.node) for each in live if each.node is not None)
+    groups: dict[int, set[NodeName]] = {}
+    for rank, node in places if not gang.ungated else ():
+        groups.setdefault(gang.group_of(rank), set()).add(node)
+    tier = max((each.tier or 0 for each in asked.policies), default=0) if asked is not None else 0
+    split = sorted(
+        group
+        for group, nodes in groups.items()
+        if not _is_whole(nodes, tree, tier or _lowest(gang.request, nodes, tree))
+    )
+    together = asked.together.tier if asked is not None and asked.together is not None else None
+    apart = together is not None and not _is_whole({node for _, node in places}, tree, together)
+    reason = GangReason.NATIVE
+    if apart or (split and _must_be_whole(gang, asked)):
+        reason = GangReason.SPLIT
+    elif live and len(places) == len(live) == gang.request.pods:
+        reason = GangReason.BOUND
+    sentences = [
+        _asked(asked, tree.kind_of_tier),
+        _bound(len(places), gang.request.pods, len(groups), split),
+    ]
+    if apart:
+        sentences.append(f"its pods share no {_name(together or 0, tree.kind_of_tier)}")
+    if asked is not None and asked.phase and reason is GangReason.NATIVE:
+        sentences.append(f"its PodGroup is {asked.phase}")
+    return Standing(gang.id, reason, "; ".join(sentences), places=places)
+
+
+def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:
+    """Whether a split group is a fault: neither preferred, nor under constraints of its user."""
+    if gang.request.mode is not PlacementMode.REQUIRED:
+        return False
+    if asked is None or (not asked.policies and asked.together is None):
+        return True
+    return any(each.tier is not None for each in asked.policies)
+
+
+def _lowest(request: Request, nodes: set[NodeName], tree: TreeLookup) -> int:
+    first = tree.host(min(nodes))
+    return tree.lowest(request, first.gpu_type if first is not None else "")
+
+
+def _is_whole(nodes: set[NodeName], tree: TreeLookup, tier: int) -> bool:
+    if len(nodes) <= 1:
+        return True
+    shared: set[GroupPath] | None = None
+    for node in nodes:
+        found = tree.host(node)
+        above = set(_groups_of(found, tier)) if found is not None else set()
+        shared = above if shared is None else shared & above
+    return bool(shared)
+
+
+def _groups_of(host: Host, tier: int) -> Iterator[GroupPath]:
+    for depth, each in enumerate(host.tiers, 1):
+        if each <= tier:
+            yield GroupPath(host.path[:depth])
+
+
+def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]) -> str:
+    if asked is None:
+        return "Volcano chooses its nodes, and its PodGroup is not known yet"
+    if not asked.policies and asked.together is None:
+        return "its PodGroup asks Volcano for no groups: it was made without our webhook"
+    wishes = [
+        f"{counted(each.pods, 'pod') if each.pods else 'each group'} {_where(each, kind_of_tier)}"
+        for each in asked.policies
+    ]
+    if asked.together is not None:
+        wishes.append(f"all pods {_where(asked.together, kind_of_tier)}")
+    heeded = f", but {asked.unheeded}" if asked.unheeded else ", which it heeds"
+    return f"Volcano chooses its nodes; asked of it: {', '.join(wishes)}{heeded}"
+
+
+def _where(near: Nearness, kind_of_tier: Callable[[int], Kind | None]) -> str:
+    if near.tier is None:
+        return "as near to each other as can be (soft)"
+    return f"in one {_name(near.tier, kind_of_tier)} (hard, tier {near.tier})"
+
+
+def _name(tier: int, kind_of_tier: Callable[[int], Kind | None]) -> str:
+    return kind_of_tier(tier) or "HyperNode"
+
+
+def _bound(bound: int, pods: int, groups: int, split: Sequence[int]) -> str:
+    if not bound:
+        return f"none of {counted(pods, 'pod')} is bound"
+    if not groups:
+        return f"{bound} of {counted(pods, 'pod')} bound"
+    whole = f"{groups - len(split)} of {counted(groups, 'group')} whole"
+    named = f" (split: {listed([f'group {at}' for at in split])})" if split else ""
+    return f"{bound} of {counted(pods, 'pod')} bound, {whole}{named}"
