@@ -20,10 +20,10 @@ from master.composition.cluster_works import cluster_works, opened
 from master.replicas import source_states
 from master.replicas.follower import PATH
 from master.replicas.replicas import standing, tell_age
-from master.restoring import restore, show_copy, show_kept
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
+from master.state_restore import restore, show_copy, show_kept
 from master.tree.engine import Clock
 from topo.kit.process import collector
 from topo.kit.serving.problem import problems
@@ -100,7 +100,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         "history": service.past.run,
         "placements": partial(service.placements.maintenance.run, settings.recount_interval),
         "capacity-events": CapacityEvents(
-            service.placements.feed, service.shown.view, lambda: engine.history.run_id
+            service.placements.feed, service.topology.view, lambda: engine.history.run_id
         ).run,
         "loop-lag": partial(_measure_lag, service, engine.clock),
         "role": partial(service.replica.run, _for_ever),
@@ -114,7 +114,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works["state-copy"] = service.state_copy.run
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
-    for kind, file in service.callers.files.items():
+    for kind, file in service.port_tokens.files.items():
         works[f"tokens of {kind.whose}"] = partial(file.follow, settings.config_poll_interval)
     works |= cluster_works(service)
     if service.replicas is not None:

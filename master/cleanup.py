@@ -44,7 +44,15 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.rate import RequestRate
-from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Patch, Write, WriteTarget, call_of
+from master.kube.writing.writes import (
+    MANAGER_PREFIX,
+    Apply,
+    Delete,
+    Patch,
+    Write,
+    WriteTarget,
+    call_of,
+)
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
 from topo.gangs.annotation_keys import AnnotationKeys

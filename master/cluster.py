@@ -15,13 +15,13 @@ from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
 from master.controllers.nomination.sources import Sources
+from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import (
     Controllers,
     ControllerView,
     GangView,
     build_controllers,
 )
-from master.controllers.unheard import Unheard
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
 from master.kube.metrics import KubeMetrics
@@ -37,9 +37,9 @@ from master.kube.objects import (
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
-from master.kube.token_review import TokenReviews
+from master.kube.service_accounts.token_review import TokenReviews
 from master.kube.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
-from master.kube.writer import Writer, WriterMetrics
+from master.kube.writing.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
@@ -182,7 +182,7 @@ def cluster_controllers(
         snapshot=lambda: engine.snapshot,
         facts=engine.facts_of,
         is_settled=lambda: cluster.nodes.synced and is_settled(),
-        unheard=Unheard(cluster.nodes, forget_at_s, engine.clock),
+        grace=RetentionGrace(cluster.nodes, forget_at_s, engine.clock),
         domain=settings.domain,
         label_keys=settings.label_keys,
         reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),

@@ -7,22 +7,22 @@ import prometheus_client as prom
 from aiohttp import web
 
 from master.admission.admission import Admission
+from master.authentication.port_tokens import PortTokens
 from master.availability import Availability
 from master.booking.booking_log import BookingLog
 from master.booking.executors import SingleThreadExecutor
 from master.booking.placements import Placements
-from master.callers import Callers
 from master.cluster import Cluster
 from master.controllers.table import Controllers
+from master.current_topology import CurrentTopology
 from master.file_warnings import FileWarnings
+from master.master_warnings import MasterWarnings
 from master.metrics import EngineMetrics, ServiceMetrics
-from master.own_warnings import OwnWarnings
 from master.replicas.leader_document import LeaderDocuments
 from master.replicas.replicas import Replicas
 from master.replicas.state_copy import StateCopy
 from master.role import Replica, Role
 from master.settings import MasterSettings
-from master.shown import ShownTree
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
 from master.sources.workers.port import WorkerPort
@@ -90,12 +90,12 @@ class Service:
     booking_log: BookingLog | None
     controllers: Controllers
     admission: Admission | None
-    callers: Callers
+    port_tokens: PortTokens
     worker_port: WorkerPort
     report_connections: Connections
     api_limits: ApiLimits
-    warnings: OwnWarnings
-    shown: ShownTree
+    warnings: MasterWarnings
+    topology: CurrentTopology
     documents: Documents
 
     @property

@@ -63,7 +63,9 @@ def test_every_warning_of_the_master_is_there_and_every_one_there_is_given() -> 
     master = sources("master")
     coded = set(re.findall(r"\bcode=\"([a-z-]+)\"", master))
     in_clear = set(
-        re.findall(r"\"([a-z-]+-in-clear)\"", (ROOT / "master/clear_text.py").read_text())
+        re.findall(
+            r"\"([a-z-]+-in-clear)\"", (ROOT / "master/authentication/cleartext.py").read_text()
+        )
     )
     of_resources = {f"kubernetes-{plural}" for plural in ("nodes", "pods")}
     assert len(in_clear) == 3

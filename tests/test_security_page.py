@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from master.authentication.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
 from master.settings import MasterSettings
-from master.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
 from topo.model.durations import parse_duration
 from worker.settings import WorkerSettings
 

@@ -25,7 +25,7 @@ from bench.scale import CannotRunError, Progress, Scale
 from master.composition.service import build_service
 from master.composition.tree import taking_up
 from master.kube.client import Call, KubeClient
-from master.kube.config import KubeConfig
+from master.kube.credentials.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, PODS, NodeObject, PodObject
 from master.kube.reflector import PAGE, Reflector

@@ -18,7 +18,7 @@ from bench.figure import Figure, at_most, median, worst
 from bench.processes import LOOPBACK, in_child, process
 from bench.scale import CannotRunError, Progress, Scale
 from master.kube.client import KubeClient
-from master.kube.config import KubeConfig
+from master.kube.credentials.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, NodeObject
 from master.kube.reflector import Reflector

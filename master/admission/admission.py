@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import prometheus_client as prom
 from aiohttp import web
 
-from master.admission.heeding import ConfigMapName, SchedulerConfigReader
 from master.admission.keeper import CertificateKeeper, CertificateObjects
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
 from master.admission.tiers import KnownTiers
+from master.admission.volcano_config_check import ConfigMapName, SchedulerConfigReader
 from master.controllers.table import HYPERNODES
 from master.kube.client import Caller
 from master.settings import MasterSettings

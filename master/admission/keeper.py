@@ -25,7 +25,7 @@ from master.kube.advice import next_step
 from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
 from master.kube.objects import MUTATING_WEBHOOKS, SECRETS, Resource, object_path
-from master.kube.writes import TIMEOUT_S, Apply, WriteTarget, call_of
+from master.kube.writing.writes import TIMEOUT_S, Apply, WriteTarget, call_of
 from topo.kit.threads import off_loop
 from topo.kit.tls import load_pair
 from topo.model.errors import BadInputError, Refusal

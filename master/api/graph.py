@@ -50,7 +50,7 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
 def _prepared(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
     """What makes the answer in any thread; what it reads is frozen now, on the loop."""
     run = service.engine.history.run_id
-    return partial(_made, service.shown.view(), service.engine.facts(), run, query)
+    return partial(_made, service.topology.view(), service.engine.facts(), run, query)
 
 
 def _made(

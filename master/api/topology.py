@@ -66,7 +66,7 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
 async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
     service = request.app[SERVICE]
-    tag = topology_document.tag(service.shown.version())
+    tag = topology_document.tag(service.topology.version())
     if is_known(request.headers.get("If-None-Match"), tag):
         return web.Response(status=304, headers={**CACHED, "ETag": f'W/"{tag}"'})
     made = await service.documents.topology.document()
@@ -88,7 +88,7 @@ async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.Stre
 def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[], web.Response]:
     """What makes the answer in any thread; what it reads is frozen now, on the loop."""
     service = request.app[SERVICE]
-    view = service.shown.view()
+    view = service.topology.view()
     render = _renderer(service, view, query)
     headers, known = dict(CACHED), False
     if "node" not in query:  # what a worker said may change without a new generation

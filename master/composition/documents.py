@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from master.availability import Availability
 from master.composition.core import Core
+from master.current_topology import CurrentTopology
 from master.replicas.leader_document import LeaderDocuments
 from master.service import Documents
-from master.shown import ShownTree
 from master.tree import findings, topology_document
 from master.tree.document_cache import DocumentCache
 from master.tree.findings import Examined
@@ -16,11 +16,11 @@ from master.web.files import page
 from topo.publish.nodegroup import render
 
 
-def build_documents(core: Core, shown: ShownTree, availability: Availability) -> Documents:
+def build_documents(core: Core, topology: CurrentTopology, availability: Availability) -> Documents:
     """None is made before somebody asks."""
     engine, mode = core.engine, core.settings.mode
 
-    def topology(view: TopologyView) -> bytes:
+    def topology_body(view: TopologyView) -> bytes:
         return topology_document.body(view, mode.value, engine.clock(), engine.history.run_id)
 
     def finding(examined: Examined) -> bytes:
@@ -31,9 +31,9 @@ def build_documents(core: Core, shown: ShownTree, availability: Availability) ->
 
     def examined(body: Callable[[Examined], bytes]) -> DocumentCache[Examined]:
         return DocumentCache(
-            lambda: Examined(shown.view(), availability.unready()),
+            lambda: Examined(topology.view(), availability.unready()),
             body,
-            lambda: (shown.version(), availability.unready()),
+            lambda: (topology.version(), availability.unready()),
             fresh_s=topology_document.FRESH_S,
             clock=engine.clock,
         )
@@ -46,9 +46,9 @@ def build_documents(core: Core, shown: ShownTree, availability: Availability) ->
             clock=core.clock,
         ),
         topology=DocumentCache(
-            shown.view,
-            topology,
-            shown.version,
+            topology.view,
+            topology_body,
+            topology.version,
             fresh_s=topology_document.FRESH_S,
             clock=engine.clock,
         ),

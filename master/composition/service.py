@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from master.callers import known_callers
+from master.authentication.port_tokens import read_port_tokens
 from master.cluster import build_cluster, cluster_capacity
 from master.composition import kubernetes, state
 from master.composition.api_limits import api_limits
@@ -11,12 +11,12 @@ from master.composition.core import build_core, judged
 from master.composition.documents import build_documents
 from master.composition.tree import build_replicated, kept_past, tree_collector
 from master.composition.workers import report_connections, worker_port
+from master.current_topology import CurrentTopology
+from master.master_warnings import MasterWarnings
 from master.metrics import ConnectionsCollector
-from master.own_warnings import OwnWarnings
 from master.role import ALONE, Role
 from master.service import Service
 from master.settings import MasterSettings
-from master.shown import ShownTree
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.tree.engine import Clock
@@ -43,17 +43,17 @@ def build_service(
     controllers = kubernetes.controllers(core, cluster, availability)
     admission = kubernetes.admission(core, cluster, availability)
     kubernetes.join(controllers, admission, availability)
-    callers = known_callers(settings, core.file_warnings, core.registry, clock)
-    warnings = OwnWarnings(
+    port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
+    warnings = MasterWarnings(
         settings=settings,
-        clear_text=callers.clear_text,
+        cleartext=port_tokens.cleartext,
         files=core.file_warnings,
         cluster=cluster,
         replicas=replicas,
         admission=admission,
         controllers=controllers,
     )
-    shown = ShownTree(core.engine, core.placements, warnings.now)
+    topology = CurrentTopology(core.engine, core.placements, warnings.now)
     service = Service(
         settings=settings,
         registry=core.registry,
@@ -75,13 +75,13 @@ def build_service(
         booking_log=state.booking_log(core),
         controllers=controllers,
         admission=admission,
-        callers=callers,
-        worker_port=worker_port(core, callers.workers, cluster, replicas),
+        port_tokens=port_tokens,
+        worker_port=worker_port(core, port_tokens.workers, cluster, replicas),
         report_connections=report_connections(settings),
         api_limits=api_limits(settings, core.metrics),
         warnings=warnings,
-        shown=shown,
-        documents=build_documents(core, shown, availability),
+        topology=topology,
+        documents=build_documents(core, topology, availability),
     )
     core.registry.register(tree_collector(service))
     core.registry.register(ConnectionsCollector(service.ports))

@@ -1,5 +1,6 @@
 """The port of the workers: who they are, by token or account, and how many connections it has."""
 
+from master.authentication.tokens import Tokens
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.replicas.replicas import Replicas
@@ -8,7 +9,6 @@ from master.sources.workers.identity import WorkerAccounts, WorkerIdentities
 from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
-from master.tokens import Tokens
 from master.tree.engine import Engine
 from topo.discovery.sources import Startup
 from topo.kit.serving.connections import Connections

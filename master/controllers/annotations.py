@@ -8,8 +8,8 @@ import structlog
 from master.controllers.controller import Names
 from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
-from master.kube.writer import Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, WriteTarget
+from master.kube.writing.writer import Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from master.metrics import PREFIX
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts

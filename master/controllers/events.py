@@ -21,8 +21,8 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.store import Store
-from master.kube.writer import Settled, Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, WriteTarget
+from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from master.metrics import PREFIX
 from topo.model.forest import Snapshot
 from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter

@@ -8,11 +8,11 @@ from functools import partial
 import structlog
 
 from master.controllers.controller import Names
-from master.controllers.unheard import Unheard
+from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import HYPERNODES, HyperNodeObject, Key
 from master.kube.store import Store
-from master.kube.writer import Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget
+from master.kube.writing.writer import Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
@@ -84,12 +84,12 @@ class HyperNodeComparer:
         forest: Callable[[], Forest],
         *,
         domain: str,
-        unheard: Unheard,
+        grace: RetentionGrace,
     ) -> None:
         self._store = store
         self._writer = writer
         self._forest = forest
-        self._unheard = unheard
+        self._grace = grace
         self._labels = {managed_by(domain): PRODUCT, SOURCE_LABEL: PRODUCT}
         self._wanted: HyperNodes = {}
         self._planned_for: Forest | None = None
@@ -102,7 +102,7 @@ class HyperNodeComparer:
         forest, is_busy = self._forest(), self._writer.is_busy(MANAGER)
         if forest is self._planned_for and is_busy:
             return
-        unheard, objects = self._unheard.nodes(forest), dict(self._store.objects)
+        unheard, objects = self._grace.nodes(forest), dict(self._store.objects)
         plan = await off_loop(partial(self._plan, forest, unheard, objects))
         self._planned_for = forest
         self._tell(plan.conflicts)

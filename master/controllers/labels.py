@@ -7,11 +7,11 @@ from functools import partial
 import structlog
 
 from master.controllers.controller import Names
-from master.controllers.unheard import Unheard
+from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
-from master.kube.writer import Settled, Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, WriteTarget
+from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import Kind, NodeName
@@ -41,13 +41,13 @@ class LabelComparer:
         forest: Callable[[], Forest],
         *,
         keys: Mapping[Kind, str],
-        unheard: Unheard,
+        grace: RetentionGrace,
     ) -> None:
         self._nodes = nodes
         self._writer = writer
         self._forest = forest
         self._keys = keys
-        self._unheard = unheard
+        self._grace = grace
         self._ours = frozenset(keys.values())
         self._wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
         self._foreign: dict[str, Labels] = {}
@@ -68,7 +68,7 @@ class LabelComparer:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             node, labels = present.get(("", name)), wanted.get(NodeName(name))
-            if node is None or labels is None or (not labels and self._unheard.has(forest, name)):
+            if node is None or labels is None or (not labels and self._grace.covers(forest, name)):
                 continue
             self._compare(node, labels)
 

@@ -16,10 +16,10 @@ from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.queue_usage import QueuePlugin
 from master.controllers.nomination.sources import Sources
-from master.controllers.unheard import Unheard
+from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
-from master.kube.writer import Writer
+from master.kube.writing.writer import Writer
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.kit.tasks import Work
@@ -47,7 +47,7 @@ class ControllerView:
     snapshot: Callable[[], Snapshot]
     facts: Callable[[NodeName], NodeFacts | None]
     is_settled: Callable[[], bool]
-    unheard: Unheard
+    grace: RetentionGrace
     domain: str
     label_keys: Mapping[Kind, str]
     reporter: Reporter
@@ -95,7 +95,7 @@ class Running:
 
 def _labels(view: ControllerView) -> Running:
     comparer = LabelComparer(
-        view.nodes, view.writer, view.forest, keys=view.label_keys, unheard=view.unheard
+        view.nodes, view.writer, view.forest, keys=view.label_keys, grace=view.grace
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.listen(labels.MANAGER, comparer.settled)
@@ -105,7 +105,7 @@ def _labels(view: ControllerView) -> Running:
 
 def _hypernodes(view: ControllerView) -> Running:
     comparer = HyperNodeComparer(
-        view.hypernodes, view.writer, view.forest, domain=view.domain, unheard=view.unheard
+        view.hypernodes, view.writer, view.forest, domain=view.domain, grace=view.grace
     )
     controller: Controller[HyperNodeObject] = Controller(
         comparer.compare, is_settled=view.is_settled

@@ -17,7 +17,7 @@ with needs("master"):
 
     from master.inspection.cluster import Inspection
     from master.kube.client import Call, connect
-    from master.kube.config import KubeConfig
+    from master.kube.credentials.config import KubeConfig
     from master.kube.errors import KubeError
     from topo.model.errors import BadInputError, Refusal
 

@@ -15,8 +15,8 @@ import aiohttp
 from aiohttp import http_exceptions
 from yarl import URL
 
-from master.kube.access import Access
-from master.kube.config import KubeConfig, access
+from master.kube.credentials.access import Access
+from master.kube.credentials.config import KubeConfig, access
 from master.kube.errors import Failure, KubeError, answered
 from master.kube.server_clock import ServerClock
 from topo.kit.serving.bounded import bounded_bytes

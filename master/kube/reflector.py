@@ -1,6 +1,6 @@
 """What the API server knows of one resource, kept here and followed: list, watch, and again.
 
-The I/O around `Course` (what to ask next) and `Decoder` (what an answer says).
+The I/O around `ListWatchState` (what to ask next) and `Decoder` (what an answer says).
 """
 
 import asyncio
@@ -16,9 +16,9 @@ import structlog
 
 from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
-from master.kube.course import Course, ListPage, Watch
 from master.kube.decoding import Bookmark, DecodedPage, Decoder, Happened, Happening, Unreadable
 from master.kube.errors import KubeError
+from master.kube.list_watch_state import ListPage, ListWatchState, Watch
 from master.kube.metrics import ENDED, KubeMetrics
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
 
@@ -107,7 +107,7 @@ class Reflector(Generic[T]):
         self._metrics = metrics
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - it spreads load and keeps no secret
-        self._course = Course(self._rng.uniform)
+        self._state = ListWatchState(self._rng.uniform)
         self._decoder = Decoder(resource)
         self._objects: dict[Key, T] = {}
         self._gathered: _Gathered[T] = _Gathered()
@@ -149,7 +149,7 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Lists and watches until cancelled."""
         while True:
-            question = self._course.question
+            question = self._state.question
             if isinstance(question, Watch):
                 await asyncio.sleep(await self._watched(question))
             else:
@@ -169,7 +169,7 @@ class Reflector(Generic[T]):
             return self._failed(error, "list", 0.0)
         self._heard()
         self._gather(page)
-        self._course.listed(page.version, page.token)
+        self._state.listed(page.version, page.token)
         if not page.token:
             self._replace()
         return 0.0
@@ -198,13 +198,13 @@ class Reflector(Generic[T]):
         except KubeError as error:
             return self._failed(error, "watch", self._stood_s(began_s))
         self._metrics.reconnected(self.name, ENDED)
-        return self._course.ended(self._stood_s(began_s))
+        return self._state.ended(self._stood_s(began_s))
 
     def _stood_s(self, began_s: float | None) -> float:
         return 0.0 if began_s is None else self._clock() - began_s
 
     def _failed(self, error: KubeError, verb: str, stood_s: float) -> float:
-        wait_s = self._course.failed(error, stood_s)
+        wait_s = self._state.failed(error, stood_s)
         self._metrics.reconnected(self.name, error.failure)
         if self.trouble is None or self.trouble.failure is not error.failure:
             self._tell_failure(error, verb, wait_s)
@@ -259,18 +259,18 @@ class Reflector(Generic[T]):
         event = self._decoder.event(line)
         self._heard()
         if isinstance(event, Bookmark):
-            self._course.moved(event.version)
+            self._state.moved(event.version)
         else:
             self._apply(event)
 
     def _apply(self, event: Happened[T]) -> None:
         found = event.object
         if isinstance(found, Unreadable):
-            self._course.moved(found.version)
+            self._state.moved(found.version)
             self._apply_unreadable(event.what, found)
         else:
             key = key_of(found.metadata)
-            self._course.moved(found.metadata.resource_version)
+            self._state.moved(found.metadata.resource_version)
             self._unreadable.pop(key, None)
             if event.what == "DELETED" or not self._scope.keep(found):
                 self._forget(key)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from master.kube.accounts import Account, Claims, Wanted, claims_of
-from master.kube.token_review import TokenReviews
+from master.kube.service_accounts.accounts import Account, Claims, Wanted, claims_of
+from master.kube.service_accounts.token_review import TokenReviews
 from topo.kit.secrets import read_token
 from topo.kit.threads import off_loop
 from topo.kit.tokens import bearer

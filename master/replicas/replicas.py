@@ -9,7 +9,7 @@ import prometheus_client as prom
 from aiohttp import web
 
 from master.cluster import Cluster
-from master.kube.lease import Leadership, Lease, LeaseMetrics, LeaseName
+from master.kube.leader_election.lease import Leadership, Lease, LeaseMetrics, LeaseName
 from master.metrics import PREFIX
 from master.replicas.address import Ports, annotations, leader_address
 from master.replicas.credential import Credential

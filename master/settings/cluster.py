@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from master.controllers.table import BY_DEFAULT, ROWS
-from master.kube.accounts import ACCOUNT_NAME, Wanted
-from master.kube.config import KubeConfig
+from master.kube.credentials.config import KubeConfig
+from master.kube.service_accounts.accounts import ACCOUNT_NAME, Wanted
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.settings import CommaList, Env, ServiceSettings
 from topo.model.errors import Refusal

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.kube.election import JITTER, WORK_ENDS_S, LeaseTimes
+from master.kube.leader_election.election import JITTER, WORK_ENDS_S, LeaseTimes
 from master.settings.cluster import ClusterSettings
 from master.settings.listening import ListeningSettings
 from topo.kit.durations import Seconds

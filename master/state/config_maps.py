@@ -30,7 +30,7 @@ from pydantic import BaseModel, Field, ValidationError
 from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject, collection_path, object_path
-from master.kube.writes import TIMEOUT_S
+from master.kube.writing.writes import TIMEOUT_S
 from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
 from master.state.pieces import index_of, join, split
 from topo.discovery.modes import Mode

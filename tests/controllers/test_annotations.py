@@ -12,7 +12,7 @@ import pytest
 from master.controllers.annotations import FRESH_AT_ONCE, MANAGER, AnnotationComparer
 from master.controllers.controller import Controller
 from master.kube.objects import NODES, NodeObject
-from master.kube.writer import Writer, WriterMetrics
+from master.kube.writing.writer import Writer, WriterMetrics
 from tests import builders
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore

@@ -20,7 +20,7 @@ from master.controllers.events import (
 )
 from master.kube.errors import KubeError
 from master.kube.objects import NODES
-from master.kube.writer import Writer, WriterMetrics
+from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 from topo.model.forest import (

@@ -9,10 +9,10 @@ from typing import Any
 
 import prometheus_client as prom
 
+from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
-from master.controllers.unheard import Unheard
 from master.kube.objects import HYPERNODES, NODES, collection_path
-from master.kube.writer import Writer, WriterMetrics
+from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 from topo.model.forest import Forest, Snapshot
@@ -126,7 +126,7 @@ async def _leading(
         snapshot=lambda: Snapshot(Generation(1), world.forest),
         facts=lambda _: None,
         is_settled=lambda: world.is_settled,
-        unheard=Unheard(store, loop.time() + forget_s, loop.time),
+        grace=RetentionGrace(store, loop.time() + forget_s, loop.time),
         domain=domain,
         label_keys=label_keys(domain, {}),
         reporter=Reporter("topo-master", "topo-master-0"),

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from master.kube.client import KubeClient
-from master.kube.config import KubeConfig
+from master.kube.credentials.config import KubeConfig
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

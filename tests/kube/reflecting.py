@@ -11,7 +11,7 @@ from typing import Any
 import prometheus_client as prom
 
 from master.kube.client import KubeClient
-from master.kube.config import KubeConfig
+from master.kube.credentials.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, Resource
 from master.kube.reflector import Changed, Listed, Reflector, Removed, Scope

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from master.kube.accounts import Wanted
 from master.kube.client import Call
 from master.kube.errors import KubeError, answered
+from master.kube.service_accounts.accounts import Wanted
 
 AUDIENCE = "topo-master"
 WORKERS = Wanted(account="topo:topo-worker", audience=AUDIENCE, on_node=True)

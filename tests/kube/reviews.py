@@ -5,12 +5,12 @@ from typing import Any
 
 import prometheus_client as prom
 
-from master.kube.accounts import (
+from master.kube.service_accounts.accounts import (
     Account,
     Denied,
     Wanted,
 )
-from master.kube.token_review import (
+from master.kube.service_accounts.token_review import (
     TokenReviews,
 )
 from tests.kube.reviewing import WORKERS, Reviewer, token

@@ -25,10 +25,10 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from structlog.testing import capture_logs
 
-from master.kube.access import RENEW_S
 from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
-from master.kube.config import KubeConfig
+from master.kube.credentials.access import RENEW_S
+from master.kube.credentials.config import KubeConfig
 from master.kube.errors import Failure, KubeError
 from tests.kube.plain import client_of, kubeconfig
 from topo.model.errors import BadInputError

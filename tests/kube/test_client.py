@@ -9,7 +9,7 @@ from aiohttp import web
 
 from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
-from master.kube.config import KubeConfig
+from master.kube.credentials.config import KubeConfig
 from master.kube.errors import MAX_MESSAGE_CHARS, Failure, KubeError
 from tests.kube.plain import client_of, kubeconfig, serving
 from topo.model.errors import BadInputError, BrokenInvariantError

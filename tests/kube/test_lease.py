@@ -13,8 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from master.kube.election import LeaseTimes
-from master.kube.lease import Leadership, Lease, LeaseLostError, LeaseMetrics, LeaseName
+from master.kube.leader_election.election import LeaseTimes
+from master.kube.leader_election.lease import (
+    Leadership,
+    Lease,
+    LeaseLostError,
+    LeaseMetrics,
+    LeaseName,
+)
 from tests.kube.lease_server import NO_FAULT, Client, Fault, LeaseServer
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.kube.accounts import (
+from master.kube.service_accounts.accounts import (
     MAX_ANSWER_BYTES,
     MAX_SHOWN_CHARS,
     Claims,
@@ -21,7 +21,7 @@ from master.kube.accounts import (
     claims_of,
     reviewed,
 )
-from master.kube.token_review import (
+from master.kube.service_accounts.token_review import (
     REST_S,
 )
 from tests.kube.plain import client_of, kubeconfig, serving

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from master.kube.accounts import (
+from master.kube.service_accounts.accounts import (
     Account,
     Code,
     Denied,
 )
-from master.kube.token_review import (
+from master.kube.service_accounts.token_review import (
     AT_ONCE,
     FRESH_S,
     KEPT_PER_NODE,

@@ -3,10 +3,10 @@
 from itertools import pairwise
 from math import inf
 
-from master.kube import write_queue
 from master.kube.objects import HYPERNODES, NODES
-from master.kube.write_queue import ECHO_S, GONE, REFUSED_S, WriteQueue
-from master.kube.writes import Apply, Create, Delete, Write, WriteTarget
+from master.kube.writing import write_queue
+from master.kube.writing.write_queue import ECHO_S, GONE, REFUSED_S, WriteQueue
+from master.kube.writing.writes import Apply, Create, Delete, Write, WriteTarget
 
 LABELS, OTHERS = "topo-master/labels", "topo-master/annotations"
 

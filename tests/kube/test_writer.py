@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from master.kube.errors import KubeError
 from master.kube.objects import EVENTS, HYPERNODES, NODES, PODS, collection_path
 from master.kube.rate import RequestRate
-from master.kube.writer import CONCURRENCY, Settled, Writer, WriterMetrics
-from master.kube.writes import Apply, Create, Delete, Patch, WriteTarget, call_of
+from master.kube.writing.writer import CONCURRENCY, Settled, Writer, WriterMetrics
+from master.kube.writing.writes import Apply, Create, Delete, Patch, WriteTarget, call_of
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from master.senders import SENDERS_KEPT, Senders
+from master.rate_limits import SENDERS_KEPT, SenderLimits
 from master.sources.workers.malformed import (
     MALFORMED_BURST,
     MALFORMED_RATE,
@@ -132,7 +132,7 @@ def test_without_a_token_of_its_own_a_sender_is_its_address() -> None:
 
 
 def test_made_up_senders_are_bounded_and_the_one_that_goes_on_is_not_forgotten() -> None:
-    reports = Senders(MALFORMED_RATE, MALFORMED_BURST)
+    reports = SenderLimits(MALFORMED_RATE, MALFORMED_BURST)
     for number in range(SENDERS_KEPT + BURST * 100):
         reports.add(f"address {number}", 0.0)
         if number % 100 == 0:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from master.kube import writes
+from master.kube.writing import writes
 from master.settings import MasterSettings
 from tests.master.world import settings
 from topo.discovery.modes import JOIN_KEYS, Mode

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from master.authentication.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
 from master.composition.service import build_service
-from master.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
 from tests.master.placing import WRITER, config, placing
 from tests.master.world import Master, facts, running, settings
 from tests.support.waiting import CEILING_S, eventually

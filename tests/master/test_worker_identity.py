@@ -12,8 +12,8 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from master.__main__ import warn_of_tokens
-from master.kube.accounts import Code
-from master.kube.token_review import FRESH_S, LATE_S
+from master.kube.service_accounts.accounts import Code
+from master.kube.service_accounts.token_review import FRESH_S, LATE_S
 from tests.kube.fake_server import FakeServer
 from tests.kube.plain import kubeconfig, serving
 from tests.kube.reviewing import PATH, Reviewer

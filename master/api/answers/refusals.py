@@ -46,7 +46,7 @@ def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
 
 def forbidden(request: web.Request) -> web.Response | None:
     """The refusal of a call that may not write; None for one that may. Says nothing of tokens."""
-    writers = request.app[SERVICE].callers.writers
+    writers = request.app[SERVICE].port_tokens.writers
     if writers.identify(request) is not None:
         return None
     if writers.tokens is None:

@@ -43,8 +43,8 @@ from master.kube.objects import NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.volcano import PodGroupObject
 from master.kube.volcano_config import NOT_READ, Configured
-from master.kube.writer import Settled, Writer
-from master.kube.writes import Patch, WriteTarget
+from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writes import Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.machine.events import Event, Leading, Observed, Planned, Vanished, WriteRefused

@@ -5,7 +5,7 @@ from typing import Any
 
 from master.controllers.nomination import note_codec
 from master.kube.objects import NODES, PODS
-from master.kube.writes import MANAGER_PREFIX, Patch, WriteTarget
+from master.kube.writing.writes import MANAGER_PREFIX, Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
 from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned

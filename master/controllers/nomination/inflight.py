@@ -7,7 +7,7 @@ So it is read once all of it is there; what others do to it meanwhile is seen `L
 from collections.abc import Callable, Iterator, Mapping
 
 from master.kube.objects import Key, KubeObject
-from master.kube.writer import Settled
+from master.kube.writing.writer import Settled
 from topo.gangs.machine.gang import Gang, GangId
 
 LATE_S = 0.5

@@ -6,7 +6,7 @@ from master.controllers.nomination import gang_writes
 from master.controllers.nomination.index import GangIndex
 from master.kube.objects import NodeObject
 from master.kube.store import Store
-from master.kube.writer import Settled, Writer
+from master.kube.writing.writer import Settled, Writer
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.events import WriteRefused
 from topo.gangs.machine.gang import GangId, Selection

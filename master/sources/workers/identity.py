@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from master.kube.accounts import Denied, Wanted
-from master.kube.token_review import TokenReviews
+from master.authentication.tokens import Tokens
+from master.kube.service_accounts.accounts import Denied, Wanted
+from master.kube.service_accounts.token_review import TokenReviews
 from master.sources.workers.refused import NO_TOKENS, UNKNOWN_TOKEN
-from master.tokens import Tokens
 from topo.kit.tokens import Identity, bearer
 from topo.model.errors import Refusal
 

@@ -12,9 +12,9 @@ import prometheus_client as prom
 from aiohttp import web
 from pydantic import ValidationError
 
-from master.kube.accounts import Denied
+from master.kube.service_accounts.accounts import Denied
+from master.rate_limits import SenderLimits
 from master.role import ALONE, Role, not_leader
-from master.senders import Senders
 from master.sources.workers.identity import WorkerIdentities
 from master.sources.workers.malformed import (
     MALFORMED_BURST,
@@ -57,7 +57,9 @@ class WorkerPort:
     api: str = "the port of --server-port"
     role: Callable[[], Role] = lambda: ALONE
     forward: Handler | None = None
-    malformed: Senders = field(default_factory=lambda: Senders(MALFORMED_RATE, MALFORMED_BURST))
+    malformed: SenderLimits = field(
+        default_factory=lambda: SenderLimits(MALFORMED_RATE, MALFORMED_BURST)
+    )
 
     def app(self) -> web.Application:
         """The application of the workers' port."""

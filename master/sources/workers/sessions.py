@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
-from master.token_bucket import TokenBucket
+from master.rate_limits import TokenBucket
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported

@@ -18,7 +18,7 @@ from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
-from master.kube.writer import Writer, WriterMetrics
+from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
 from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.kube.api_model import ApiModel, Stored

@@ -12,8 +12,8 @@ from master.controllers.nomination.inflight import LATE_S, InflightWrites
 from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.kube.objects import PODS, PodObject
-from master.kube.writer import Settled
-from master.kube.writes import Patch, WriteTarget
+from master.kube.writing.writer import Settled
+from master.kube.writing.writes import Patch, WriteTarget
 from tests.controllers.nomination.masters import GangCluster, leading, until
 from tests.controllers.nomination.objects import POD as POD_MODEL
 from tests.controllers.nomination.objects import pod, pod_group, surroundings

@@ -4,7 +4,7 @@
 """
 
 from bench.kubernetes import takeover
-from master.kube.writer import CONCURRENCY
+from master.kube.writing.writer import CONCURRENCY
 
 NODES = 1000
 DEADLINE_S = 8.0

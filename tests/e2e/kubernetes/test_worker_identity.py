@@ -10,10 +10,10 @@ from typing import Any
 import prometheus_client as prom
 import pytest
 
-from master.kube.accounts import Account, Code, Denied, Wanted
 from master.kube.client import KubeClient
-from master.kube.config import KubeConfig
-from master.kube.token_review import LATE_S, REFUSED_S, TokenReviews
+from master.kube.credentials.config import KubeConfig
+from master.kube.service_accounts.accounts import Account, Code, Denied, Wanted
+from master.kube.service_accounts.token_review import LATE_S, REFUSED_S, TokenReviews
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account, token
 from tests.master.world import Master, facts, running

@@ -222,7 +222,7 @@ async def test_every_write_needs_a_token(tmp_path: Path) -> None:
 
 async def test_without_a_token_file_nothing_can_be_written(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        caller.master.service.callers.writers.tokens = None
+        caller.master.service.port_tokens.writers.tokens = None
         for answer in (
             await caller.post("/v1/holds", GANG),
             await caller.post("/v1/placements", GANG),

@@ -153,7 +153,7 @@ async def test_the_answers_to_calls_that_write_are_described_where_they_happen(
             ("/v1/holds/{id}/commit", await caller.post("/v1/holds/none/commit")),
         ]
         ends = [await caller.delete(f"/v1/holds/{name}") for _ in range(2)]
-        caller.master.service.callers.writers.tokens = None
+        caller.master.service.port_tokens.writers.tokens = None
         calls.append(("/v1/holds", await caller.post("/v1/holds", job)))
         described = [(paths[path]["post"], answer) for path, answer in calls]
         described += [(paths["/v1/holds/{id}"]["delete"], answer) for answer in ends]

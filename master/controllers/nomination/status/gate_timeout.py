@@ -19,7 +19,7 @@ from master.controllers.nomination.gang_builder import id_of, is_gated, rank_of
 from master.controllers.nomination.status.status_writer import Telling, Told
 from master.kube.objects import PodObject
 from master.kube.store import Store
-from master.kube.writer import Writer
+from master.kube.writing.writer import Writer
 from master.metrics import PREFIX
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, PodUid

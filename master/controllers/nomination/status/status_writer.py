@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from master.controllers.nomination.gang_builder import owner_of
 from master.kube.objects import EVENTS, PODS, PodObject
-from master.kube.writer import Settled, Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
+from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
 from topo.gangs.machine.instructions import GangReason
 from topo.publish.event_series import EventSeries, Regarding, Reporter
 from topo.publish.gang_events import GangOccurrence

@@ -17,7 +17,7 @@ import structlog
 import yaml
 from yarl import URL
 
-from master.kube.access import Access, Credentials, read_pem, tls_context
+from master.kube.credentials.access import Access, Credentials, read_pem, tls_context
 from topo.kit.files import read_bounded
 from topo.kit.secrets import as_token, read_token
 from topo.kit.threads import off_loop

@@ -1,15 +1,37 @@
-"""What each sender may still send of what costs us more than it costs the sender."""
+"""Rate limits: a token bucket, and one bucket for each sender."""
 
+import math
 from dataclasses import dataclass, field
 
-from master.token_bucket import TokenBucket
-
 SENDERS_KEPT = 4096
-"""Senders that are told apart; who was heard of longest ago is forgotten, and may try again."""
+"""Most senders with a bucket of their own; the one heard of longest ago is dropped."""
 
 
 @dataclass(slots=True)
-class Senders:
+class TokenBucket:
+    """`rate` tokens a second, at most `burst` of them; full at first. Times are monotonic."""
+
+    rate: float
+    burst: float
+    refilled_s: float
+    tokens: float = math.inf
+
+    def has_one(self, now_s: float) -> bool:
+        """Whether there is one to take."""
+        self.tokens = min(self.burst, self.tokens + (now_s - self.refilled_s) * self.rate)
+        self.refilled_s = now_s
+        return self.tokens >= 1
+
+    def take(self, now_s: float) -> bool:
+        """Takes one; False when there is none left."""
+        if not self.has_one(now_s):
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass(slots=True)
+class SenderLimits:
     """An allowance of each sender, full at first. Times in monotonic seconds."""
 
     rate: float

@@ -11,7 +11,7 @@ from topo.model.rest.topology import WarningDocument
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTree:
+class CurrentTopology:
     """Put together when it is asked for."""
 
     engine: Engine

@@ -42,7 +42,7 @@ _CONFIG_MAP = TypeAdapter(ConfigMapObject)
 _log = structlog.get_logger(__name__)
 
 
-class Heeding(StrEnum):
+class ConfigState(StrEnum):
     """What is known of it, also the values of a metric's label."""
 
     HEEDED = "heeded"
@@ -72,7 +72,7 @@ class _Found:
     `joint`: the command that mends both, where both are wrong.
     """
 
-    heeding: Heeding
+    heeding: ConfigState
     why: str = ""
     fix: str = ""
     preemption: tuple[WarningDocument, ...] = ()
@@ -80,7 +80,7 @@ class _Found:
 
     @property
     def code(self) -> str:
-        return IGNORED if self.heeding is Heeding.IGNORED else UNKNOWN
+        return IGNORED if self.heeding is ConfigState.IGNORED else UNKNOWN
 
 
 _NOT_KNOWN = "whether Volcano's scheduler heeds groups is not known"
@@ -97,14 +97,14 @@ class SchedulerConfigReader:
         registry: prom.CollectorRegistry,
     ) -> None:
         self._client, self._name, self._resources = client, name, resources
-        self._found = _Found(Heeding.UNASKED, f"{_NOT_KNOWN}: {name} was not read yet")
+        self._found = _Found(ConfigState.UNASKED, f"{_NOT_KNOWN}: {name} was not read yet")
         gauge = prom.Gauge(
             PREFIX + "volcano_groups",
             "Whether Volcano's scheduler heeds groups: 1 for what its configuration says",
             ["heeding"],
             registry=registry,
         )
-        for each in Heeding:
+        for each in ConfigState:
             gauge.labels(each.value).set_function(
                 lambda each=each: float(self._found.heeding is each)  # type: ignore[misc] # no type for its default
             )
@@ -117,7 +117,7 @@ class SchedulerConfigReader:
     @property
     def ignored(self) -> str:
         """Why they are certainly not; empty where that is not so."""
-        return self._found.why if self._found.heeding is Heeding.IGNORED else ""
+        return self._found.why if self._found.heeding is ConfigState.IGNORED else ""
 
     @property
     def evicts_nobody(self) -> str:
@@ -165,20 +165,20 @@ class SchedulerConfigReader:
         except KubeError as error:
             if error.is_missing:
                 fix = "give the one of its scheduler: --volcano-config-map=<namespace>/<name>"
-                return _Found(Heeding.MISSING, f"{_NOT_KNOWN}: there is no {name}", fix)
+                return _Found(ConfigState.MISSING, f"{_NOT_KNOWN}: there is no {name}", fix)
             why = f"{_NOT_KNOWN}: {name}: {error.message}"
-            return _Found(Heeding.UNREADABLE, why, next_step(error))
+            return _Found(ConfigState.UNREADABLE, why, next_step(error))
         except ValidationError:
             why = f"{_NOT_KNOWN}: what answers for {name} is none"
-            return _Found(Heeding.UNREADABLE, why, "is this the address of an API server?")
+            return _Found(ConfigState.UNREADABLE, why, "is this the address of an API server?")
         if isinstance(config, Refusal):
             why = f"{_NOT_KNOWN}: {name} is not understood: {config.what} ({config.where})"
-            return _Found(Heeding.UNREADABLE, why, config.fix)
+            return _Found(ConfigState.UNREADABLE, why, config.fix)
         if PLUGIN in config.plugins:
-            return _Found(Heeding.HEEDED, preemption=self._preemption(config))
+            return _Found(ConfigState.HEEDED, preemption=self._preemption(config))
         why = f"Volcano's scheduler ignores groups without its plugin {PLUGIN} ({name})"
         fix, preemption = self._patch(config), self._preemption(config)
-        return _Found(Heeding.IGNORED, why, fix, preemption, self._joint(config))
+        return _Found(ConfigState.IGNORED, why, fix, preemption, self._joint(config))
 
     def _preemption(self, config: SchedulerConfig) -> tuple[WarningDocument, ...]:
         if PREEMPT in config.actions:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from master.admission.admission import Admission
-from master.clear_text import ClearText
+from master.authentication.cleartext import CleartextSecrets
 from master.cluster import Cluster
 from master.controllers.table import Controllers
 from master.file_warnings import FileWarnings
@@ -13,11 +13,11 @@ from topo.model.rest.topology import WarningDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnWarnings:
+class MasterWarnings:
     """Who may have something to say. What a master has not is None."""
 
     settings: MasterSettings
-    clear_text: ClearText
+    cleartext: CleartextSecrets
     files: FileWarnings
     cluster: Cluster | None
     replicas: Replicas | None
@@ -28,7 +28,7 @@ class OwnWarnings:
         """What is wrong now, and the next steps."""
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
         of_replicas = self.replicas.warnings if self.replicas is not None else ()
-        of_us = (*self.clear_text.warnings, *self.files.warnings)
+        of_us = (*self.cleartext.warnings, *self.files.warnings)
         return (*of_us, *of_cluster, *of_replicas, *self._of_webhook(), *self.controllers.warnings)
 
     def _of_webhook(self) -> tuple[WarningDocument, ...]:

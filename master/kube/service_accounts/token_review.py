@@ -16,7 +16,12 @@ from dataclasses import dataclass
 import prometheus_client as prom
 import structlog
 
-from master.kube.accounts import (
+from master.kube.advice import next_step
+from master.kube.client import Call
+from master.kube.errors import KubeError
+from master.kube.metrics import PREFIX
+from master.kube.rate import RequestRate
+from master.kube.service_accounts.accounts import (
     Account,
     Claims,
     Code,
@@ -26,12 +31,7 @@ from master.kube.accounts import (
     question,
     reviewed,
 )
-from master.kube.advice import next_step
-from master.kube.client import Call
-from master.kube.errors import KubeError
-from master.kube.metrics import PREFIX
-from master.kube.rate import RequestRate
-from master.senders import Senders
+from master.rate_limits import SenderLimits
 from topo.kit.tokens import keyed_digest
 from topo.model.errors import Refusal
 
@@ -101,7 +101,7 @@ class TokenReviews:
         self._accounts: dict[_Key, _Known] = {}
         self._refused: dict[_Key, _Known] = {}
         self._under_way: dict[_Key, asyncio.Task[Account | Denied]] = {}
-        self._senders = Senders(REFUSED_RATE, REFUSED_BURST)
+        self._senders = SenderLimits(REFUSED_RATE, REFUSED_BURST)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._rate = RequestRate(PER_S, int(PER_S), clock)
         self._trouble: Denied | None = None

@@ -2,16 +2,16 @@
 
 import pytest
 
-from master.kube.course import BACKOFF_CEILING_S, Course, ListPage, Watch
 from master.kube.errors import Failure, KubeError
+from master.kube.list_watch_state import BACKOFF_CEILING_S, ListPage, ListWatchState, Watch
 
 
-def course() -> Course:
+def course() -> ListWatchState:
     """One that always waits the longest of what it may."""
-    return Course(lambda _, most: most)
+    return ListWatchState(lambda _, most: most)
 
 
-def watching(version: str = "7") -> Course:
+def watching(version: str = "7") -> ListWatchState:
     found = course()
     found.listed(version, "")
     return found
@@ -23,7 +23,7 @@ def error(
     return KubeError("m", status=status, failure=failure, retry_after_s=retry_after_s)
 
 
-def asked(of: Course) -> ListPage | Watch:
+def asked(of: ListWatchState) -> ListPage | Watch:
     """What it asks now."""
     return of.question
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from master.clear_text import API_TOKEN, WORKER_TOKEN
+from master.authentication.cleartext import API_TOKEN, WORKER_TOKEN
 from tests.master.placing import WRITER
 from tests.master.process import MASTER, MasterProcess, master_process
 from tests.master.world import TOKEN
@@ -112,7 +112,7 @@ async def running(tmp_path: Path, tls: Authority | None) -> AsyncIterator[Networ
                 await worker.communicate()
 
 
-async def test_tokens_in_clear_text_are_said_once_by_all_who_can_know(tmp_path: Path) -> None:
+async def test_tokens_in_cleartext_are_said_once_by_all_who_can_know(tmp_path: Path) -> None:
     """The worker that sends one, the master that accepts it, and the doctor that is asked."""
     async with running(tmp_path, None) as network:
         assert [await network.call() for _ in range(2)] == ["404", "404"]
@@ -126,7 +126,7 @@ async def test_tokens_in_clear_text_are_said_once_by_all_who_can_know(tmp_path: 
     assert said.count(WARNED) == 1
 
 
-async def test_what_the_doctor_advises_ends_the_clear_text(tmp_path: Path) -> None:
+async def test_what_the_doctor_advises_ends_the_cleartext(tmp_path: Path) -> None:
     """With a certificate nobody has anything to say."""
     async with running(tmp_path, Authority.at(tmp_path / "ca")) as network:
         assert await network.call() == "404"

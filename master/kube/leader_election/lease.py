@@ -24,7 +24,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from master.kube.advice import next_step
 from master.kube.client import Call, Caller
-from master.kube.election import (
+from master.kube.errors import KubeError
+from master.kube.leader_election.election import (
     Action,
     Election,
     Event,
@@ -40,7 +41,6 @@ from master.kube.election import (
     Write,
     Written,
 )
-from master.kube.errors import KubeError
 from master.kube.objects import LEASES, collection_path, object_path
 from master.metrics import PREFIX
 from topo.model.errors import TopoError

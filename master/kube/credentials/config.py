@@ -9,8 +9,8 @@ from pathlib import Path
 
 from yarl import URL
 
-from master.kube.access import Access, Credentials, read_pem, tls_context
-from master.kube.kubeconfig import access_of_file
+from master.kube.credentials.access import Access, Credentials, read_pem, tls_context
+from master.kube.credentials.kubeconfig import access_of_file
 from topo.kit.secrets import read_token
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, Refusal

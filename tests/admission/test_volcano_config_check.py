@@ -12,7 +12,7 @@ import prometheus_client as prom
 import pytest
 import yaml
 
-from master.admission.heeding import POLL_S, ConfigMapName, SchedulerConfigReader
+from master.admission.volcano_config_check import POLL_S, ConfigMapName, SchedulerConfigReader
 from master.kube.client import Call
 from master.kube.errors import Failure, KubeError
 

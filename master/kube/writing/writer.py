@@ -18,8 +18,8 @@ from master.kube.errors import KubeError
 from master.kube.objects import BareObject, KubeObject, Metadata
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
-from master.kube.write_queue import GONE, WriteQueue, number
-from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
+from master.kube.writing.write_queue import GONE, WriteQueue, number
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
 from master.metrics import PREFIX
 from topo.kit.backoff import requested_wait_s
 

@@ -43,7 +43,7 @@ API_TOKEN = TokenKind(
 
 
 @dataclass(slots=True)
-class ClearText:
+class CleartextSecrets:
     """Which secrets are accepted or sent beyond this machine where others can read them.
 
     `proxies` end TLS before this master, so what they pass on was not in clear text.

@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from structlog.testing import capture_logs
 
-from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
+from master.authentication.cleartext import API_TOKEN, WORKER_TOKEN, CleartextSecrets
 from master.tree.document_cache import REST_MAX_S
 from tests.master.world import TOKEN, running, settings
 from topo.kit.addresses import networks
@@ -15,9 +15,9 @@ from topo.kit.addresses import networks
 Log = list[dict[str, Any]]
 
 
-def accept(clear_text: ClearText, *peers: str, scheme: str = "http") -> Log:
+def accept(cleartext: CleartextSecrets, *peers: str, scheme: str = "http") -> Log:
     """What is logged while the tokens of workers at these addresses are accepted."""
-    accepted = clear_text.accepting(WORKER_TOKEN)
+    accepted = cleartext.accepting(WORKER_TOKEN)
     with capture_logs() as lines:
         for peer in peers:
             accepted(make_mocked_request("POST", "/").clone(scheme=scheme, remote=peer))
@@ -25,9 +25,9 @@ def accept(clear_text: ClearText, *peers: str, scheme: str = "http") -> Log:
 
 
 def test_the_first_token_from_beyond_the_machine_is_said_and_no_other() -> None:
-    clear_text = ClearText()
-    (line,) = accept(clear_text, "10.0.0.5", "10.0.0.5", "10.0.0.6", "fd00::1")
-    (warning,) = clear_text.warnings
+    cleartext = CleartextSecrets()
+    (line,) = accept(cleartext, "10.0.0.5", "10.0.0.5", "10.0.0.6", "fd00::1")
+    (warning,) = cleartext.warnings
     assert (line["code"], line["what"]) == (warning.code, warning.text)
     assert "10.0.0.5" in warning.text
     assert "--tls-cert" in warning.fix
@@ -35,31 +35,31 @@ def test_the_first_token_from_beyond_the_machine_is_said_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.0.0.6", "::1", "::ffff:127.0.0.1", ""])
-def test_what_stays_on_the_machine_is_no_clear_text(peer: str) -> None:
+def test_what_stays_on_the_machine_is_no_cleartext(peer: str) -> None:
     """Nor is a peer that is gone before it can be looked at."""
-    clear_text = ClearText()
-    assert accept(clear_text, peer) == []
-    assert clear_text.warnings == ()
+    cleartext = CleartextSecrets()
+    assert accept(cleartext, peer) == []
+    assert cleartext.warnings == ()
 
 
-def test_what_came_over_tls_is_no_clear_text() -> None:
-    assert accept(ClearText(), "10.0.0.5", scheme="https") == []
+def test_what_came_over_tls_is_no_cleartext() -> None:
+    assert accept(CleartextSecrets(), "10.0.0.5", scheme="https") == []
 
 
-def test_what_a_proxy_that_ends_tls_passes_on_is_no_clear_text() -> None:
+def test_what_a_proxy_that_ends_tls_passes_on_is_no_cleartext() -> None:
     """However its address is written; whoever goes round the proxy is said."""
-    clear_text = ClearText(networks(["10.1.0.0/16", "fd00::7", "::ffff:10.0.0.7"]))
-    assert accept(clear_text, "10.1.2.3", "::ffff:10.1.2.3", "fd00::7", "10.0.0.7") == []
-    (line,) = accept(clear_text, "10.2.0.1")
+    cleartext = CleartextSecrets(networks(["10.1.0.0/16", "fd00::7", "::ffff:10.0.0.7"]))
+    assert accept(cleartext, "10.1.2.3", "::ffff:10.1.2.3", "fd00::7", "10.0.0.7") == []
+    (line,) = accept(cleartext, "10.2.0.1")
     assert "10.2.0.1" in line["what"]
 
 
 def test_tokens_of_workers_and_of_the_api_are_said_apart() -> None:
-    clear_text = ClearText()
-    accept(clear_text, "10.0.0.5")
+    cleartext = CleartextSecrets()
+    accept(cleartext, "10.0.0.5")
     request = make_mocked_request("POST", "/").clone(remote="10.0.0.9")
-    clear_text.accepting(API_TOKEN)(request)
-    assert [w.code for w in clear_text.warnings] == [WORKER_TOKEN.code, API_TOKEN.code]
+    cleartext.accepting(API_TOKEN)(request)
+    assert [w.code for w in cleartext.warnings] == [WORKER_TOKEN.code, API_TOKEN.code]
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ def test_tokens_of_workers_and_of_the_api_are_said_apart() -> None:
 def test_a_login_that_others_can_read_on_its_way_to_the_manager_is_said(
     address: str, flags: tuple[str, ...], code: str | None
 ) -> None:
-    clear_text = ClearText()
+    cleartext = CleartextSecrets()
     with capture_logs() as lines:
-        clear_text.judge_manager(
+        cleartext.judge_manager(
             settings("--mode=switchbox", f"--cluster-manager-address={address}", *flags)
         )
-    assert [warning.code for warning in clear_text.warnings] == ([code] if code else [])
+    assert [warning.code for warning in cleartext.warnings] == ([code] if code else [])
     assert [line["code"] for line in lines] == ([code] if code else [])
 
 
 def test_a_manager_that_is_not_asked_is_not_judged() -> None:
-    clear_text = ClearText()
+    cleartext = CleartextSecrets()
     flags = ("--cluster-manager-address=http://10.0.0.1", "--cluster-manager-allow-http")
-    clear_text.judge_manager(settings("--mode=dragonfly", *flags))
-    assert clear_text.warnings == ()
+    cleartext.judge_manager(settings("--mode=dragonfly", *flags))
+    assert cleartext.warnings == ()
 
 
 @pytest.mark.virtual_time
@@ -98,13 +98,13 @@ async def test_a_token_that_is_refused_is_no_secret(token_flag: str) -> None:
     """Only one that opens something is worth a warning; a new warning changes the tag."""
     async with running("--mode=dragonfly", token_flag) as master:
         asked: list[str] = []
-        master.service.callers.workers.accepted = lambda request: asked.append(request.path)
+        master.service.port_tokens.workers.accepted = lambda request: asked.append(request.path)
         await master.worker("n1", "no such token").beat()
         assert asked == []
         await master.worker("n1", TOKEN).beat()
         assert asked == ["/v1/reports"]
         before = (await master.get("/v1/topology")).headers["ETag"]
-        accept(master.service.callers.clear_text, "10.0.0.5")
+        accept(master.service.port_tokens.cleartext, "10.0.0.5")
         await asyncio.sleep(REST_MAX_S)
         after = await master.get("/v1/topology", If_None_Match=before)
         assert [w["code"] for w in after.json["warnings"]] == [WORKER_TOKEN.code]

@@ -31,7 +31,7 @@ from math import inf
 from typing import Any
 
 from master.kube.objects import Key, Resource
-from master.kube.writes import Delete, Write, WriteTarget
+from master.kube.writing.writes import Delete, Write, WriteTarget
 
 ECHO_S = 60.0
 """A watch that shows nothing for so long is broken; its reflector lists anew in the meantime."""

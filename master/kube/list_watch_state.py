@@ -36,7 +36,7 @@ class Watch:
     version: str
 
 
-class Course:
+class ListWatchState:
     """One reflector's place between listing and watching. `draw` is uniform over its two bounds."""
 
     def __init__(self, draw: Callable[[float, float], float]) -> None:

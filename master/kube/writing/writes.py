@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from master.kube.client import Call
-from master.kube.election import WORK_ENDS_S
+from master.kube.leader_election.election import WORK_ENDS_S
 from master.kube.objects import Resource, collection_path, object_path
 
 MANAGER_PREFIX = "topo-master/"

@@ -14,7 +14,7 @@ from topo.model.ids import NodeName
 from topo.publish.heard import heard
 
 
-class Unheard:
+class RetentionGrace:
     """Which nodes of the cluster nobody has spoken of; none from `until_s` on."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Unheard:
         self._clock = clock
         self._heard: tuple[Forest | None, frozenset[NodeName]] = (None, frozenset())
 
-    def has(self, forest: Forest, name: str) -> bool:
+    def covers(self, forest: Forest, name: str) -> bool:
         """Whether nobody has spoken of this node. O(1), and O(nodes) for another forest."""
         return self._clock() < self._until_s and name not in self._heard_in(forest)
 

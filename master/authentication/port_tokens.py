@@ -5,37 +5,44 @@ from dataclasses import dataclass
 
 import prometheus_client as prom
 
-from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
+from master.authentication.cleartext import API_TOKEN, WORKER_TOKEN, CleartextSecrets
+from master.authentication.tokens import (
+    API_TOKENS,
+    WORKER_TOKENS,
+    TokenFile,
+    TokenFileKind,
+    TokenMetrics,
+    Tokens,
+)
 from master.file_warnings import FileWarnings
 from master.settings import MasterSettings
-from master.tokens import API_TOKENS, WORKER_TOKENS, TokenFile, TokenFileKind, TokenMetrics, Tokens
 from master.tree.engine import Clock
 from topo.kit.addresses import networks
 
 
 @dataclass(frozen=True, slots=True)
-class Callers:
+class PortTokens:
     """The tokens of each port, and the files that they come from."""
 
     workers: Tokens
     writers: Tokens
     files: Mapping[TokenFileKind, TokenFile]
-    clear_text: ClearText
+    cleartext: CleartextSecrets
 
 
-def known_callers(
+def read_port_tokens(
     settings: MasterSettings, warnings: FileWarnings, registry: prom.CollectorRegistry, clock: Clock
-) -> Callers:
+) -> PortTokens:
     """Reads the files of tokens; raises `BadInputError`."""
-    clear_text = ClearText(networks(settings.tls_proxies))
-    clear_text.judge_manager(settings)
+    cleartext = CleartextSecrets(networks(settings.tls_proxies))
+    cleartext.judge_manager(settings)
     files = _token_files(settings, warnings, TokenMetrics(registry), clock)
     anybody = Tokens(anonymous=settings.allow_anonymous_workers)
     workers = files[WORKER_TOKENS].tokens if WORKER_TOKENS in files else anybody
     writers = files[API_TOKENS].tokens if API_TOKENS in files else Tokens()
-    workers.accepted = clear_text.accepting(WORKER_TOKEN)
-    writers.accepted = clear_text.accepting(API_TOKEN)
-    return Callers(workers, writers, files, clear_text)
+    workers.accepted = cleartext.accepting(WORKER_TOKEN)
+    writers.accepted = cleartext.accepting(API_TOKEN)
+    return PortTokens(workers, writers, files, cleartext)
 
 
 def _token_files(

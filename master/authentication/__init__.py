@@ -1,0 +1,1 @@
+"""Tokens of the ports: read from files and followed; warnings where others can read them."""
