@@ -51,15 +51,17 @@ def test_a_cut_is_seen_and_so_is_its_end(demo: RunningDemo) -> None:
     """Three rounds. How soon it is seen is exact in tests/worker/test_agent.py."""
     for _ in range(3):
         assert demo.topo("demo", "cut", "node-sample3").returncode == 0
-        eventually(lambda: not demo.is_ready())
-        shown = demo.topo("tree")
-        assert "✗ node-sample3  NotReady" in shown.stdout
-        assert "remote 1" in shown.stdout
+        eventually(lambda: _shows(demo, "✗ node-sample3  NotReady", "remote 1"))
         assert demo.topo("doctor").returncode == 1
         assert demo.topo("demo", "heal").stdout == "2 healed\n"
         eventually(demo.is_ready)
-    assert "node-sample3  Ready → NotReady" in demo.text
-    assert demo.topo("doctor").returncode == 0
+    eventually(lambda: "node-sample3  Ready → NotReady" in demo.text)
+    eventually(lambda: demo.topo("doctor").returncode == 0)
+
+
+def _shows(demo: RunningDemo, *texts: str) -> bool:
+    shown = demo.topo("tree").stdout
+    return all(text in shown for text in texts)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("master", "workers", "manager"))))
@@ -82,7 +84,7 @@ def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies
         said = witness.answers
         eventually(lambda: witness.answers > said + 100)
     assert witness.wrong == []
-    assert own_demo.is_ready()
+    eventually(own_demo.is_ready)
     assert "was ended by SIGKILL; starting it again" in own_demo.text
 
 
@@ -170,7 +172,7 @@ def test_taken_ports_are_named_and_others_are_used(start: Start) -> None:
         eventually(lambda: "Ctrl-C ends everything" in demo.text)
         assert "port 9001 is taken, using" in demo.text
         assert "port 10001 is taken, using" in demo.text
-        assert demo.is_ready()
+        eventually(demo.is_ready)
         assert "switchbox-sample1" in demo.topo("tree").stdout
 
 
@@ -203,7 +205,7 @@ def test_a_second_demo_is_refused_and_the_first_stays(demo: RunningDemo) -> None
     refused = demo.topo("demo", "--once")
     assert refused.returncode == 2
     assert "a demo is already running" in refused.stderr
-    assert demo.is_ready()
+    eventually(demo.is_ready)
 
 
 def test_the_secrets_of_the_demo_are_the_users_alone_and_in_no_log(demo: RunningDemo) -> None:

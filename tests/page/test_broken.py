@@ -9,6 +9,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import RunningDemo
 from tests.page.conftest import CEILING_MS
+from tests.support.waiting import eventually_in_a_thread as eventually
 
 pytestmark = pytest.mark.e2e
 expect.set_options(timeout=CEILING_MS)
@@ -64,6 +65,7 @@ def test_a_try_that_began_without_a_network_is_given_up_when_there_is_one(page: 
           return seen.join();
         }"""
     )
+    eventually(lambda: page.evaluate("true") and bool(held))  # a call lets routes be handled
     held[0].abort()
     assert seen.startswith("lost")
     assert "no answer" not in seen

@@ -276,6 +276,7 @@ def test_the_forest_stands_before_it_is_judged_and_is_asked_for_once(page: Page)
     tiles: list[str] = page.evaluate("topoPage.map.plan.tiles.map((tile) => tile.node.name)")
     assert set(tiles) == NODES
     assert page.locator("#state").text_content() == "Loading"
+    eventually(lambda: page.evaluate("true") and bool(held))  # a call lets routes be handled
     held[0].continue_()
     page.unroute("**/v1/findings")
     page.wait_for_selector("body[data-stage=live]")

@@ -5,6 +5,7 @@ in place of kubelets, and Volcano where a test gives a configuration for its sch
 """
 
 import asyncio
+import itertools
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -145,7 +146,10 @@ async def define(api: Api, *names: str) -> None:
 async def service_account(
     api: Api, namespace: str, name: str, rules: Sequence[dict[str, Any]] = ()
 ) -> None:
-    """Makes the account, and grants it these rules in the whole cluster."""
+    """Create the account and grant it these rules in the whole cluster.
+
+    Return when the API server applies them: it reads new bindings a moment after they are created.
+    """
     await api.create(
         f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}
     )
@@ -162,6 +166,27 @@ async def service_account(
             "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
         },
     )
+    await eventually(lambda: _are_granted(api, f"system:serviceaccount:{namespace}:{name}", rules))
+
+
+async def _are_granted(api: Api, user: str, rules: Sequence[dict[str, Any]]) -> bool:
+    """Whether the API server allows the user all that the rules name."""
+    rights = (
+        right
+        for rule in rules
+        for right in itertools.product(
+            rule["apiGroups"], rule["resources"], rule["verbs"], rule.get("resourceNames", [""])
+        )
+    )
+    for group, resource, verb, name in rights:
+        plural, _, subresource = resource.partition("/")
+        asked = {"group": group, "resource": plural, "subresource": subresource}
+        asked |= {"verb": verb, "name": name}
+        review = {"spec": {"user": user, "resourceAttributes": asked}}
+        answer = await api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        if not answer["status"]["allowed"]:
+            return False
+    return True
 
 
 async def token(

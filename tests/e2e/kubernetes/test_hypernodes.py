@@ -177,7 +177,8 @@ async def test_a_hypernode_of_somebody_else_is_untouched_and_its_node_is_in_no_s
     async with forest_master(cluster, namespace, tmp_path, VENDOR) as master:
         await eventually(as_in(api, ours, **seen_by_them))
         assert [await api.get(f"{HYPERNODES}/{name}") for name in theirs] == before
-        assert "a HyperNode of somebody else is in the way" in master.program.log.read_text()
+        told = "a HyperNode of somebody else is in the way"
+        await eventually(lambda: told in master.program.log.read_text())
         await api.delete(f"{HYPERNODES}/rack")
         await api.delete(f"{HYPERNODES}/dragonfly-1")
         await eventually(as_in(api, VENDOR))

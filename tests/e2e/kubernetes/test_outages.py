@@ -65,12 +65,17 @@ async def test_a_leader_killed_while_it_writes_is_followed_by_one_that_says_noth
     all_s = time.monotonic() - killed_s
     print(f"another leads {took_s:.1f} s, all is right {all_s:.1f} s after a kill -9")
     late = await _written_after(settled, killed + dt.timedelta(seconds=DEADLINE_S / 2))
-    by_pod = [(call.pod, call.name) for call in _patches(settled, control_plane)[asked:]]
     names = {str(host.name) for host in settled.hosts.world.nodes}
     written = [(_name(follower), name) for name in late]
     written += [(_name(leader), name) for name in names - late]
-    assert Counter(each for each in by_pod if each in written) == Counter(written)
-    assert {name for pod, name in by_pod if pod == _name(follower)} == late
+
+    def by_pod() -> list[tuple[str, str]]:
+        return [(call.pod, call.name) for call in _patches(settled, control_plane)[asked:]]
+
+    # The API server writes its audit log after its answer.
+    await eventually(lambda: set(written) <= set(by_pod()))
+    assert Counter(each for each in by_pod() if each in written) == Counter(written)
+    assert {name for pod, name in by_pod() if pod == _name(follower)} == late
 
 
 async def test_a_tree_is_served_while_the_api_server_is_away_and_followed_once_it_is_back(

@@ -177,7 +177,7 @@ async def test_volcano_goes_by_the_class_of_the_job_and_one_on_its_pods_alone_is
         task["template"]["spec"]["priorityClassName"] = "urgent"
     await api.create(JOBS, job)
     await eventually(lambda: is_told(api, "first", "GangPreempts", NO_CLASS))
-    assert await stands(evicting, "first", "preempts")
+    await eventually(lambda: stands(evicting, "first", "preempts"))
     assert NO_CLASS in await why(evicting, "first")
     await eventually(lambda: is_refused(api, "first"))
     assert before <= await uids(api), "somebody was evicted"

@@ -78,6 +78,13 @@ async def heeding(master: AdmissionMaster) -> str:
     return str(state)
 
 
+async def is_whole(master: AdmissionMaster, job: str) -> bool:
+    """Whether the master has seen that all seven pods are bound and their groups whole."""
+    found = {each["name"]: each for each in await gangs(master)}.get(job, {})
+    whole = "which it heeds; 7 of 7 pods bound, 4 of 4 groups whole"
+    return found.get("state") == "bound" and bool(found["text"].endswith(whole))
+
+
 async def gangs(master: AdmissionMaster) -> list[Any]:
     """Where its gangs stand."""
     async with ClientSession() as session, session.get(f"{url(master)}/v1/gangs") as answer:
@@ -137,9 +144,7 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         await api.create(JOBS, native_job("heeded", 7, gpu_group_within="switchbox"))
         assert api.warnings == []
         await eventually(lambda: all_bound("heeded", 7))
-        (told,) = [each for each in await gangs(master) if each["name"] == "heeded"]
-        assert told["state"] == "bound"
-        assert told["text"].endswith("which it heeds; 7 of 7 pods bound, 4 of 4 groups whole")
+        await eventually(lambda: is_whole(master, "heeded"))
         assert are_whole(world, "dragonfly", await nodes_of(api, "heeded"), 2)
         assert are_whole(world, "switchbox", await nodes_of(api, "heeded"), 7)
         assert "GangGroupsIgnored" not in await events_of(api, "heeded")

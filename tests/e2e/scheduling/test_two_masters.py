@@ -88,9 +88,12 @@ async def test_what_one_leader_began_the_next_one_ends_and_jobs_of_the_time_with
         await asyncio.to_thread(other.stop, number=signal.SIGKILL)
         await api.create(JOBS, volcano_job("waited", PODS_OF_GANG, 16))
         await asyncio.sleep(AWAY_S)
-        waiting = await pods_of(api, "waited")
-        assert len(waiting) == PODS_OF_GANG
-        assert all(each.gated for each in waiting)
+
+        async def has_its_pods() -> bool:
+            return len(await pods_of(api, "waited")) == PODS_OF_GANG
+
+        await eventually(has_its_pods)
+        assert all(each.gated for each in await pods_of(api, "waited"))
         for program in (one, other):
             program.start()
         await eventually(lambda: is_whole("waited"))
