@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Request
 
@@ -70,7 +70,7 @@ def place(cluster: Fleet, request: Request) -> list[NodeName] | None:
 def _counted(cluster: Fleet, request: Request) -> list[int]:
     slots, gpus, eligibility = [0] * len(cluster.members), request.gpus_per_pod, request.eligible
     for node in cluster.nodes:
-        if node.host.open and eligible(node.host, eligibility):
+        if node.host.open and is_eligible(node.host, eligibility):
             slots[node.domain] += node.free // gpus
     return slots
 

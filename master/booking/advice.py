@@ -12,7 +12,7 @@ from topo.placement.advice.largest_job import if_all_were_free, largest_ever, ne
 from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestions import would_fit
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 
@@ -38,7 +38,7 @@ class Advice:
     ever: Sequence[str] = ()
 
 
-def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
+def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
     """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
     why, largest = reasons(capacity, refused), largest_ever(capacity, refused.request)
     fits = would_fit(capacity, refused)
@@ -55,7 +55,7 @@ class Adviser:
     same again and again. When too many ask at once, the later ones learn only what failed.
     """
 
-    def __init__(self, capacity: Capacity) -> None:
+    def __init__(self, capacity: CapacityView) -> None:
         self._capacity = capacity
         self._known: dict[_Case, Advice] = {}
         self._executor = SingleThreadExecutor(AT_ONCE)
@@ -64,7 +64,7 @@ class Adviser:
         """How many answers are remembered."""
         return len(self._known)
 
-    async def explanation(self, seen: Capacity, plan: Plan) -> Sequence[str]:
+    async def explanation(self, seen: CapacityView, plan: Plan) -> Sequence[str]:
         """Why a plan is as it is; `seen` is a copy of the capacity that it was made on."""
         if self._executor.full:
             return (NOT_EXPLAINED,)

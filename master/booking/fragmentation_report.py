@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from master.booking.metrics import PlacementMetrics
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.request import Request
 from topo.placement.report.fragmentation import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
 
@@ -30,7 +30,7 @@ class FragmentationReport:
 class FragmentationReporter:
     """Makes reports in a thread on a copy, and remembers the last one and the jobs that came."""
 
-    def __init__(self, capacity: Capacity, metrics: PlacementMetrics) -> None:
+    def __init__(self, capacity: CapacityView, metrics: PlacementMetrics) -> None:
         self._capacity = capacity
         self._metrics = metrics
         self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)

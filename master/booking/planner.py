@@ -14,8 +14,8 @@ from topo.placement.advice.explain import explain
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.confirm import confirmed
 from topo.placement.booking.holds import Hold
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.what_if import Assumptions, assumed
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.what_if import Assumptions, under_assumptions
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan, Pods
 from topo.placement.job.request import Request
@@ -120,7 +120,7 @@ class Planner:
             return self.plan(request)
         return _planned(capacity, plan, self._state.generation)
 
-    def seen_by(self, question: Question) -> Capacity | None:
+    def seen_by(self, question: Question) -> CapacityView | None:
         """A copy of the capacity before a plan is booked, if the reasons for one are wanted."""
         if not question.explain:
             return None
@@ -139,8 +139,8 @@ class Planner:
             self._state.advance()
             return partial(find, self._state.capacity.copy(), self._state.generation)
 
-        def find(copy: Capacity, generation: int) -> R:
-            seen = assumed(copy, assumptions)
+        def find(copy: CapacityView, generation: int) -> R:
+            seen = under_assumptions(copy, assumptions)
             if isinstance(seen, Refusal):
                 raise BadInputError(seen)
             outcome = replace(self._on(seen, question.request), generation=generation)
@@ -152,7 +152,7 @@ class Planner:
 
         return await self.executor.run(prepare)
 
-    async def in_words(self, outcome: Outcome, seen: Capacity | None) -> Outcome:
+    async def in_words(self, outcome: Outcome, seen: CapacityView | None) -> Outcome:
         """The same with why the job does not fit, if so, and the changes under which it would.
 
         Or with why the plan is as it is on the capacity `seen` for it, if that is given.
@@ -175,7 +175,7 @@ class Planner:
             return replace(outcome, replanned="")
         return replace(_planned(capacity, found, outcome.generation), replanned="")
 
-    def _on(self, capacity: Capacity, request: Request) -> Outcome:
+    def _on(self, capacity: CapacityView, request: Request) -> Outcome:
         began_s = time.perf_counter()
         result = place(capacity, request)
         self._state.metrics.placed(result, time.perf_counter() - began_s)
@@ -184,7 +184,7 @@ class Planner:
         return Outcome(result, self._state.generation, (result.text,))
 
 
-def _planned(capacity: Capacity, plan: Plan, generation: int) -> Outcome:
+def _planned(capacity: CapacityView, plan: Plan, generation: int) -> Outcome:
     return Outcome(plan, generation, usage=group_usage(capacity, plan))
 
 

@@ -18,7 +18,8 @@ from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import MOST, would_fit
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.what_if import Assumptions, assumed, opened
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.what_if import Assumptions, opened, under_assumptions
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
@@ -37,14 +38,9 @@ def fits(capacity: Capacity, request: Request, suggestion: Suggestion) -> bool:
     """Whether the job fits once the suggestion is followed by its machine part alone."""
     if suggestion.request is not None:
         return isinstance(place(capacity, suggestion.request), Plan)
-    copy = capacity.copy()
-    if suggestion.assume is not None:
-        changed = assumed(copy, suggestion.assume)
-        assert isinstance(changed, Capacity)
-        copy = changed
-    for owner in suggestion.owners:
-        copy.release(owner)
-    return isinstance(place(copy, request), Plan)
+    changed = under_assumptions(capacity, suggestion.assume or Assumptions())
+    assert isinstance(changed, CapacityView)
+    return isinstance(place(changed.with_changes(released=suggestion.owners), request), Plan)
 
 
 @st.composite

@@ -7,8 +7,9 @@ from topo.model.cluster import Taint
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.what_if import Assumptions, assumed, unbook
+from topo.placement.capacity.what_if import Assumptions, under_assumptions
 
 
 def host(name: str, dragonfly: str = "d1") -> Host:
@@ -33,7 +34,7 @@ def nodes(*names: str) -> tuple[NodeName, ...]:
     return tuple(NodeName(name) for name in names)
 
 
-def held(capacity: Capacity, name: str) -> Host:
+def held(capacity: CapacityView, name: str) -> Host:
     found = capacity.host(NodeName(name))
     assert found is not None
     return found
@@ -44,8 +45,8 @@ def test_a_node_assumed_free_loses_its_bookings_and_opens_while_owners_keep_the_
     capacity.upsert(replace(host("node-1"), ready=False, cordoned=True))
     capacity.book("job", {NodeName("node-1"): 8, NodeName("node-2"): 4})
     before = state(capacity)
-    copy = assumed(capacity, Assumptions(free=nodes("node-1")))
-    assert isinstance(copy, Capacity)
+    copy = under_assumptions(capacity, Assumptions(free=nodes("node-1")))
+    assert isinstance(copy, CapacityView)
     assert held(copy, "node-1").open
     assert copy.free(NodeName("node-1")) == 8
     assert dict(copy.bookings()["job"]) == {"node-2": 4}
@@ -56,16 +57,16 @@ def test_a_node_assumed_free_sheds_the_taints_of_its_trouble_and_keeps_its_own()
     capacity = cluster(1)
     taints = (Taint("node.kubernetes.io/unschedulable"), Taint("team", "a"))
     capacity.upsert(replace(host("node-1"), cordoned=True, taints=taints))
-    copy = assumed(capacity, Assumptions(free=nodes("node-1")))
-    assert isinstance(copy, Capacity)
+    copy = under_assumptions(capacity, Assumptions(free=nodes("node-1")))
+    assert isinstance(copy, CapacityView)
     assert held(copy, "node-1").taints == (Taint("team", "a"),)
 
 
 def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
     capacity = cluster()
     capacity.book("job", {NodeName("node-3"): 2})
-    copy = assumed(capacity, Assumptions(drain=nodes("node-3")))
-    assert isinstance(copy, Capacity)
+    copy = under_assumptions(capacity, Assumptions(drain=nodes("node-3")))
+    assert isinstance(copy, CapacityView)
     assert not held(copy, "node-3").open
     assert held(copy, "node-3").ready
     assert copy.used(NodeName("node-3")) == 2
@@ -73,8 +74,8 @@ def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
 
 def test_a_node_assumed_down_is_not_ready():
     capacity = cluster()
-    copy = assumed(capacity, Assumptions(down=nodes("node-4", "node-4")))
-    assert isinstance(copy, Capacity)
+    copy = under_assumptions(capacity, Assumptions(down=nodes("node-4", "node-4")))
+    assert isinstance(copy, CapacityView)
     assert not held(copy, "node-4").ready
     assert held(capacity, "node-4").ready
 
@@ -83,7 +84,7 @@ def test_a_node_assumed_down_is_not_ready():
     ("asked", "near"), [("node-12x", "node-12"), ("nod-7", "node-7"), ("mode-3", "node-3")]
 )
 def test_an_unknown_node_is_refused_with_its_field_and_the_nearest_name(asked, near):
-    refusal = assumed(cluster(40), Assumptions(down=nodes(asked)))
+    refusal = under_assumptions(cluster(40), Assumptions(down=nodes(asked)))
     assert isinstance(refusal, Refusal)
     assert refusal.where == "assume.down"
     assert asked in refusal.what
@@ -91,14 +92,14 @@ def test_an_unknown_node_is_refused_with_its_field_and_the_nearest_name(asked, n
 
 
 def test_a_name_like_no_other_is_answered_with_names_that_exist():
-    refusal = assumed(cluster(9), Assumptions(free=nodes("x" * 5_000)))
+    refusal = under_assumptions(cluster(9), Assumptions(free=nodes("x" * 5_000)))
     assert isinstance(refusal, Refusal)
     assert refusal.fix == "nodes are called node-1, node-2, node-3, node-4 and 5 more"
     assert len(refusal.what) < 100
 
 
 def test_without_nodes_the_refusal_says_that_none_is_known():
-    refusal = assumed(Capacity(), Assumptions(free=nodes("node-1")))
+    refusal = under_assumptions(Capacity(), Assumptions(free=nodes("node-1")))
     assert isinstance(refusal, Refusal)
     assert "no node is known yet" in refusal.fix
 
@@ -119,16 +120,12 @@ def test_without_nodes_the_refusal_says_that_none_is_known():
     ],
 )
 def test_a_node_cannot_be_two_things(assumptions, what, where):
-    refusal = assumed(cluster(), assumptions)
+    refusal = under_assumptions(cluster(), assumptions)
     assert isinstance(refusal, Refusal)
     assert (refusal.what, refusal.where) == (what, where)
 
 
-def test_no_assumption_gives_an_equal_copy():
+def test_no_assumption_gives_the_capacity_itself():
     capacity = cluster()
     capacity.book("job", {NodeName("node-1"): 8})
-    copy = assumed(capacity, Assumptions())
-    assert isinstance(copy, Capacity)
-    assert tuple(copy.hosts()) == tuple(capacity.hosts())
-    unbook(copy, ())
-    assert copy.used(NodeName("node-1")) == 8
+    assert under_assumptions(capacity, Assumptions()) is capacity

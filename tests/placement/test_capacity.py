@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.placement.worlds import cluster, host, take
 from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
-from topo.placement.capacity.capacity import CLASSES, Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CLASSES
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.rollups import BROKEN
 from topo.placement.capacity.slots import Slots
@@ -69,8 +70,8 @@ def test_a_class_of_a_selector_or_an_exclusion_is_what_a_count_of_all_nodes_says
             for at in range(4):
                 for host_id, each, unbooked in capacity.members(at):
                     busy[at] += unbooked < each.gpus
-                    mask[host_id] = 2 if eligible(each, wish) else 1
-                    if eligible(each, wish):
+                    mask[host_id] = 2 if is_eligible(each, wish) else 1
+                    if is_eligible(each, wish):
                         free[at] += unbooked // 4
                         usable.append((unbooked, each.penalty > 0))
             assert found.free.tolist() == list(found.free_list) == free

@@ -17,7 +17,6 @@ from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, line_o
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import joined
-from topo.placement.capacity.meanwhile import taken
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
@@ -140,8 +139,8 @@ def test_other_groups_than_the_engine_would_choose_are_told_and_no_difference():
 
 def test_what_was_chosen_beside_nodes_kept_for_another_is_what_the_engine_would_choose():
     it = Recorder()
-    with taken(it.capacity, NODES[1:3], "kept"):
-        plan = place(it.capacity, asked(2).request)
+    kept = it.capacity.free_on(NODES[1:3])
+    plan = place(it.capacity.with_changes(taken={"kept": kept}), asked(2).request)
     assert isinstance(plan, Plan)
     chosen = HoldAsked.of(asked(2), plan, HoldId("h1"), 3)
     it.advance(1.0, chosen)

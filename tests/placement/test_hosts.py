@@ -12,10 +12,11 @@ from topo.model.cluster import NO_WORKER_CODE, ClusterNode, Taint
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.host_follower import HostFollower, differences, hosts_of
 from topo.placement.capacity.recount import host_differences, restore_hosts
-from topo.placement.capacity.what_if import Assumptions, assumed
+from topo.placement.capacity.what_if import Assumptions, under_assumptions
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility
 
@@ -354,8 +355,8 @@ class TwoDoors(RuleBasedStateMachine):
         if self.capacity.host(name) is None:
             return
         for assume in ("free", "down", "drain"):
-            copy = assumed(self.capacity, Assumptions(**{assume: (name,)}))
-            assert isinstance(copy, Capacity)
+            copy = under_assumptions(self.capacity, Assumptions(**{assume: (name,)}))
+            assert isinstance(copy, CapacityView)
             host = copy.host(name)
             assert host is not None
             assert host.open is (assume == "free")

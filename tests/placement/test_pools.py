@@ -16,7 +16,7 @@ from topo.placement.advice.several_changes import several_changes
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible, unsized
+from topo.placement.capacity.eligibility import is_eligible, unsized
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.node_usage import SharedCards
 from topo.placement.engine import place
@@ -75,17 +75,17 @@ def test_a_job_fits_its_own_pool_the_hybrid_one_and_none(
     fits: bool,
 ) -> None:
     labelled = stated("n1-1-1", pool)
-    assert eligible(labelled, Eligibility(usage=usage)) is fits
+    assert is_eligible(labelled, Eligibility(usage=usage)) is fits
 
 
 def test_a_taint_of_the_pool_keeps_out_who_does_not_say_what_the_job_is_or_tolerate_it() -> None:
     """As the scheduler does with such a pod; a job with a usage has pods that tolerate it."""
     tainted = stated("n1-1-1", "training", (Taint(KEY, "training"),))
-    assert not eligible(tainted, Eligibility())
-    assert eligible(tainted, Eligibility(usage="training"))
-    assert eligible(tainted, Eligibility(tolerations=(Toleration(KEY, "Exists"),)))
+    assert not is_eligible(tainted, Eligibility())
+    assert is_eligible(tainted, Eligibility(usage="training"))
+    assert is_eligible(tainted, Eligibility(tolerations=(Toleration(KEY, "Exists"),)))
     other = replace(tainted, taints=(Taint("team"),))
-    assert not eligible(other, Eligibility(usage="training")), "other taints count as ever"
+    assert not is_eligible(other, Eligibility(usage="training")), "other taints count as ever"
 
 
 def test_a_training_job_prefers_its_pool_takes_the_hybrid_one_then_and_inference_never() -> None:

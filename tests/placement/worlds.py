@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
@@ -74,7 +75,7 @@ def partly_free(*free: tuple[int, ...], whole: int = 8) -> Capacity:
     return capacity
 
 
-def state(capacity: Capacity) -> object:
+def state(capacity: CapacityView) -> tuple[object, ...]:
     """All that a search or a what-if must leave as it was."""
     bookings = {owner: dict(gpus) for owner, gpus in capacity.bookings().items()}
     return capacity.version, tuple(capacity.hosts()), bookings

@@ -21,7 +21,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from topo.model.errors import BadInputError
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.objective import Objective
@@ -48,7 +48,7 @@ from topo.placement.view.job_shape import shape_of
 _TESTS = tuple(FitTest)
 
 
-def place(capacity: Capacity, request: Request) -> Plan | NoFit:
+def place(capacity: CapacityView, request: Request) -> Plan | NoFit:
     """The best placement of a job now, or the first test that it fails.
 
     Equal state and request give an equal answer. Never changes the capacity. A flawed request
@@ -80,14 +80,14 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
     return max(refusals, key=lambda each: _TESTS.index(each.failed))
 
 
-def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
+def view_of(capacity: CapacityView, request: Request, gpu_type: str) -> FreeView:
     """What a search for the job sees on nodes of one type."""
     return view_on(
         capacity, request, capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
     )
 
 
-def view_on(capacity: Capacity, request: Request, slots: Slots) -> FreeView:
+def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
     """What a search for the job would see if these slots were free."""
     shape = shape_of(capacity, request, slots.eligibility.gpu_type or "")
     layout = capacity.layout()
@@ -101,7 +101,7 @@ def view_on(capacity: Capacity, request: Request, slots: Slots) -> FreeView:
     return FreeView(layout, widest, slots, slots.free, group_can_fit=False)
 
 
-def _refused_at_once(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
+def _refused_at_once(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
     """The refusal of a job that no search on these nodes could place."""
     refused = (
         short_of_slots(request, view.shape, view.slots)
@@ -140,7 +140,7 @@ def _largest_inside(view: FreeView, request: Request) -> int:
 
 
 def _results(
-    capacity: Capacity, request: Request, views: Sequence[FreeView], search: Search
+    capacity: CapacityView, request: Request, views: Sequence[FreeView], search: Search
 ) -> list[SearchResult]:
     """What was found on the types that could have the best placement, the best first."""
     reserves = capacity.policy.reserves
@@ -164,7 +164,9 @@ def _results(
     return equals + [found for rank, found in ranked if rank != least]
 
 
-def _groups(capacity: Capacity, result: SearchResult) -> tuple[tuple[PlannedGroup, ...], Objective]:
+def _groups(
+    capacity: CapacityView, result: SearchResult
+) -> tuple[tuple[PlannedGroup, ...], Objective]:
     view = result.view
     allocation = _with_least_penalty(capacity, view, result.found)
     planned = planned_groups(capacity, view, allocation)
@@ -173,7 +175,7 @@ def _groups(capacity: Capacity, result: SearchResult) -> tuple[tuple[PlannedGrou
     return planned.groups, objective_of_planned(capacity, view, planned, effect)
 
 
-def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) -> Allocation:
+def _with_least_penalty(capacity: CapacityView, view: FreeView, found: Candidate) -> Allocation:
     """The allocation, or the same in an equal tier-1 domain whose nodes have less penalty."""
     if len(found.ties) <= 1:
         return found.allocation
@@ -183,7 +185,7 @@ def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) ->
     )
 
 
-def _plan(capacity: Capacity, request: Request, results: Sequence[SearchResult]) -> Plan:
+def _plan(capacity: CapacityView, request: Request, results: Sequence[SearchResult]) -> Plan:
     """The plan of the first result; what is proven of it, the others could not better."""
     best = results[0]
     groups, objective = _groups(capacity, best)

@@ -15,7 +15,7 @@ from topo.model.limits import MAX_KEY_CHARS
 from topo.model.nearest import did_you_mean
 from topo.model.rest.jobs import HoldBody, JobBody, PlacementBody
 from topo.placement.booking.holds import HoldRequest
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration, flaw
@@ -121,7 +121,7 @@ async def check_nodes(request: Request, placements: Placements) -> None:
         raise BadInputError(Refusal(f"there is no node {node!r}", "exclude", fix))
 
 
-def _nearest(node: NodeName, capacity: Capacity) -> str:
+def _nearest(node: NodeName, capacity: CapacityView) -> str:
     names = (str(host.name) for host in capacity.hosts())
     return did_you_mean(node, names, "GET /v1/topology lists the nodes there are")
 

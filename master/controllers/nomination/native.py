@@ -15,7 +15,7 @@ from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.status import Standing
 from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_standing
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.view.job_shape import shape_of
 
 
@@ -98,7 +98,7 @@ class NativeStandings:
 
     gangs: NativeGangs
     context: GangContext
-    capacity: Capacity
+    capacity: CapacityView
     unheeded: Callable[[], str]
 
     def all(self) -> Iterator[tuple[Gang, Standing]]:

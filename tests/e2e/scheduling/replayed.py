@@ -10,7 +10,7 @@ from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import HoldAsked
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader, entries_in
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.meanwhile import taken
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 
@@ -75,14 +75,14 @@ def _step(capacity: Capacity, bookings: Bookings, step: Advanced, found: Optima)
         return
     bookings.advance(step.now_s, *step.events[:-1])
     if all(group.domains for group in asked.groups):
-        with taken(capacity, asked.without, _KEPT):
-            _judge(capacity, asked, found)
+        kept = capacity.free_on(asked.without)
+        _judge(capacity.with_changes(taken={_KEPT: kept}), asked, found)
     else:
         found.beside += 1
     bookings.advance(step.now_s, asked)
 
 
-def _judge(capacity: Capacity, asked: HoldAsked, found: Optima) -> None:
+def _judge(capacity: CapacityView, asked: HoldAsked, found: Optima) -> None:
     request = asked.wish.request
     best = place(capacity, request)
     assert isinstance(best, Plan), f"the engine refuses {asked}: {best.text}"

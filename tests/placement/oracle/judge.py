@@ -17,7 +17,7 @@ from tests.placement.oracle.model import (
     violations,
 )
 from tests.placement.oracle.solution import Solution
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place
 from topo.placement.job.objective import first_difference, values
 from topo.placement.job.plan import NoFit, Plan
@@ -56,7 +56,9 @@ class Placed:
 
 
 def judged(
-    capacity: Capacity, request: Request, oracle: Callable[[Model], Solution | None] = cpsat.best
+    capacity: CapacityView,
+    request: Request,
+    oracle: Callable[[Model], Solution | None] = cpsat.best,
 ) -> Verdict | None:
     """The verdict on a plan, None where both refuse; everything false is an AssertionError."""
     answer = place(capacity, request)
@@ -88,7 +90,7 @@ def _oracle(every: tuple[Model, ...], oracle: Callable[[Model], Solution | None]
     return min(placed, key=lambda each: each.stages, default=None)
 
 
-def _measures_alike(capacity: Capacity, answer: Plan, both: tuple[Placed, Placed]) -> None:
+def _measures_alike(capacity: CapacityView, answer: Plan, both: tuple[Placed, Placed]) -> None:
     """The engine's measure gives the numbers counted here and parts two plans at the same stage."""
     measured = []
     for placed in both:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName, natural_key
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
@@ -138,7 +138,7 @@ def _of_kind(host: Host, kind: Kind) -> Domain | None:
     return None
 
 
-def models(capacity: Capacity, request: Request) -> Iterator[Model]:
+def models(capacity: CapacityView, request: Request) -> Iterator[Model]:
     """One for each GPU type that the job may have, in the policy's order."""
     everybody = tuple(capacity.hosts())
     used = {host.name: capacity.used(host.name) for host in everybody}

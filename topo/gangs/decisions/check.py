@@ -8,15 +8,15 @@ from functools import cache
 from topo.gangs.machine.instructions import Check
 from topo.model.ids import GroupName, Kind, NodeName
 from topo.placement.booking.holds import shortage
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.job.request import PlacementMode
 from topo.placement.view.job_shape import shape_of
 
 Losses = tuple[tuple[NodeName, str], ...]
 
 
-def lost_nodes(capacity: Capacity, check: Check, own: Sequence[str]) -> Losses:
+def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Losses:
     """Nodes that are gone, closed, too full or not for the job by now, with why; O(pods).
 
     `own` are the owners under which the waiting pods and their holds are booked.
@@ -35,14 +35,14 @@ def lost_nodes(capacity: Capacity, check: Check, own: Sequence[str]) -> Losses:
     for node, gpus in needs.items():
         host = capacity.host(node)
         why = shortage(capacity, node, gpus, given_back=mine[node])
-        if not why and host is not None and not eligible(host, allowed(host.gpu_type)):
+        if not why and host is not None and not is_eligible(host, allowed(host.gpu_type)):
             why = f"node {node} is not for this job"
         if why:
             found.append((node, why))
     return tuple(found)
 
 
-def apart_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
     """The groups that are not where most pods are, of a job that is to be inside one group of a
     kind: by the pods that run, or that wait where none does; O(pods).
     """
@@ -57,13 +57,13 @@ def apart_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
     return tuple(sorted({rank // size for rank, home in homes if home not in {None, most}}))
 
 
-def settled_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+def settled_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
     """The groups that are split or apart by the pods that run alone; O(pods)."""
     ran = replace(check, waiting=())
     return tuple(sorted({*split_groups(capacity, ran), *apart_groups(capacity, ran)}))
 
 
-def _group_of(capacity: Capacity, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
+def _group_of(capacity: CapacityView, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
     """The path of a node's group of a kind, empty for none; None for a node that nobody knows."""
     host = capacity.host(node)
     if host is None:
@@ -71,7 +71,7 @@ def _group_of(capacity: Capacity, node: NodeName, kind: Kind) -> tuple[GroupName
     return host.path[: host.kinds.index(kind) + 1] if kind in host.kinds else ()
 
 
-def split_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
     """The groups that stand in several domains although they are required whole; O(pods)."""
     request = check.request
     places = [(pod.rank, node) for pod, node in check.waiting] + list(check.bound)

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.engine import view_of
 from topo.placement.job.request import PlacementMode
@@ -98,7 +98,9 @@ class _Found:
             self.units |= {pod.unit for pod in slot.victims}
 
 
-def cheapest(capacity: Capacity, asked: Place, evictable: Sequence[Evictable]) -> Evictions | None:
+def cheapest(
+    capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]
+) -> Evictions | None:
     """The cheapest that was found; None where all of them together are not enough."""
     request = asked.request
     if len(asked.wanted) != request.pods or asked.kept:
@@ -121,7 +123,7 @@ class _Over:
     """One question about nodes of one GPU type."""
 
     def __init__(
-        self, capacity: Capacity, asked: Place, view: FreeView, evictable: Sequence[Evictable]
+        self, capacity: CapacityView, asked: Place, view: FreeView, evictable: Sequence[Evictable]
     ) -> None:
         self._capacity, self._asked, self._view = capacity, asked, view
         self._gpus = asked.request.gpus_per_pod

@@ -21,8 +21,7 @@ from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import booked
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.meanwhile import released, taken
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place, view_of
 from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
@@ -50,26 +49,25 @@ class Placed:
 
 
 def answered(
-    capacity: Capacity,
+    capacity: CapacityView,
     asked: Place,
     own: Sequence[str],
     evictable: Callable[[], Sequence[Evictable]] = tuple,
 ) -> Placed | Refused:
-    """The places now, or why there are none; the capacity is in the end what it was.
+    """Return the places now, or why there are none.
 
     `own` are the owners under which the wanted pods and the replaced holds are booked. `evictable`
     are the pods of lower priority than `asked.over` that its scheduler may evict for the gang.
     """
-    with released(capacity, own):
-        with taken(capacity, asked.without, _KEPT):
-            found = _placed(capacity, asked)
-        if isinstance(found, Placed):
-            return found
-        over = _over(capacity, asked, evictable()) if asked.over is not None else None
-        if over is not None:
-            return over
-        behind = bool(asked.without) and isinstance(_placed(capacity, asked), Placed)
-        kept = reservation(capacity, asked.request) if asked.reserve else ()
+    without_own = capacity.with_changes(released=own)
+    found = _placed(_with_taken(without_own, _KEPT, asked.without), asked)
+    if isinstance(found, Placed):
+        return found
+    over = _over(without_own, asked, evictable()) if asked.over is not None else None
+    if over is not None:
+        return over
+    behind = bool(asked.without) and isinstance(_placed(without_own, asked), Placed)
+    kept = reservation(without_own, asked.request) if asked.reserve else ()
     return Refused(
         id=asked.id,
         ask=asked.ask,
@@ -82,7 +80,12 @@ def answered(
     )
 
 
-def _over(capacity: Capacity, asked: Place, evictable: Sequence[Evictable]) -> Placed | None:
+def _with_taken(capacity: CapacityView, owner: str, nodes: Sequence[NodeName]) -> CapacityView:
+    """Return the capacity as if an owner had all that is free on some nodes."""
+    return capacity.with_changes(taken={owner: capacity.free_on(nodes)})
+
+
+def _over(capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]) -> Placed | None:
     found = cheapest(capacity, asked, evictable)
     if found is None:
         return None
@@ -92,11 +95,11 @@ def _over(capacity: Capacity, asked: Place, evictable: Sequence[Evictable]) -> P
     )
 
 
-def _placed(capacity: Capacity, asked: Place) -> Placed | NoFit:
+def _placed(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     if not asked.kept and len(asked.wanted) == asked.request.pods:
         return _by_engine(capacity, asked.request)
-    with taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
-        return _beside(capacity, asked)
+    reachable = _with_taken(capacity, _BEYOND, _out_of_reach(capacity, asked))
+    return _beside(reachable, asked)
 
 
 def _asks_for_groups(refused: NoFit) -> bool:
@@ -104,7 +107,7 @@ def _asks_for_groups(refused: NoFit) -> bool:
     return refused.failed is FitTest.SPAN or "largest_gpus" in refused.shortfall
 
 
-def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:
+def _by_engine(capacity: CapacityView, request: Request) -> Placed | NoFit:
     plan = place(capacity, request)
     if isinstance(plan, NoFit):
         return plan
@@ -121,7 +124,7 @@ def _is_certified(plan: Plan) -> bool:
     return all(plan.certified.values())
 
 
-def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
+def _beside(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     """Places beside pods of the gang that stay, of one GPU type with them, or that have ended."""
     size = asked.request.pods_per_group
     host = capacity.host(asked.kept[0][1]) if asked.kept else None
@@ -136,24 +139,20 @@ def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
         group = pod.rank // size
         joining[group] = joining.get(group, 0) + 1
     found: dict[int, list[NodeName]] = {}
-    try:
-        for group, pods in joining.items():
-            if group not in stay:
-                continue
-            nodes = _nearest(capacity, request, stay[group], pods)
-            if isinstance(nodes, NoFit):
-                return nodes
-            capacity.book(f"{_JOINING} {group}", _gpus(request, nodes))
-            found[group] = nodes
-        fresh = _fresh(capacity, request, joining, found)
-    finally:
-        for group in found:
-            capacity.release(f"{_JOINING} {group}")
+    for group, pods in joining.items():
+        if group not in stay:
+            continue
+        nodes = _nearest(capacity, request, stay[group], pods)
+        if isinstance(nodes, NoFit):
+            return nodes
+        capacity = capacity.with_changes(taken={f"{_JOINING} {group}": _gpus(request, nodes)})
+        found[group] = nodes
+    fresh = _fresh(capacity, request, joining, found)
     return fresh if isinstance(fresh, NoFit) else _joined(capacity, asked, request, found | fresh)
 
 
 def _fresh(
-    capacity: Capacity,
+    capacity: CapacityView,
     request: Request,
     joining: Mapping[int, int],
     found: Mapping[int, list[NodeName]],
@@ -175,7 +174,7 @@ def _fresh(
 
 
 def _joined(
-    capacity: Capacity, asked: Place, request: Request, found: Mapping[int, list[NodeName]]
+    capacity: CapacityView, asked: Place, request: Request, found: Mapping[int, list[NodeName]]
 ) -> Placed:
     """The places in the order of the pods that are wanted."""
     size = request.pods_per_group
@@ -200,7 +199,7 @@ def _gpus(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
 
 
 def _nearest(
-    capacity: Capacity, request: Request, stay: Sequence[NodeName], pods: int
+    capacity: CapacityView, request: Request, stay: Sequence[NodeName], pods: int
 ) -> list[NodeName] | NoFit:
     """The nodes for so many pods that are nearest to those that stay."""
     view = view_of(capacity, request, request.eligible.gpu_type or "")
@@ -234,7 +233,7 @@ def _nearest(
     return NoFit(request, FitTest.SLOTS, numbers, text)
 
 
-def _out_of_reach(capacity: Capacity, asked: Place) -> list[NodeName]:
+def _out_of_reach(capacity: CapacityView, asked: Place) -> list[NodeName]:
     """Nodes outside of the group that all of the gang must share; O(nodes) where there is one."""
     kind = asked.request.within
     if kind is None or not asked.kept:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE, Slots
 from topo.placement.engine import view_of
 from topo.placement.job.request import PlacementMode, Request
@@ -37,7 +37,7 @@ class _Choice:
     slots: dict[int, int]
 
 
-def reservation(capacity: Capacity, request: Request) -> tuple[NodeName, ...]:
+def reservation(capacity: CapacityView, request: Request) -> tuple[NodeName, ...]:
     """The nodes, in the order of the tree; none where the job would not fit on open nodes."""
     wished = request.eligible.gpu_type
     best: tuple[_Choice, FreeView, Slots] | None = None
@@ -107,7 +107,9 @@ def _steps(free: int, room: int, k: int, at: int) -> Iterator[tuple[int, int]]:
         yield min(k, max(0, number * k - free)), at
 
 
-def _nodes(capacity: Capacity, choice: _Choice, view: FreeView, idle: Slots) -> Iterator[NodeName]:
+def _nodes(
+    capacity: CapacityView, choice: _Choice, view: FreeView, idle: Slots
+) -> Iterator[NodeName]:
     firsts = view.layout.firsts[choice.tier]
     for domain, slots in sorted(choice.slots.items()):
         hosts = [

@@ -20,7 +20,7 @@ plan takes d1.
 
 from collections.abc import Iterator
 
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import view_of
 from topo.placement.job.objective import Objective, first_difference, names
 from topo.placement.job.plan import DomainRef, Plan, Rejected
@@ -30,7 +30,7 @@ from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.view.free_view import FreeView
 
 
-def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:
+def alternatives(capacity: CapacityView, plan: Plan) -> tuple[Rejected, ...]:
     """The best alternative that lost at each objective where one did, in their order.
 
     `capacity` is the one that the plan was made on, before it is booked.
@@ -55,7 +55,7 @@ def _wins(one: Objective, other: Objective) -> bool:
 
 
 def _others(
-    capacity: Capacity, view: FreeView, plan: Plan
+    capacity: CapacityView, view: FreeView, plan: Plan
 ) -> Iterator[tuple[list[DomainRef], Objective]]:
     domains = sorted(
         {capacity.position(node)[0] for group in plan.groups for node, _ in group.pods}
@@ -70,7 +70,7 @@ def _others(
 
 
 def _without(
-    capacity: Capacity, view: FreeView, plan: Plan, avoided: tuple[int, list[int]]
+    capacity: CapacityView, view: FreeView, plan: Plan, avoided: tuple[int, list[int]]
 ) -> tuple[list[DomainRef], Objective] | None:
     """The best placement without some domains of a tier."""
     tier, domains = avoided

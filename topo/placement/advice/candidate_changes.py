@@ -7,8 +7,8 @@ import numpy as np
 from topo.model.ids import NodeName
 from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.advice.repairs import REGIONS_TRIED, RepairCandidate
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.capacity.what_if import opened
@@ -20,7 +20,7 @@ NODES_TRIED = 256
 """Nodes whose owners are compared."""
 
 
-def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[RepairCandidate]:
+def closed_nodes(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
     """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
     slots = job.view.slots
     found = []
@@ -28,14 +28,14 @@ def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[RepairCandidate]:
         if host.open:
             continue
         gain = capacity.free(host.name) // slots.gpus
-        if gain and eligible(
+        if gain and is_eligible(
             opened(host, capacity.policy) if host.taints else host, slots.eligibility
         ):
             found.append(RepairCandidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
     return found
 
 
-def owners(capacity: Capacity, job: RefusedJob) -> list[RepairCandidate]:
+def owners(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
     """Owners of bookings in the domains that lack least for one more group; costs are their GPUs.
 
     O(bookings), and O(nodes) of those domains.
@@ -55,7 +55,7 @@ _Nodes = dict[NodeName, tuple[int, int]]
 """Open nodes that the job may use: (tier-1 domain, GPUs)."""
 
 
-def _near(capacity: Capacity, job: RefusedJob) -> _Nodes:
+def _near(capacity: CapacityView, job: RefusedJob) -> _Nodes:
     """The nodes of the domains that lack least for one more group."""
     near: _Nodes = {}
     firsts = job.view.layout.firsts[job.view.shape.tier]
@@ -98,7 +98,7 @@ def _lacking_least(job: RefusedJob) -> Counts:
 
 
 def _slots_given(
-    capacity: Capacity, job: RefusedJob, near: _Nodes, booked: Mapping[NodeName, int]
+    capacity: CapacityView, job: RefusedJob, near: _Nodes, booked: Mapping[NodeName, int]
 ) -> dict[int, int]:
     """Slots by tier-1 domain that come back with a booking."""
     slots: dict[int, int] = {}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topo.placement.advice.alternatives import alternatives
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import view_of
 from topo.placement.job.objective import Profile, names, profile_difference, values
@@ -62,7 +62,7 @@ class _Explained:
         return kinds.pop() if len(kinds) == 1 else _DOMAIN
 
 
-def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
+def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
     """One sentence for each of `objective.names`, in that order, each with its number.
 
     `capacity` is the one that the plan was made on, before the plan is booked. Up to `MOST_PODS`

@@ -19,7 +19,7 @@ from topo.placement.advice.other_requests import most_pods
 from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.advice.suggestion import SuggestionKind
 from topo.placement.advice.suggestions import would_fit
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.eligibility import unsized
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import opened
@@ -30,7 +30,7 @@ from topo.placement.job.words import counted
 from topo.placement.one_type import searched
 
 
-def largest_ever(capacity: Capacity, request: Request) -> int | None:
+def largest_ever(capacity: CapacityView, request: Request) -> int | None:
     """None if the job could fit on open and empty nodes; else the most pods that could, or 0.
 
     None also where a node of a group is of unknown size: who may be large is not called too small.
@@ -60,27 +60,27 @@ def never(request: Request, largest: int) -> str:
     )
 
 
-def if_all_were_free(capacity: Capacity, request: Request, largest: int) -> tuple[str, ...]:
+def if_all_were_free(capacity: CapacityView, request: Request, largest: int) -> tuple[str, ...]:
     """Why a job would be refused with all nodes open and empty, and the smallest change found with
     which it would fit then; nothing where it fits then. `largest` as `largest_ever` gives it.
 
-    O(nodes + bookings) and a handful of placements, on copies.
+    O(nodes + bookings) and a handful of placements.
     """
-    copy = capacity.copy()
-    for host in tuple(copy.hosts()):
-        copy.upsert(opened(host, copy.policy))
-    for owner in tuple(copy.bookings()):
-        copy.release(owner)
-    found = place(copy, request)
+    closed = [host for host in capacity.hosts() if not host.open or host.taints]
+    empty = capacity.with_changes(
+        released=tuple(capacity.bookings()),
+        hosts=[opened(host, capacity.policy) for host in closed],
+    )
+    found = place(empty, request)
     if isinstance(found, Plan):
         return ()
     fewer = f"Such a job of {counted(largest, 'pod')} would fit at most." if largest else ""
-    whole = (each for each in would_fit(copy, found) if each.kind is not SuggestionKind.FEWER_PODS)
+    whole = (each for each in would_fit(empty, found) if each.kind is not SuggestionKind.FEWER_PODS)
     change = next((each.text for each in whole), fewer)
     return (found.text, change) if change else (found.text,)
 
 
-def _on_empty_nodes(capacity: Capacity, request: Request, gpu_type: str | None) -> RefusedJob:
+def _on_empty_nodes(capacity: CapacityView, request: Request, gpu_type: str | None) -> RefusedJob:
     def as_open(host: Host) -> Host:
         return opened(host, capacity.policy) if host.taints and not host.open else host
 

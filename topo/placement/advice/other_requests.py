@@ -20,8 +20,8 @@ from dataclasses import replace
 from topo.placement.advice.refused_job import RefusedJob, Region
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
@@ -32,7 +32,7 @@ _OTHER_TYPES = 3
 
 
 def other_requests(
-    capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]
+    capacity: CapacityView, refused: NoFit, jobs: Sequence[RefusedJob]
 ) -> Iterator[Suggestion]:
     """Placeable requests that keep all pods and differ in one thing, or in two if none does."""
     request = refused.request
@@ -45,7 +45,7 @@ def other_requests(
 
 
 def fewer_pods(
-    capacity: Capacity, request: Request, jobs: Sequence[RefusedJob]
+    capacity: CapacityView, request: Request, jobs: Sequence[RefusedJob]
 ) -> Suggestion | None:
     """The next smaller job that can be placed."""
     pods = max((most_pods(capacity, job) for job in jobs), default=0)
@@ -61,7 +61,7 @@ def fewer_pods(
     )
 
 
-def most_pods(capacity: Capacity, job: RefusedJob) -> int:
+def most_pods(capacity: CapacityView, job: RefusedJob) -> int:
     """The most pods, fewer than asked for, for which there are slots in one region; 0 for none.
 
     In preferred mode any slots; else all whole groups, and a tail as large as the largest rest.
@@ -84,7 +84,7 @@ def most_pods(capacity: Capacity, job: RefusedJob) -> int:
     return min(below, _most_over(job.regions, pods))
 
 
-def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
+def _most_in_one_domain(capacity: CapacityView, job: RefusedJob) -> int:
     """As `most_pods` for a job that is one group.
 
     Which tier's domains hold the group depends on its size. So for each tier from the top down: as
@@ -118,7 +118,9 @@ _Change = tuple[Kind, str, Request]
 """The kind of a change, how it is put after "All 8 pods fit", the request with it."""
 
 
-def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> Iterator[_Change]:
+def _changes(
+    capacity: CapacityView, refused: NoFit, jobs: Sequence[RefusedJob]
+) -> Iterator[_Change]:
     """Changes of one thing."""
     request, eligibility = refused.request, refused.request.eligible
     if request.within is not None:
@@ -147,13 +149,13 @@ def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> 
         yield from _tolerating(capacity, request)
 
 
-def _tolerating(capacity: Capacity, request: Request) -> Iterator[_Change]:
+def _tolerating(capacity: CapacityView, request: Request) -> Iterator[_Change]:
     """The request with the taint tolerated that stands on most of the nodes it could use."""
     tolerates_all = replace(request.eligible, tolerations=(Toleration(operator="Exists"),))
     keys = Counter(
         taint.key
         for host in capacity.hosts()
-        if eligible(host, tolerates_all)
+        if is_eligible(host, tolerates_all)
         for taint in (host.taints if request.eligible.usage else host.taints + host.pool_taints)
     )
     for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:1]:
@@ -166,7 +168,9 @@ def _tolerating(capacity: Capacity, request: Request) -> Iterator[_Change]:
         )
 
 
-def _placed(capacity: Capacity, request: Request, changes: Iterable[_Change]) -> list[Suggestion]:
+def _placed(
+    capacity: CapacityView, request: Request, changes: Iterable[_Change]
+) -> list[Suggestion]:
     """The changes under which the job fits."""
     whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
     found = []

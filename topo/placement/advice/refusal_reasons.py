@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible, unsized
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.eligibility import is_eligible, unsized
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration
@@ -16,7 +16,7 @@ from topo.placement.job.words import counted, listed, plural
 _SHOWN = 3
 
 
-def reasons(capacity: Capacity, refused: NoFit) -> tuple[str, ...]:
+def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
     """The test that failed with its numbers, then what is known about it; one fact a sentence.
 
     `capacity` is the one that refused. O(nodes).
@@ -29,7 +29,7 @@ def reasons(capacity: Capacity, refused: NoFit) -> tuple[str, ...]:
     return (first, *nodes, *_facts(capacity, refused))
 
 
-def _unsized(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
+def _unsized(capacity: CapacityView, wish: Eligibility) -> Iterator[str]:
     """Nodes that may be the ones that are missing."""
     hosts = list(capacity.hosts())
     if bare := sum(1 for _ in unsized(hosts, wish)):
@@ -39,10 +39,10 @@ def _unsized(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
         )
 
 
-def _sharing(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
+def _sharing(capacity: CapacityView, wish: Eligibility) -> Iterator[str]:
     """Nodes that have GPUs and none for this job."""
     any_type = replace(wish, gpu_type=None)
-    sharing = [host for host in capacity.hosts() if host.shared and eligible(host, any_type)]
+    sharing = [host for host in capacity.hosts() if host.shared and is_eligible(host, any_type)]
     if sharing:
         resources = listed(sorted({resource for host in sharing for resource, _ in host.shared}))
         yield (
@@ -51,7 +51,7 @@ def _sharing(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
         )
 
 
-def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
+def _facts(capacity: CapacityView, refused: NoFit) -> Iterator[str]:
     request = refused.request
     if refused.failed is FitTest.LABEL:
         yield _filtered(capacity, request)
@@ -76,7 +76,7 @@ def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
         yield fullest
 
 
-def _filtered(capacity: Capacity, request: Request) -> str:
+def _filtered(capacity: CapacityView, request: Request) -> str:
     """How many nodes each filter lets through by itself."""
     hosts, wish = list(capacity.hosts()), request.eligible
     anyone = Eligibility(tolerations=(Toleration(operator="Exists"),))
@@ -88,7 +88,7 @@ def _filtered(capacity: Capacity, request: Request) -> str:
         ("have no taint in the way", Eligibility(tolerations=wish.tolerations, usage=wish.usage)),
     )
     asked = [(what, one) for what, one in alone if one != anyone]
-    let_through = [(what, sum(eligible(host, one) for host in hosts)) for what, one in asked]
+    let_through = [(what, sum(is_eligible(host, one) for host in hosts)) for what, one in asked]
     found = [f"{number} {what}" for what, number in let_through if number < len(hosts)]
     return f"Of {counted(len(hosts), 'node')}, {listed(found) or '0 have GPUs'}."
 
@@ -101,9 +101,9 @@ def _pieces(slots: Slots) -> str:
     )
 
 
-def _closed(capacity: Capacity, wish: Eligibility) -> str:
+def _closed(capacity: CapacityView, wish: Eligibility) -> str:
     """Free GPUs that are shut away, by cause."""
-    closed = [host for host in capacity.hosts() if not host.open and eligible(host, wish)]
+    closed = [host for host in capacity.hosts() if not host.open and is_eligible(host, wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     return (

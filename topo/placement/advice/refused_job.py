@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from topo.model.forest import ROOT
 from topo.model.ids import GroupPath
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import view_of
 from topo.placement.job.request import Request
@@ -65,7 +65,7 @@ class RefusedJob:
         return self.view.free_slots[self.domains(region)]
 
 
-def refused_jobs(capacity: Capacity, request: Request) -> list[RefusedJob]:
+def refused_jobs(capacity: CapacityView, request: Request) -> list[RefusedJob]:
     """The job on each GPU type that it may have, in the order in which they were tried."""
     asked = request.eligible.gpu_type
     types = capacity.gpu_types() if asked is None else (asked,)

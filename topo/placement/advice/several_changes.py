@@ -19,7 +19,7 @@ from dataclasses import replace
 from topo.model.limits import MAX_PODS
 from topo.placement.advice.other_requests import filters
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
@@ -29,7 +29,7 @@ _Condition = Callable[[Request], Request]
 """Puts a condition back into a request."""
 
 
-def several_changes(capacity: Capacity, request: Request) -> Suggestion | None:
+def several_changes(capacity: CapacityView, request: Request) -> Suggestion | None:
     """A request that fits with several of its conditions given up; None if nothing is free."""
     found = _without_conditions(capacity, request)
     if found is None:
@@ -45,7 +45,7 @@ def several_changes(capacity: Capacity, request: Request) -> Suggestion | None:
     return _suggestion(request, found, plan)
 
 
-def _without_conditions(capacity: Capacity, request: Request) -> Request | None:
+def _without_conditions(capacity: CapacityView, request: Request) -> Request | None:
     """All pods, or as many GPUs in smaller pods, or the most pods, on any nodes in any way."""
     anywhere = _anywhere(request)
     free = replace(request, eligible=anywhere, within=None, mode=PlacementMode.PREFERRED)

@@ -14,7 +14,7 @@ from topo.placement.advice.repairs import cheapest_repair
 from topo.placement.advice.several_changes import several_changes
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.booking.events import owner_in_words
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.what_if import Assumptions, opened
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
@@ -25,37 +25,33 @@ MOST = 6
 _NAMES_SHOWN = 6
 
 
-def would_fit(capacity: Capacity, refused: NoFit) -> tuple[Suggestion, ...]:
+def would_fit(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion, ...]:
     """The changes found to suffice, at most `MOST`, most useful first; none is no proof of none.
 
-    `capacity` is the one that refused, and stays as it is. O(nodes + bookings) and a handful of
-    placements, on copies.
+    `capacity` is the one that refused. O(nodes + bookings) and a handful of placements.
     """
-    copy = capacity.copy()
-    jobs = refused_jobs(copy, refused.request)
+    jobs = refused_jobs(capacity, refused.request)
     found = [
-        *other_requests(copy, refused, jobs),
-        fewer_pods(copy, refused.request, jobs),
-        _open_nodes(copy, jobs),
-        _release(copy, jobs),
+        *other_requests(capacity, refused, jobs),
+        fewer_pods(capacity, refused.request, jobs),
+        _open_nodes(capacity, jobs),
+        _release(capacity, jobs),
     ]
     order = tuple(SuggestionKind)
     suggestions = [one for one in found if one is not None]
-    if not suggestions and (several := several_changes(copy, refused.request)):
+    if not suggestions and (several := several_changes(capacity, refused.request)):
         suggestions.append(several)
     return tuple(sorted(suggestions, key=lambda one: order.index(one.kind))[:MOST])
 
 
-def _open_nodes(capacity: Capacity, jobs: Sequence[RefusedJob]) -> Suggestion | None:
+def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
     """The fewest nodes found whose repair, or whose end of cordon, makes the job fit."""
     repair = cheapest_repair([(job, closed_nodes(capacity, job)) for job in jobs])
     if repair is None:
         return None
     hosts = [host for host in map(capacity.host, map(NodeName, repair.names)) if host is not None]
-    copy = capacity.copy()
-    for host in hosts:
-        copy.upsert(opened(host, capacity.policy))
-    if not isinstance(place(copy, jobs[0].request), Plan):
+    repaired = capacity.with_changes(hosts=[opened(host, capacity.policy) for host in hosts])
+    if not isinstance(place(repaired, jobs[0].request), Plan):
         return None
     broken = [host.name for host in hosts if not host.ready]
     cordoned = [host.name for host in hosts if host.ready]
@@ -75,15 +71,12 @@ def _step(nodes: Sequence[str], how: str) -> str:
     return f"{listed(nodes, _NAMES_SHOWN)} {'is' if len(nodes) == 1 else 'are'} {how}"
 
 
-def _release(capacity: Capacity, jobs: Sequence[RefusedJob]) -> Suggestion | None:
+def _release(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
     """The owners with the fewest GPUs found whose release makes the job fit."""
     repair = cheapest_repair([(job, owners(capacity, job)) for job in jobs])
     if repair is None:
         return None
-    copy = capacity.copy()
-    for name in repair.names:
-        copy.release(name)
-    if not isinstance(place(copy, jobs[0].request), Plan):
+    if not isinstance(place(capacity.with_changes(released=repair.names), jobs[0].request), Plan):
         return None
     names = [owner_in_words(owner) for owner in repair.names]
     ends = "gives" if len(repair.names) == 1 else "give"

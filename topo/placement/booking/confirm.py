@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from topo.placement.booking.holds import booked, shortage
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.engine import view_of
 from topo.placement.job.objective import names
 from topo.placement.job.plan import Plan, PlannedGroup, Pods
@@ -18,7 +18,7 @@ from topo.placement.view.free_view import FreeView
 
 
 def confirmed(
-    capacity: Capacity, request: Request, given: Sequence[Pods], best: Plan | None
+    capacity: CapacityView, request: Request, given: Sequence[Pods], best: Plan | None
 ) -> Plan | str:
     """The groups as a plan, or in words what is against them; O(nodes given).
 
@@ -56,7 +56,7 @@ def confirmed(
     )
 
 
-def _type_of(capacity: Capacity, given: Sequence[Pods]) -> str:
+def _type_of(capacity: CapacityView, given: Sequence[Pods]) -> str:
     host = capacity.host(given[0][0][0]) if given and given[0] else None
     return host.gpu_type if host else ""
 
@@ -69,7 +69,7 @@ def _misshapen(request: Request, given: Sequence[Pods]) -> str:
     return ""
 
 
-def _unusable(capacity: Capacity, request: Request, given: tuple[str, Sequence[Pods]]) -> str:
+def _unusable(capacity: CapacityView, request: Request, given: tuple[str, Sequence[Pods]]) -> str:
     """A node that is gone, closed or too small by now, or that the job may not use."""
     gpu_type, groups = given
     eligibility = replace(request.eligible, gpu_type=request.eligible.gpu_type or gpu_type)
@@ -77,13 +77,13 @@ def _unusable(capacity: Capacity, request: Request, given: tuple[str, Sequence[P
         host = capacity.host(node)
         if why := shortage(capacity, node, gpus):
             return why
-        if host is not None and not eligible(host, eligibility):
+        if host is not None and not is_eligible(host, eligibility):
             filters = "type, selector, usage, tolerations or exclusions"
             return f"node {node} does not fit the job's {filters}"
     return ""
 
 
-def _apart(capacity: Capacity, request: Request, given: Sequence[Pods]) -> str:
+def _apart(capacity: CapacityView, request: Request, given: Sequence[Pods]) -> str:
     """Whether the nodes share no group of the kind that all must be within."""
     if request.within is None:
         return ""
@@ -97,7 +97,7 @@ def _apart(capacity: Capacity, request: Request, given: Sequence[Pods]) -> str:
     return "" if len(shared) == 1 else f"they are in {len(shared)} groups of kind {request.within}"
 
 
-def _pods_by_domain(capacity: Capacity, given: Sequence[Pods]) -> dict[int, int]:
+def _pods_by_domain(capacity: CapacityView, given: Sequence[Pods]) -> dict[int, int]:
     """Pods by tier-1 domain."""
     by_domain: dict[int, int] = {}
     for group in given:
@@ -106,7 +106,9 @@ def _pods_by_domain(capacity: Capacity, given: Sequence[Pods]) -> dict[int, int]
     return by_domain
 
 
-def _groups(capacity: Capacity, view: FreeView, given: Sequence[Pods]) -> tuple[PlannedGroup, ...]:
+def _groups(
+    capacity: CapacityView, view: FreeView, given: Sequence[Pods]
+) -> tuple[PlannedGroup, ...]:
     layout, shape = view.layout, view.shape
     groups = []
     for index, pods in enumerate(given):

@@ -11,7 +11,7 @@ from typing import NewType
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import PlannedGroup, Pods
 from topo.placement.job.request import PlacementMode, Request
 
@@ -146,7 +146,7 @@ def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
     return gpus
 
 
-def shortage(capacity: Capacity, node: NodeName, gpus: int, *, given_back: int = 0) -> str:
+def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: int = 0) -> str:
     """Why a node cannot take so many GPUs more once some are given back; empty if it can. O(1)."""
     host = capacity.host(node)
     if host is None:
@@ -157,7 +157,7 @@ def shortage(capacity: Capacity, node: NodeName, gpus: int, *, given_back: int =
     return f"node {node} has {free} free GPUs where {gpus} are needed" if free < gpus else ""
 
 
-def unusable_nodes(capacity: Capacity, hold: Hold) -> Mapping[NodeName, str]:
+def unusable_nodes(capacity: CapacityView, hold: Hold) -> Mapping[NodeName, str]:
     """The nodes of a hold that are gone, closed or too small by now, with why; O(nodes of it)."""
     found: dict[NodeName, str] = {}
     for node, gpus in hold.gpus.items():

@@ -14,7 +14,7 @@ from topo.placement.booking.holds import (
     difference,
     shortage,
 )
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 
 
 def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused | None:
@@ -47,7 +47,7 @@ def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
     return HoldRefused(Obstacle.KEY, Refusal(what, "key", fix))
 
 
-def no_longer_fits(gpus: Mapping[NodeName, int], capacity: Capacity) -> HoldRefused | None:
+def no_longer_fits(gpus: Mapping[NodeName, int], capacity: CapacityView) -> HoldRefused | None:
     """The refusal of a plan of which a node is gone, closed or too full by now; O(nodes of it)."""
     for node in capacity.short_of(gpus):
         fix = "place the job again"

@@ -8,7 +8,6 @@ from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldAsked
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader, entries_in, text_of
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.meanwhile import taken
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 
@@ -82,8 +81,8 @@ def _advanced(done: Replay, entry: Advanced) -> Iterator[Change]:
 def _compare(done: Replay, asked: HoldAsked) -> None:
     if done.bookings.known(asked.wish) or done.bookings.flaw(asked.wish):
         return  # answered without looking at groups
-    with taken(done.capacity, asked.without, _KEPT):
-        best = place(done.capacity, asked.wish.request)
+    kept = done.capacity.free_on(asked.without)
+    best = place(done.capacity.with_changes(taken={_KEPT: kept}), asked.wish.request)
     if not isinstance(best, Plan):
         done.other_choices.append(f"{asked.id}: no placement today, {best.text}")
     elif [group.pods for group in best.groups] != [group.pods for group in asked.groups]:

@@ -14,7 +14,7 @@ from topo.placement.job.request import Eligibility, Toleration
 _HARD = frozenset({"NoSchedule", "NoExecute"})
 
 
-def eligible(host: Host, eligibility: Eligibility) -> bool:
+def is_eligible(host: Host, eligibility: Eligibility) -> bool:
     """Whether the job may run on the host at all, full or not; O(labels + taints x tolerations)."""
     if eligibility.gpu_type is not None and host.gpu_type != eligibility.gpu_type:
         return False
@@ -34,7 +34,7 @@ def unsized(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
     return (
         host
         for host in hosts
-        if host.path and not (host.gpus or _is_sized(host.cluster)) and eligible(host, any_type)
+        if host.path and not (host.gpus or _is_sized(host.cluster)) and is_eligible(host, any_type)
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.placement.capacity.columns import HostsOfType, Taken
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
 from topo.placement.capacity.rollups import Most, Sums
@@ -146,7 +146,7 @@ class Slots:
         if host_id >= len(self.mask):
             self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
         if host.gpu_type == self.eligibility.gpu_type:
-            fits = eligible(host, self.eligibility)
+            fits = is_eligible(host, self.eligibility)
             self.mask[host_id] = ELIGIBLE if fits else 1
             self._count(1, at, host, unbooked, eligible=fits)
 

@@ -1,13 +1,13 @@
-"""What-if: the same cluster under assumptions, on a copy."""
+"""What if nodes were free, down or drained: assumptions, and the capacity under them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName, natural_key
 from topo.model.nearest import did_you_mean
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, joined
 from topo.placement.job.policy import Policy
 from topo.placement.job.words import listed
@@ -33,25 +33,26 @@ class Assumptions:
     drain: tuple[NodeName, ...] = ()
 
 
-def assumed(capacity: Capacity, assumptions: Assumptions) -> Capacity | Refusal:
-    """A copy on which the assumptions hold, or which of them cannot; `capacity` stays as it is.
+def under_assumptions(capacity: CapacityView, assumptions: Assumptions) -> CapacityView | Refusal:
+    """Return the capacity under the assumptions, or a refusal that names the one that cannot hold.
 
-    Refused: a node that nobody knows, and one that is assumed to be two things. O(nodes) for the
-    copy, O(bookings) where nodes are freed.
+    Refused are an unknown node, and a node that is assumed to be two things. O(bookings) where
+    nodes are freed.
     """
     refusal = _unknown(capacity, assumptions) or _contradiction(assumptions)
     if refusal is not None:
         return refusal
-    copy = capacity.copy()
-    unbook(copy, assumptions.free)
-    for nodes, changed in (
+    assumed_state = (
         (assumptions.free, opened),
         (assumptions.down, _down),
         (assumptions.drain, _drained),
-    ):
-        for node in nodes:
-            copy.upsert(changed(_host(copy, node), copy.policy))
-    return copy
+    )
+    hosts = [
+        state_of(_host(capacity, node), capacity.policy)
+        for nodes, state_of in assumed_state
+        for node in dict.fromkeys(nodes)
+    ]
+    return capacity.with_changes(taken=_rest_elsewhere(capacity, assumptions.free), hosts=hosts)
 
 
 def opened(host: Host, policy: Policy) -> Host:
@@ -91,24 +92,25 @@ def _own(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return tuple(taint for taint in taints if taint.key not in LIFECYCLE_TAINTS)
 
 
-def unbook(capacity: Capacity, nodes: Iterable[NodeName]) -> None:
-    """Takes away what is booked on the nodes; owners keep what they have elsewhere."""
+def _rest_elsewhere(
+    capacity: CapacityView, nodes: Iterable[NodeName]
+) -> dict[str, Mapping[NodeName, int]]:
+    """Return what each owner with GPUs on some nodes has on all others."""
     emptied = frozenset(nodes)
-    for owner, booked in list(capacity.bookings().items()) if emptied else ():
-        if not emptied.isdisjoint(booked):
-            rest = {node: gpus for node, gpus in booked.items() if node not in emptied}
-            capacity.release(owner)
-            if rest:
-                capacity.book(owner, rest)
+    return {
+        owner: {node: gpus for node, gpus in booked.items() if node not in emptied}
+        for owner, booked in (capacity.bookings().items() if emptied else ())
+        if not emptied.isdisjoint(booked)
+    }
 
 
-def _host(capacity: Capacity, node: NodeName) -> Host:
+def _host(capacity: CapacityView, node: NodeName) -> Host:
     host = capacity.host(node)
     assert host is not None, "names were looked up before"  # noqa: S101 - for the type checker
     return host
 
 
-def _unknown(capacity: Capacity, assumptions: Assumptions) -> Refusal | None:
+def _unknown(capacity: CapacityView, assumptions: Assumptions) -> Refusal | None:
     for field, nodes in _fields(assumptions):
         for node in nodes:
             if capacity.host(node) is None:

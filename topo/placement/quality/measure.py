@@ -16,7 +16,7 @@ Both use one dragonfly; the third is better, since no group is lost.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Layout
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
@@ -41,7 +41,7 @@ class Effect(NamedTuple):
     broken: int
 
 
-def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Objective:
+def measure(capacity: CapacityView, request: Request, groups: Sequence[Pods]) -> Objective:
     """The vector of a placement that is not booked yet; O(nodes + domains of the canonical tier).
 
     All nodes must be known and of one GPU type.
@@ -59,7 +59,7 @@ def whole_groups(layout: Layout, shape: JobShape, slots: Slots) -> int:
     return FreeView(layout, shape, slots, slots.free).whole_before
 
 
-def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objective:
+def objective_of(capacity: CapacityView, view: FreeView, groups: Sequence[Pods]) -> Objective:
     """`measure` where the numbers of the job are at hand."""
     of = view.layout.of[view.shape.whole_in]
     tier1_pods: dict[int, int] = {}
@@ -77,7 +77,7 @@ def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> 
 
 
 def objective_of_planned(
-    capacity: Capacity, view: FreeView, planned: GroupsOnNodes, effect: Effect
+    capacity: CapacityView, view: FreeView, planned: GroupsOnNodes, effect: Effect
 ) -> Objective:
     """The same of groups whose domains and places are known, as is what they change."""
     groups = planned.groups
@@ -181,7 +181,7 @@ def profile_of(changes: Mapping[int, int]) -> Profile:
     return tuple(sorted([(at, by) for at, by in changes.items() if by], reverse=True))
 
 
-def _penalty(capacity: Capacity, view: FreeView, groups: Iterable[Pods]) -> int:
+def _penalty(capacity: CapacityView, view: FreeView, groups: Iterable[Pods]) -> int:
     if not view.slots.penalized:
         return 0
     penalty = 0

@@ -28,8 +28,8 @@ import numpy as np
 
 from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.fragmentation import LargestDocument, TierDocument, TypeDocument
-from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import eligible
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.engine import view_of
 from topo.placement.job.policy import CANONICAL_GPUS
@@ -78,7 +78,7 @@ class Fragmentation:
 
 
 def fragmentation(
-    capacity: Capacity, sizes: Sequence[int] = SIZES, mix: Sequence[JobShare] = DEFAULT_MIX
+    capacity: CapacityView, sizes: Sequence[int] = SIZES, mix: Sequence[JobShare] = DEFAULT_MIX
 ) -> Fragmentation:
     """How whole the free capacity is, for each GPU type; jobs are taken to tolerate no taints.
 
@@ -122,14 +122,14 @@ class _NodeCounts:
         return max((nodes, gpus) for gpus, nodes in self.sizes.items() if gpus)[1]
 
 
-def _counted_nodes(capacity: Capacity) -> tuple[_NodeCounts, ...]:
+def _counted_nodes(capacity: CapacityView) -> tuple[_NodeCounts, ...]:
     """The counts of each GPU type that nodes have, in the order of the policy; O(nodes)."""
     domains = len(capacity.layout().domains)
     rows: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in capacity.gpu_types()}
     for at in range(domains):
         for _, host, _ in capacity.members(at):
             if host.gpu_type in rows:  # else it has no GPUs, and neither has any of its type
-                is_open = host.open and eligible(host, ANY_JOB)
+                is_open = host.open and is_eligible(host, ANY_JOB)
                 rows[host.gpu_type].append((at, host.gpus, is_open))
     return tuple(_counts(gpu_type, domains, nodes) for gpu_type, nodes in rows.items())
 
@@ -145,7 +145,7 @@ def _counts(gpu_type: str, domains: int, nodes: list[tuple[int, int, bool]]) -> 
 
 
 def _of_type(
-    capacity: Capacity, counts: _NodeCounts, sizes: Sequence[int], mix: Sequence[JobShare]
+    capacity: CapacityView, counts: _NodeCounts, sizes: Sequence[int], mix: Sequence[JobShare]
 ) -> TypeDocument:
     gpu_type, node_gpus = counts.gpu_type, counts.usual_gpus
     layout = capacity.layout()
@@ -174,7 +174,7 @@ def _of_type(
 
 
 def _tier_reports(
-    capacity: Capacity, counts: _NodeCounts, tier: int, groups: tuple[Counts, int]
+    capacity: CapacityView, counts: _NodeCounts, tier: int, groups: tuple[Counts, int]
 ) -> Iterator[TierDocument]:
     """A row for each kind of the tier's domains that have nodes of the type; `closed`: none open.
 
@@ -211,7 +211,9 @@ def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Co
     return sums
 
 
-def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) -> LargestDocument:
+def _largest(
+    capacity: CapacityView, gpu_type: str, pod_gpus: int, group_size: int
+) -> LargestDocument:
     """All whole groups there are, and the largest tail that fits beside them: none can be larger,
     since each domain holds its whole groups and one tail in one domain is all that may be besides.
     """
@@ -230,7 +232,9 @@ def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) 
     )
 
 
-def _unusable(capacity: Capacity, gpu_type: str, free_gpus: int, mix: Sequence[JobShare]) -> float:
+def _unusable(
+    capacity: CapacityView, gpu_type: str, free_gpus: int, mix: Sequence[JobShare]
+) -> float:
     """Expected over the mix: free GPUs outside the groups that the job could have taken."""
     weight = sum(share.weight for share in mix)
     if not weight:
@@ -238,7 +242,7 @@ def _unusable(capacity: Capacity, gpu_type: str, free_gpus: int, mix: Sequence[J
     return sum(s.weight * (free_gpus - _usable(capacity, gpu_type, s)) for s in mix) / weight
 
 
-def _usable(capacity: Capacity, gpu_type: str, share: JobShare) -> int:
+def _usable(capacity: CapacityView, gpu_type: str, share: JobShare) -> int:
     """Free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
     job = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
     view = view_of(capacity, job, gpu_type)

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from topo.model.ids import NODE, GroupPath, Kind
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Eligibility
 
@@ -25,7 +25,7 @@ class GroupUsage:
     taken_gpus: int
 
 
-def group_usage(capacity: Capacity, plan: Plan) -> tuple[GroupUsage, ...]:
+def group_usage(capacity: CapacityView, plan: Plan) -> tuple[GroupUsage, ...]:
     """A row for every group that a node of the plan is in, in the order of the tree, parents first.
 
     `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
@@ -48,7 +48,7 @@ def group_usage(capacity: Capacity, plan: Plan) -> tuple[GroupUsage, ...]:
     return tuple(usage for _, _, usage in sorted(rows.values(), key=lambda row: row[:2]))
 
 
-def _taken_by_domain(capacity: Capacity, plan: Plan) -> Counter[int]:
+def _taken_by_domain(capacity: CapacityView, plan: Plan) -> Counter[int]:
     """GPUs that the plan takes, by tier-1 domain."""
     by_domain: Counter[int] = Counter()
     for group in plan.groups:

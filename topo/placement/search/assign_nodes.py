@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity, NodeSlots
+from topo.placement.capacity.capacity_view import CapacityView, NodeSlots
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.plan import DomainRef, GroupsOnNodes, PlannedGroup, Pods
 from topo.placement.view.free_view import FreeView
@@ -28,7 +28,7 @@ _Loose = deque[tuple[NodeName, int, DomainRef]]
 """Nodes, with the pods that are not in a group yet, and their domains."""
 
 
-def planned_groups(capacity: Capacity, view: FreeView, allocation: Allocation) -> GroupsOnNodes:
+def planned_groups(capacity: CapacityView, view: FreeView, allocation: Allocation) -> GroupsOnNodes:
     """The groups in index order, the tail last; O(nodes of the tier-1 domains used)."""
     layout, shape = view.layout, view.shape
     nodes, order = _taken_nodes(capacity, view, allocation.tier1_pods)
@@ -53,7 +53,7 @@ def planned_groups(capacity: Capacity, view: FreeView, allocation: Allocation) -
 
 
 def _taken_nodes(
-    capacity: Capacity, view: FreeView, tier1_pods: Mapping[int, int]
+    capacity: CapacityView, view: FreeView, tier1_pods: Mapping[int, int]
 ) -> tuple[NodeSlots, list[int]]:
     """The nodes that take so many pods of their tier-1 domains, and their places."""
     slots = view.slots
@@ -101,7 +101,7 @@ class _Dealer:
 
 
 def _chosen(
-    capacity: Capacity, view: FreeView, node_slots: NodeSlots, need: tuple[int, int]
+    capacity: CapacityView, view: FreeView, node_slots: NodeSlots, need: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Which node_slots of a tier-1 domain take how many of some pods; `need` are the two.
 
@@ -130,7 +130,7 @@ def _chosen(
     return sorted(taken.items())
 
 
-def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
+def penalty_of(capacity: CapacityView, view: FreeView, at: int, pods: int) -> int:
     """The penalty of putting so many pods into a tier-1 domain."""
     node_slots, _ = capacity.slots_per_node((at,), view.slots)
     penalty = 0
@@ -140,7 +140,7 @@ def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
     return penalty
 
 
-def _rank(capacity: Capacity, node: tuple[NodeName, int]) -> tuple[int, bool, int]:
+def _rank(capacity: CapacityView, node: tuple[NodeName, int]) -> tuple[int, bool, int]:
     name, slots = node
     host = capacity.host(name)
     return (host.penalty, capacity.free(name) == host.gpus, -slots) if host else (0, True, -slots)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import PlacementMode, Request
@@ -40,7 +40,7 @@ def short_of_slots(request: Request, shape: JobShape, slots: Slots) -> NoFit | N
     return None
 
 
-def no_group_known(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
+def no_group_known(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
     """The refusal of groups that no node alone can hold where no node is in any group."""
     if view.group_can_fit or request.mode is PlacementMode.PREFERRED or capacity.kinds():
         return None
@@ -91,7 +91,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
     return _no_fit(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
 
 
-def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
+def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
     """The refusal of a limit to a kind of group that no node is in, whatever is free."""
     if request.within is None:
         return None
@@ -103,7 +103,7 @@ def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
     return _no_fit(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
 
 
-def impossible_span(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
+def impossible_span(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
     """The refusal of a limit, to a kind that there is, that no cluster state could satisfy."""
     if request.within is None:
         return None

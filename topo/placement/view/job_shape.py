@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.request import Request
 
 
@@ -39,7 +39,7 @@ class JobShape:
         return self.tier or self.tiers
 
 
-def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> JobShape:
+def shape_of(capacity: CapacityView, request: Request, gpu_type: str) -> JobShape:
     """The shape of a request over the nodes of a type; O(1) between changes of nodes."""
     gpus, policy = request.gpus_per_pod, capacity.policy
     sizes = request.pods, gpus, request.pods_per_group

@@ -52,10 +52,10 @@ def run(
         jobs = [
             replace(job, request=replace(job.request, mode=PlacementMode.PREFERRED)) for job in jobs
         ]
-    copy = capacity.copy()
+    policy_of_copy = capacity.policy
     if policy in EXTRA_DOMAINS:
-        copy.policy = replace(copy.policy, extra_domains=EXTRA_DOMAINS[policy])
-    cluster = BaselineCluster(copy)
+        policy_of_copy = replace(policy_of_copy, extra_domains=EXTRA_DOMAINS[policy])
+    cluster = BaselineCluster(capacity.copy(policy_of_copy))
     stream = Stream(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
     return stream.statistics.figures(policy, len(jobs))
@@ -142,9 +142,7 @@ class Stream:
 
 def spans(capacity: Capacity, jobs: Sequence[StreamJob]) -> Mapping[int, int]:
     """The top groups that each size takes on the cluster when it is empty, where it fits then."""
-    empty = capacity.copy()
-    for owner in list(empty.bookings()):
-        empty.release(owner)
+    empty = capacity.with_changes(released=tuple(capacity.bookings()))
     found = {}
     for gpus, request in {job.gpus: job.request for job in jobs}.items():
         answer = place(empty, request)

@@ -1,0 +1,421 @@
+"""How much is free where, to be read: hosts, bookings, and the slots that they leave.
+
+Who only asks gets a `CapacityView`; its owner alone has the `Capacity` (`capacity.py`) behind it. A
+question that begins with "what if" is asked of `with_changes(…)`, a view of its own: nothing is
+booked for it, so no version, no tag and no other reader notices.
+
+The free slots of every class of request that was asked for lately are kept by tier-1 domain. They
+are filled by the first who asks, which changes no answer: a cache, and no write.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from types import MappingProxyType
+from typing import Final, NamedTuple, Self
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.model.errors import BrokenInvariantError
+from topo.model.ids import NodeName, natural_key
+from topo.placement.capacity.columns import HostColumns, HostsOfType, Taken
+from topo.placement.capacity.eligibility import is_eligible
+from topo.placement.capacity.host import Host
+from topo.placement.capacity.label_values import LabelValues
+from topo.placement.capacity.layout import DomainIndices, HostIndex, Layout
+from topo.placement.capacity.node_usage import Amounts, NodeUsage
+from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
+from topo.placement.job.plan import Pods
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility
+
+CLASSES = 64
+"""Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
+ClassKey = tuple[str, object, object, object, str, int]
+NodeSlots = list[tuple[NodeName, int]]
+"""Nodes, each with the number of free slots that it has."""
+_HostRow = tuple[int, int, Host, int]
+"""(id, tier-1 domain, host, free GPUs)."""
+_NO_GPUS: Mapping[NodeName, int] = MappingProxyType({})
+_versions_of_changes = count(-1, -1)
+
+
+class _Changes(NamedTuple):
+    """How a view differs from the one that it was made of, for classes that are asked for later.
+
+    First `hosts` change their state, each from one row to another; then bookings change what is
+    free (`taken`) on hosts in the domains `at`.
+    """
+
+    base: "CapacityView"
+    base_version: int
+    hosts: list[tuple[_HostRow, _HostRow]]
+    at: DomainIndices
+    taken: Taken
+
+
+class CapacityView:
+    """Hosts, bookings, and the slots that they leave, without anything that changes them.
+
+    Booking more GPUs than a host has is a fact, not an error: `free` is then 0.
+    """
+
+    def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008  # frozen, safe to share
+        self.policy: Final = policy
+        self._version = 0
+        self._hosts: dict[NodeName, Host] = {}
+        self._used: dict[NodeName, int] = {}
+        self._bookings: dict[str, Mapping[NodeName, int]] = {}
+        self._columns = HostColumns()
+        self._types: Counter[str] = Counter()
+        self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
+        self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
+        self._ordered: tuple[str, ...] | None = None
+        self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._index = HostIndex()
+        self._labels = LabelValues()
+        self._users: WeakSet[CapacityView] = WeakSet([self])
+        self._shared = False
+        self._changes: _Changes | None = None
+
+    # What there is
+
+    @property
+    def version(self) -> int:
+        """A number of its own for each content: it grows with a change, below 0 it is assumed."""
+        return self._version
+
+    @property
+    def tiers(self) -> int:
+        """T: the number of tiers, at least 1."""
+        return self._index.tiers
+
+    def host(self, name: NodeName) -> Host | None:
+        """A host by name."""
+        return self._hosts.get(name)
+
+    def hosts(self) -> Iterator[Host]:
+        """All hosts in natural order of the tree."""
+        self._settle()
+        names = self._index.names
+        return (self._hosts[names[host_id]] for host_id in self._index.walk())
+
+    def used(self, name: NodeName) -> int:
+        """GPUs booked on a node, known or not."""
+        return self._used.get(name, 0)
+
+    def free(self, name: NodeName) -> int:
+        """GPUs of a host that nobody booked; 0 for an unknown one. Closed hosts have free GPUs."""
+        host = self._hosts.get(name)
+        return max(0, host.gpus - self._used.get(name, 0)) if host else 0
+
+    def free_on(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the free GPUs of those of some nodes that have any; O(nodes given)."""
+        return {name: free for name in names if (free := self.free(name))}
+
+    def short_of(self, gpus: Mapping[NodeName, int]) -> list[NodeName]:
+        """Those of some nodes that cannot take so many GPUs, at least 1 each; O(nodes given)."""
+        ids, free = self._index.ids, self._columns.free_gpus
+        return [name for name, need in gpus.items() if name not in ids or free[ids[name]] < need]
+
+    def bookings(self) -> Mapping[str, Mapping[NodeName, int]]:
+        """GPUs by node for each owner."""
+        return MappingProxyType(self._bookings)
+
+    def usage(
+        self, holds: Iterable[str], shared: Mapping[NodeName, Amounts] | None = None
+    ) -> NodeUsage:
+        """Hosts and what is booked on them now, `holds` being the owners that are holds.
+
+        `shared` is what pods take of shared cards. O(hosts) of plain copying: for readers in other
+        threads.
+        """
+        kept = (self._bookings.get(owner) for owner in holds)
+        holding = tuple(filter(None, kept))
+        return NodeUsage(
+            self._version, self._hosts.copy(), self._used.copy(), holding, shared or {}
+        )
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all hosts, open or not, whoever has them; O(types)."""
+        return self._types.total()
+
+    def gpu_types(self) -> tuple[str, ...]:
+        """The types that hosts with GPUs have, the policy's first."""
+        if self._ordered is None:
+            first = [name for name in self.policy.gpu_types if name in self._types]
+            self._ordered = tuple(dict.fromkeys((*first, *sorted(self._types, key=natural_key))))
+        return self._ordered
+
+    def kinds(self) -> Mapping[str, int]:
+        """The kinds of groups that hosts are in, with the highest tier of each."""
+        return self._index.kinds()
+
+    # Copies, and what if
+
+    def copy(self, policy: Policy | None = None) -> Self:
+        """Return the same state, apart from then on, for another thread; O(hosts) of plain copying.
+
+        The index is shared until one of the two gets or loses a host.
+        """
+        self._settle()
+        twin = type(self)(policy or self.policy)
+        self._share_index(twin)
+        twin._version, twin._changes = self._version, self._changes
+        twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
+        twin._bookings, twin._columns = self._bookings.copy(), self._columns.copy()
+        twin._types = self._types.copy()
+        twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
+        twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
+        twin._peaks, twin._labels = self._peaks.copy(), self._labels.copy()
+        return twin
+
+    def with_changes(
+        self,
+        *,
+        released: Iterable[str] = (),
+        taken: Mapping[str, Mapping[NodeName, int]] = MappingProxyType({}),
+        hosts: Iterable[Host] = (),
+    ) -> "CapacityView":
+        """Return what would be here after some changes; this view and its version stay as they are.
+
+        `released`: owners that give everything back; unknown ones are no error. `taken`: what
+        owners take instead of what they had, by node. `hosts`: known hosts in another state or with
+        other taints and labels, with the place, GPUs and type that they have.
+
+        The result reads from this one: it is for questions that are asked before this one changes,
+        and raises `BrokenInvariantError` after that. O(nodes that change) and some plain copying of
+        numbers; a class of requests costs a copy of its counts when it is asked for.
+        """
+        asked = {**dict.fromkeys(released, _NO_GPUS), **taken}
+        bookings = {o: gpus for o, gpus in asked.items() if gpus or o in self._bookings}
+        changed = [host for host in hosts if host != self._hosts[host.name]]
+        if not bookings and not changed:
+            return self
+        self._settle()
+        view = CapacityView(self.policy)
+        self._share_index(view)
+        view._version = next(_versions_of_changes)
+        view._hosts = self._hosts | {host.name: host for host in changed}
+        view._types, view._ordered = self._types, self._ordered
+        view._sizes, view._peaks, view._labels = self._sizes, self._peaks, self._labels
+        view._columns = self._columns.copy()
+        view._used, view._bookings = self._used.copy(), self._bookings.copy()
+        rows = [view._restate(self, host) for host in changed]
+        at, counted = view._rebook(bookings)
+        view._changes = _Changes(self, self._version, rows, at, counted)
+        return view
+
+    def _share_index(self, other: "CapacityView") -> None:
+        other._index, other._users = self._index, self._users
+        self._users.add(other)
+        self._shared = other._shared = True
+
+    def _restate(self, base: "CapacityView", host: Host) -> tuple[_HostRow, _HostRow]:
+        """Put a host in another state, on a view without classes; its rows before and after."""
+        before = base._row(self._index.ids[host.name])
+        is_same = (before[2].place, before[2].gpus, before[2].gpu_type) == (
+            host.place,
+            host.gpus,
+            host.gpu_type,
+        )
+        if not is_same:
+            raise BrokenInvariantError(f"capacity: {host.name} is assumed elsewhere, or of a size")
+        self._columns.put(before[0], host, self._free_gpus_of(host))
+        return before, self._row(before[0])
+
+    def _rebook(
+        self, bookings: Mapping[str, Mapping[NodeName, int]]
+    ) -> tuple[DomainIndices, Taken]:
+        """Let owners take something else, on a view without classes; the hosts that are touched."""
+        used, touched = self._used, dict[NodeName, None]()
+        for owner, gpus in bookings.items():
+            for name, number in self._bookings.pop(owner, {}).items():
+                used[name] -= number
+                touched[name] = None
+            for name, number in gpus.items():
+                used[name] = used.get(name, 0) + number
+                touched[name] = None
+            if gpus:
+                self._bookings[owner] = gpus
+        ids, domains = self._index.ids, self._index.domain_of_host
+        known = {ids[name]: used[name] for name in touched if name in ids}
+        at = np.array([domains[host_id].at for host_id in known], np.intp)
+        return at, self._columns.taken(list(known), list(known.values()))
+
+    # For the engine
+
+    def layout(self) -> Layout:
+        """The tree as ranges over the tier-1 domains."""
+        self._settle()
+        return self._index.layout()
+
+    def slots(self, eligibility: Eligibility, gpu_type: str, gpus: int) -> Slots:
+        """A class's free slots along the tier-1 domains of `layout`; O(1) if asked for lately."""
+        if not self._index.settled:
+            self._settle()
+        wish = eligibility
+        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, wish.usage, gpus)
+        found = self._slots.get(key)
+        if found is not None:
+            self._slots.move_to_end(key)
+            return found
+        typed = replace(eligibility, gpu_type=gpu_type)
+        if self._changes is not None:
+            found = self._changed_slots(self._changes, typed, gpus)
+        elif eligibility.selector or eligibility.exclude:
+            found = self._narrowed(typed, gpus)
+        else:
+            found = Slots(typed, gpus)
+            self._fill(found)
+        self._slots[key] = found
+        if len(self._slots) > CLASSES:
+            self._slots.popitem(last=False)
+        return found
+
+    def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
+        """What a class would have if all hosts were as `opened` makes them, and nothing ran there.
+
+        None: closed hosts stay closed. O(hosts of the type).
+        """
+        hosts = self._of_type(like.eligibility.gpu_type or "")
+        found = Slots(like.eligibility, like.gpus)
+        allowed = self._allowed(hosts, like.eligibility, opened or (lambda host: host))
+        is_open = hosts.open if opened is None else np.ones_like(hosts.open)
+        empty = hosts._replace(free_gpus=hosts.gpus * is_open, open=is_open)
+        found.fill(empty, allowed, len(self._index.names), len(self._index.order))
+        return found
+
+    def peaks(self, gpu_type: str, gpus: int) -> tuple[int, ...]:
+        """Slots of the largest domain of each tier if all were empty and open, tier 1 first."""
+        key = gpu_type, gpus
+        found = self._peaks.get(key)
+        if found is None:
+            self._settle()
+            if key not in self._sizes:
+                sizes = self._sizes[key] = Sizes(gpu_type, gpus)
+                sizes.fill(self._of_type(gpu_type), len(self._index.order))
+                if len(self._sizes) > CLASSES:
+                    self._sizes.popitem(last=False)
+            found = self._peaks[key] = peaks(self._sizes[key].whole, self.layout())
+        return found
+
+    def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
+        """Pods by tier-1 domain; adds the places of the hosts in the natural order of all hosts."""
+        return self._index.located(pods, places)
+
+    def position(self, name: NodeName) -> tuple[int, int]:
+        """(tier-1 domain, place in the natural order of all hosts) of a known host."""
+        return self._index.position(name)
+
+    def members(self, at: int) -> list[tuple[int, Host, int]]:
+        """(id, host, free GPUs if open else 0) of the hosts of a tier-1 domain in natural order."""
+        names, hosts, free_gpus = self._index.names, self._hosts, self._columns.free_gpus
+        return [
+            (host_id, hosts[names[host_id]], free_gpus[host_id])
+            for host_id in self._index.order[at].ids(names)
+        ]
+
+    def slots_per_node(self, domains: Iterable[int], slots: Slots) -> tuple[NodeSlots, list[int]]:
+        """(name, slots) of the hosts of some tier-1 domains that have slots, and their places.
+
+        Domain by domain in natural order; places are those in the natural order of all hosts.
+        """
+        index, mask, gpus = self._index, slots.mask, slots.gpus
+        names, order, free_gpus = index.names, index.order, self._columns.free_gpus
+        offsets = index.layout().offsets
+        found: NodeSlots = []
+        places: list[int] = []
+        for at in domains:
+            for place, host_id in enumerate(order[at].ids(names), offsets[at]):
+                free = free_gpus[host_id]
+                if free >= gpus and mask[host_id] == ELIGIBLE:
+                    found.append((names[host_id], free // gpus))
+                    places.append(place)
+        return found, places
+
+    # How it is kept
+
+    def _narrowed(self, eligibility: Eligibility, gpus: int) -> Slots:
+        """A new class from the one without its selector and exclusions; O(nodes told apart).
+
+        It names nodes by exclusion or label, and there is no end to such classes.
+        """
+        assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101 - for mypy
+        wide = replace(eligibility, selector=(), exclude=frozenset())
+        found, ids = self.slots(wide, eligibility.gpu_type, gpus), self._index.ids
+        if eligibility.selector:
+            labels = ((ids[name], host.labels) for name, host in self._hosts.items())
+            labelled = self._labels.matching(eligibility.selector, labels)
+            found = found.among(eligibility, map(self._row, labelled))
+        out = sorted(ids[name] for name in eligibility.exclude if name in ids)
+        return found.without(eligibility, map(self._row, out))
+
+    def _changed_slots(self, changes: _Changes, eligibility: Eligibility, gpus: int) -> Slots:
+        """Count a class from that of the view that this one differs from; O(nodes that differ)."""
+        if changes.base.version != changes.base_version:
+            raise BrokenInvariantError("capacity: what is assumed outlived what it was assumed on")
+        found = changes.base.slots(eligibility, eligibility.gpu_type or "", gpus).copy()
+        for before, now in changes.hosts:
+            found.remove_host(*before)
+            found.add_host(*now)
+        found.update_all_free(changes.at, changes.taken)
+        return found
+
+    def _fill(self, slots: Slots) -> None:
+        """Counts a class anew; O(hosts) of numpy, and a look at a host for each kind of guards."""
+        hosts = self._of_type(slots.eligibility.gpu_type or "")
+        allowed = self._allowed(hosts, slots.eligibility, lambda host: host)
+        slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
+
+    def _allowed(
+        self, hosts: HostsOfType, eligibility: Eligibility, seen_as: Callable[[Host], Host]
+    ) -> NDArray[np.bool_]:
+        """Which of some hosts a job may use."""
+        alike = np.arange(len(hosts.ids))
+        if not (eligibility.selector or eligibility.exclude):
+            alike = 2 * hosts.guards + hosts.open
+        _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+        names = self._index.names
+        found = [
+            is_eligible(seen_as(self._hosts[names[host_id]]), eligibility)
+            for host_id in hosts.ids[first].tolist()
+        ]
+        allowed: NDArray[np.bool_] = np.array(found, np.bool_)[which]
+        return allowed
+
+    def _of_type(self, gpu_type: str) -> HostsOfType:
+        return self._columns.of_type(gpu_type, self._index.domain_at())
+
+    def _row(self, host_id: int) -> _HostRow:
+        index = self._index
+        host = self._hosts[index.names[host_id]]
+        return host_id, index.domain_of_host[host_id].at, host, self._columns.free_gpus[host_id]
+
+    def _settle(self) -> None:
+        if not self._index.settled:
+            self._own()
+            before = self._index.settle()
+            for counts in self._counts():
+                counts.reorder(before)
+
+    def _counts(self) -> Iterator[Slots | Sizes]:
+        yield from self._slots.values()
+        yield from self._sizes.values()
+
+    def _own(self) -> None:
+        """Make sure that nobody shares the places that are about to change."""
+        if self._shared:
+            self._shared = False
+            if len(self._users) > 1:
+                # The others must see a user of the shared places until the clone is made.
+                own = self._index.clone()
+                self._users.discard(self)
+                self._index, self._users = own, WeakSet([self])
+
+    def _free_gpus_of(self, host: Host) -> int:
+        return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
