@@ -1,4 +1,4 @@
-"""What can be measured from outside, by Prometheus conventions; docs/metrics.md is the same list.
+"""What can be measured from outside, by Prometheus conventions.
 
 Labels are bounded: no node, no path as it was asked, no group unless --group-metrics asks for them.
 """
@@ -6,20 +6,19 @@ Labels are bounded: no node, no path as it was asked, no group unless --group-me
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import prometheus_client as prom
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from topo.kit.metrics import counter, counter_family, gauge, gauge_family, histogram
 from topo.kit.serving.connections import Connections
 from topo.model.forest import Group, Snapshot, Status
 from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument
 
-PREFIX = "topo_master_"
 MAX_KINDS = 16
 """Kinds come from files of people; what is beyond this many is counted as `other`."""
 MAX_SEEN = 64
@@ -27,27 +26,16 @@ MAX_SEEN = 64
 _STATUSES = tuple(status.value for status in Status)
 _SILENT = ("worker-stale", "no-worker")
 """Reasons of nodes whose worker is lost: counted from zero, because an alert asks for them."""
-_FAST_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class EngineMetrics:
     """What the engine loop does."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        counter = partial(prom.Counter, registry=registry)
-        histogram = partial(prom.Histogram, buckets=_FAST_S, registry=registry)
-        self.dropped = counter(
-            PREFIX + "events_dropped", "Events refused because the queue was full"
-        )
-        self._events = counter(PREFIX + "events", "Events applied, by type", ["type"])
-        self._batch = histogram(
-            PREFIX + "engine_batch_seconds",
-            "Time to apply one batch of events and publish the result",
-        )
-        self.loop_lag = histogram(
-            PREFIX + "loop_lag_seconds",
-            "How much later than asked the event loop came back, sampled twice a second",
-        )
+        self.dropped = counter(registry, "topo_master_events_dropped")
+        self._events = counter(registry, "topo_master_events")
+        self._batch = histogram(registry, "topo_master_engine_batch_seconds")
+        self.loop_lag = histogram(registry, "topo_master_loop_lag_seconds")
 
     def count(self, batch: Iterable[Event], batch_s: float) -> None:
         """One batch of events was applied."""
@@ -60,44 +48,18 @@ class ServiceMetrics:
     """What the HTTP sides and the state file do."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        counter = partial(prom.Counter, registry=registry)
-        gauge = partial(prom.Gauge, registry=registry)
-        self.requests = counter(
-            PREFIX + "http_requests",
-            "Requests to the API, by route template",
-            ["route", "method", "code"],
-        )
-        self.reports = counter(
-            PREFIX + "reports", "Worker reports, by kind and result", ["kind", "result"]
-        )
-        self.malformed = counter(
-            PREFIX + "malformed_requests", "Requests that are no HTTP, by port", ["port"]
-        )
-        for port in ("api", "reports"):
-            self.malformed.labels(port)
-        self.event_streams = gauge(PREFIX + "event_streams", "Event streams open now")
-        self.saves = counter(
-            PREFIX + "state_saves",
-            "Writes of the state; late: of an earlier leader, written over",
-            ["result"],
-        )
-        for result in ("ok", "failed", "late"):
-            self.saves.labels(result)
-        self.save_seconds = gauge(
-            PREFIX + "state_save_duration_seconds", "Time the last write of the state file took"
-        )
-        self.saved_at = gauge(
-            PREFIX + "state_saved_timestamp_seconds",
-            "Unix time of the last successful write of the state file, 0 if none",
-        )
+        self.requests = counter(registry, "topo_master_http_requests")
+        self.reports = counter(registry, "topo_master_reports")
+        self.malformed = counter(registry, "topo_master_malformed_requests", ("api", "reports"))
+        self.event_streams = gauge(registry, "topo_master_event_streams")
+        results = ("ok", "failed", "late")
+        self.saves = counter(registry, "topo_master_state_saves", results)
+        self.save_seconds = gauge(registry, "topo_master_state_save_duration_seconds")
+        self.saved_at = gauge(registry, "topo_master_state_saved_timestamp_seconds")
         self._certificate_begins_at = gauge(
-            PREFIX + "certificate_begin_timestamp_seconds",
-            "Unix time from which the certificate of the ports holds, 0 without TLS",
+            registry, "topo_master_certificate_begin_timestamp_seconds"
         )
-        self._certificate_ends_at = gauge(
-            PREFIX + "certificate_end_timestamp_seconds",
-            "Unix time at which the certificate of the ports ends, 0 without TLS",
-        )
+        self._certificate_ends_at = gauge(registry, "topo_master_certificate_end_timestamp_seconds")
 
     def certificate_lasts(self, begin_s: float, end_s: float) -> None:
         """The life of the ports' certificate, as Unix time."""
@@ -159,36 +121,24 @@ class TreeCollector(Collector):
         """The families, at scrape time."""
         snapshot = self.snapshot()
         counts = self._counts(snapshot)
-        yield _gauge("generation", "Number of the published tree", snapshot.generation)
-        yield _gauge("ready", "Whether the tree is shown", float(self.ready()))
-        yield _gauge("queue_events", "Events waiting for the engine", self.waiting())
-        yield _gauge("workers", "Workers that reported since the start", self.workers())
-        nodes = self._statuses.filled(counts.nodes)
-        yield _labelled("nodes", "Nodes in groups and outside", ("status",), nodes)
-        yield _labelled("groups", "Groups", ("kind", "status"), self._kinds.filled(counts.groups))
-        reasons = self._reasons.filled(counts.reasons)
-        text = "Nodes that are not Ready or in no group, by each of their reasons"
-        yield _labelled("node_reasons", text, ("reason",), reasons)
-        codes = self._codes.filled(counts.conflicts)
-        yield _labelled("conflicts", "Conflicts listed now", ("code",), codes)
+        yield gauge_family("topo_master_generation", snapshot.generation)
+        yield gauge_family("topo_master_ready", float(self.ready()))
+        yield gauge_family("topo_master_queue_events", self.waiting())
+        yield gauge_family("topo_master_workers", self.workers())
+        yield gauge_family("topo_master_nodes", self._statuses.filled(counts.nodes))
+        yield gauge_family("topo_master_groups", self._kinds.filled(counts.groups))
+        yield gauge_family("topo_master_node_reasons", self._reasons.filled(counts.reasons))
+        yield gauge_family("topo_master_conflicts", self._codes.filled(counts.conflicts))
         if self.by_group:
-            text = "1 while the group is Ready, 0 while it is not"
-            yield _labelled("group_ready", text, ("group", "kind"), counts.ready)
+            yield gauge_family("topo_master_group_ready", counts.ready)
         forest = snapshot.forest
-        yield _gauge("unplaced_nodes", "Known nodes in no group", len(forest.unplaced))
-        yield _gauge("unjoined_machines", "Machines that match no node", len(forest.unjoined))
+        yield gauge_family("topo_master_unplaced_nodes", len(forest.unplaced))
+        yield gauge_family("topo_master_unjoined_machines", len(forest.unjoined))
         plain, squeezed = self.document_sizes()
-        sizes = {"identity": plain, "gzip": squeezed}
-        yield _labelled("document_bytes", "Size of the /node_group document", ("encoding",), sizes)
-        restored = snapshot.restored_age_s
-        yield _gauge(
-            "restored_age_seconds",
-            "Age of the state file that the tree still rests on, 0 when a source has spoken",
-            restored or 0.0,
-        )
+        yield gauge_family("topo_master_document_bytes", {"identity": plain, "gzip": squeezed})
+        yield gauge_family("topo_master_restored_age_seconds", snapshot.restored_age_s or 0.0)
         warnings = self._warned.filled({warning.code: 1 for warning in self.warnings()})
-        text = "1 while something is wrong with how the master is run"
-        yield _labelled("warnings", text, ("code",), warnings)
+        yield gauge_family("topo_master_warnings", warnings)
         yield from self._sources(snapshot)
 
     def _sources(self, snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:
@@ -196,13 +146,10 @@ class TreeCollector(Collector):
         states = snapshot.sources
         ages = {s.source: now_s - s.last_good_at_s for s in states if s.last_good_at_s is not None}
         failing = {s.source: float(s.failing_since_s is not None) for s in states}
-        yield _labelled(
-            "source_age_seconds", "Time since the source's last good answer", ("source",), ages
-        )
-        yield _labelled("source_failing", "1 while the source fails", ("source",), failing)
+        yield gauge_family("topo_master_source_age_seconds", ages)
+        yield gauge_family("topo_master_source_failing", failing)
         warnings = {s.source: len(s.warnings) for s in states}
-        text = "What is odd about the source although it may answer"
-        yield _labelled("source_warnings", text, ("source",), warnings)
+        yield gauge_family("topo_master_source_warnings", warnings)
 
     def _counts(self, snapshot: Snapshot) -> _Counts:
         if self._counted is None or self._counted[0] != snapshot.generation:
@@ -218,19 +165,18 @@ class ConnectionsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families, at scrape time."""
-        port = ("port",)
         held = {each.name: len(each) for each in self.ports}
-        yield _labelled("connections", "Connections open now", port, held)
+        yield gauge_family("topo_master_connections", held)
         limits = {each.name: each.limit for each in self.ports}
-        yield _labelled("connection_limit", "Connections that are held at most", port, limits)
+        yield gauge_family("topo_master_connection_limit", limits)
         unread = {each.name: each.in_flight.held_bytes for each in self.ports}
-        yield _labelled("unread_bytes", "Bytes of answers that wait for readers", port, unread)
-        text = "Connections that the master ended, by port and reason"
-        ended = CounterMetricFamily(PREFIX + "connections_ended", text, labels=("port", "reason"))
-        for each in self.ports:
-            for reason, number in each.ended.items():
-                ended.add_metric((each.name, reason), number)
-        yield ended
+        yield gauge_family("topo_master_unread_bytes", unread)
+        ended = {
+            (each.name, reason): number
+            for each in self.ports
+            for reason, number in each.ended.items()
+        }
+        yield counter_family("topo_master_connections_ended", ended)
 
 
 def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:
@@ -260,31 +206,12 @@ def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:
     return counts
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(PREFIX + name, text, value=value)
-
-
-def _labelled(
-    name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, float]
-) -> GaugeMetricFamily:
-    """A family with a value per label, or per tuple of labels."""
-    family = GaugeMetricFamily(PREFIX + name, text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key if isinstance(key, tuple) else (key,), value)
-    return family
-
-
 def new_registry(mode: str) -> prom.CollectorRegistry:
     """A registry of this service alone, with the process's own numbers."""
     prom.disable_created_metrics()  # type: ignore[no-untyped-call] # the library's gap
     registry = prom.CollectorRegistry()
     prom.ProcessCollector(registry=registry)
     prom.GCCollector(registry=registry)
-    build = prom.Gauge(
-        PREFIX + "build_info",
-        "Always 1; the version and mode are labels",
-        ["version", "mode"],
-        registry=registry,
-    )
+    build = gauge(registry, "topo_master_build_info")
     build.labels(version("supernode-topology"), mode).set(1)
     return registry

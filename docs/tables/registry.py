@@ -1,6 +1,8 @@
 """Every generated section of the documentation, one row each."""
 
-from docs.tables import settings
+from functools import partial
+
+from docs.tables import metrics, settings
 from docs.tables.section import Section
 from master.settings import MasterSettings
 from worker.settings import WorkerSettings
@@ -8,4 +10,19 @@ from worker.settings import WorkerSettings
 SECTIONS = (
     Section("docs/master.md", "settings", lambda: settings.render(MasterSettings)),
     Section("docs/worker.md", "settings", lambda: settings.render(WorkerSettings)),
+    Section("docs/metrics.md", "master", partial(metrics.render, "master")),
+    Section(
+        "docs/metrics.md",
+        "master-group-metrics",
+        partial(metrics.render, "master", "--group-metrics"),
+    ),
+    Section(
+        "docs/metrics.md",
+        "master-switchbox",
+        partial(metrics.render, "master", "switchbox mode"),
+    ),
+    Section(
+        "docs/metrics.md", "master-kubernetes", partial(metrics.render, "master", "Kubernetes")
+    ),
+    Section("docs/metrics.md", "worker", partial(metrics.render, "worker")),
 )

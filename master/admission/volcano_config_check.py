@@ -27,8 +27,8 @@ from master.kube.volcano_config import (
     with_action,
     with_plugin,
 )
-from master.metrics import PREFIX
 from topo.gangs.native import PLUGIN
+from topo.kit.metrics import gauge, read_each
 from topo.model.errors import Refusal
 from topo.model.rest.topology import WarningDocument
 
@@ -98,16 +98,11 @@ class SchedulerConfigReader:
     ) -> None:
         self._client, self._name, self._resources = client, name, resources
         self._found = _Found(ConfigState.UNASKED, f"{_NOT_KNOWN}: {name} was not read yet")
-        gauge = prom.Gauge(
-            PREFIX + "volcano_groups",
-            "Whether Volcano's scheduler heeds groups: 1 for what its configuration says",
-            ["heeding"],
-            registry=registry,
+        read_each(
+            gauge(registry, "topo_master_volcano_groups"),
+            ConfigState,
+            lambda: {self._found.heeding: 1},
         )
-        for each in ConfigState:
-            gauge.labels(each.value).set_function(
-                lambda each=each: float(self._found.heeding is each)  # type: ignore[misc] # no type for its default
-            )
 
     @property
     def unheeded(self) -> str:

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from master.file_warnings import FileWarnings
 from topo.kit.files import AbsentFile, NotAFile, OutOfFiles, WatchedFile
+from topo.kit.metrics import gauge
 from topo.kit.threads import off_loop
 from topo.kit.tokens import Identity, WorkerTokens, bearer
 from topo.model.errors import BadInputError, Refusal
@@ -77,15 +78,8 @@ class TokenMetrics:
     """How many tokens are in force, and how many lines do not count."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        self._tokens = prom.Gauge(
-            "topo_master_tokens", "Tokens in force, by whose they are", ["whose"], registry=registry
-        )
-        self._refused = prom.Gauge(
-            "topo_master_token_lines_refused",
-            "Faults in the file of tokens, whose lines do not count",
-            ["whose"],
-            registry=registry,
-        )
+        self._tokens = gauge(registry, "topo_master_tokens")
+        self._refused = gauge(registry, "topo_master_token_lines_refused")
 
     def show(self, whose: str, tokens: WorkerTokens) -> None:
         """These are in force from now on."""

@@ -1,4 +1,4 @@
-"""Where the GPUs are and how whole the free ones, as metrics; docs/metrics.md lists them."""
+"""Where the GPUs are and how whole the free ones, as metrics."""
 
 import asyncio
 from collections import Counter as Tally
@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
-from master.metrics import MAX_KINDS, PREFIX, SeenLabels
-from topo.model.rest.fragmentation import TypeDocument
+from master.metrics import MAX_KINDS, SeenLabels
+from topo.kit.metrics import gauge_family
 from topo.placement.booking.holds import HoldState
 from topo.placement.capacity.node_usage import SharedCards, TypeCounts
 
@@ -53,13 +53,12 @@ class CapacityCollector(Collector):
         for state, waiting in self._booked():
             held[state.value] += 1
             gpus += waiting
-        yield _family("holds", "Holds there are now", "state", held)
-        yield GaugeMetricFamily(PREFIX + "booked_gpus", "GPUs that holds book", value=gpus)
+        yield gauge_family("topo_master_holds", held)
+        yield gauge_family("topo_master_booked_gpus", gpus)
         types = sorted(self._totals.by_type.items())
         for at, field in enumerate(TypeCounts._fields):
             counted = _bounded((_type_label(gpu_type), row[at]) for gpu_type, row in types)
-            name, text = _TYPE_GAUGES[field]
-            yield _family(name, text, "gpu_type", self._types[field].filled(counted))
+            yield gauge_family(_TYPE_GAUGES[field], self._types[field].filled(counted))
         yield self._shared()
         yield from self._reported()
 
@@ -67,56 +66,38 @@ class CapacityCollector(Collector):
         cards = self._totals.shared.values()
         found = {(each.resource, "allocatable"): each.allocatable for each in cards}
         found |= {(each.resource, "used"): each.used for each in cards}
-        family = GaugeMetricFamily(
-            PREFIX + "shared_cards",
-            "Shared cards in the unit of their resource: allocatable, and used by pods",
-            labels=("resource", "count"),
-        )
-        for labels, value in self._resources.filled(found).items():
-            family.add_metric(labels, value)
-        return family
+        return gauge_family("topo_master_shared_cards", self._resources.filled(found))
 
     def _reported(self) -> Iterator[GaugeMetricFamily]:
         report = self._metrics.report
         types = report.types if report is not None else ()
         whole, untouched = self._kinds
         groups = _bounded((tier.kind, tier.whole_groups) for part in types for tier in part.tiers)
-        text = "Free whole groups of the canonical size inside groups of a kind"
-        yield _family("free_groups", text, "kind", whole.filled(groups))
+        yield gauge_family("topo_master_free_groups", whole.filled(groups))
         pristine = _bounded((tier.kind, tier.pristine) for part in types for tier in part.tiers)
-        text = "Groups of a kind whose open nodes are all free"
-        yield _family("pristine_groups", text, "kind", untouched.filled(pristine))
+        yield gauge_family("topo_master_pristine_groups", untouched.filled(pristine))
         first = {_type_label(part.gpu_type): part for part in types[:MAX_KINDS]}
-        text = "Share of the free GPUs that lies in whole groups"
         integrity = {name: part.integrity for name, part in first.items()}
-        yield _family("group_integrity_ratio", text, "gpu_type", integrity)
-        text = "Free GPUs that a job of the mix is expected to be unable to use"
+        yield gauge_family("topo_master_group_integrity_ratio", integrity)
         unusable = {name: part.unusable_gpus for name, part in first.items()}
-        yield _family("unusable_gpus", text, "gpu_type", unusable)
-        yield _largest_jobs(first)
+        yield gauge_family("topo_master_unusable_gpus", unusable)
+        largest = {
+            (name, str(job.group_size)): job.gpus
+            for name, part in first.items()
+            for job in part.largest
+        }
+        yield gauge_family("topo_master_largest_job_gpus", largest)
 
 
 _TYPE_GAUGES = {
-    "gpus": ("gpus", "GPUs that pods may ask for, of all nodes"),
-    "ready": ("ready_gpus", "GPUs of ready nodes"),
-    "free": ("free_gpus", "Free GPUs of open nodes"),
-    "used": ("used_gpus", "GPUs that pods have"),
-    "held": ("held_gpus", "GPUs that holds keep for pods that are not there yet"),
-    "cordoned": ("cordoned_gpus", "GPUs of cordoned nodes that nobody booked"),
+    "gpus": "topo_master_gpus",
+    "ready": "topo_master_ready_gpus",
+    "free": "topo_master_free_gpus",
+    "used": "topo_master_used_gpus",
+    "held": "topo_master_held_gpus",
+    "cordoned": "topo_master_cordoned_gpus",
 }
-"""The name and the text of the gauge of each field of `TypeCounts`."""
-
-
-def _largest_jobs(types: Mapping[str, TypeDocument]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        PREFIX + "largest_job_gpus",
-        "GPUs of the largest job that fits now, in groups of so many GPUs",
-        labels=("gpu_type", "group_size"),
-    )
-    for name, part in types.items():
-        for largest in part.largest:
-            family.add_metric((name, str(largest.group_size)), largest.gpus)
-    return family
+"""The gauge of each field of `TypeCounts`."""
 
 
 def _type_label(gpu_type: str) -> str:
@@ -130,10 +111,3 @@ def _bounded(pairs: Iterable[tuple[str, int]]) -> Tally[str]:
         known = label in sums or len(sums) < MAX_KINDS
         sums[label if known else "other"] += number
     return sums
-
-
-def _family(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(PREFIX + name, text, labels=(label,))
-    for key, value in values.items():
-        family.add_metric((key,), value)
-    return family

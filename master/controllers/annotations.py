@@ -10,7 +10,7 @@ from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
-from master.metrics import PREFIX
+from topo.kit.metrics import gauge
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.publish.gpu_annotations import gpu_annotations, is_foreign
@@ -48,11 +48,7 @@ class AnnotationComparer:
         self._wake = wake
         self._known: dict[str, tuple[NodeFacts, _Wanted | None]] = {}
         self._foreign: set[str] = set()
-        prom.Gauge(
-            PREFIX + "foreign_gpu_annotations",
-            "Nodes whose scores and losses of GPUs somebody else wrote",
-            registry=registry,
-        ).set_function(lambda: len(self._foreign))
+        gauge(registry, "topo_master_foreign_gpu_annotations", lambda: len(self._foreign))
 
     async def compare(self, names: Names) -> None:
         """Asks the writer for what differs. O(names), or O(nodes)."""

@@ -23,7 +23,7 @@ from master.kube.objects import (
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
-from master.metrics import PREFIX
+from topo.kit.metrics import counter, gauge
 from topo.model.forest import Snapshot
 from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter
 from topo.publish.node_events import Occurrence, Teller
@@ -44,22 +44,9 @@ class EventMetrics:
     """What is told, and what waits to be told."""
 
     def __init__(self, registry: prom.CollectorRegistry, series: EventSeries) -> None:
-        self.occurrences = prom.Counter(
-            PREFIX + "kube_event_occurrences",
-            "What was to be told as an Event, by reason; several may be one Event",
-            ["reason"],
-            registry=registry,
-        )
-        prom.Gauge(
-            PREFIX + "kube_events_waiting",
-            "Events that wait for their object's allowance or for the API server",
-            registry=registry,
-        ).set_function(lambda: series.waiting)
-        self._dropped = prom.Counter(
-            PREFIX + "kube_events_dropped",
-            "Events that were forgotten untold, because too many waited",
-            registry=registry,
-        )
+        self.occurrences = counter(registry, "topo_master_kube_event_occurrences")
+        gauge(registry, "topo_master_kube_events_waiting", lambda: series.waiting)
+        self._dropped = counter(registry, "topo_master_kube_events_dropped")
         self._series = series
 
     def count_dropped(self) -> None:

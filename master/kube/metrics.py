@@ -1,13 +1,12 @@
-"""What can be measured of the calls and watches; docs/metrics.md lists it."""
+"""What can be measured of the calls and watches."""
 
 from collections.abc import Callable
-from functools import partial
 
 import prometheus_client as prom
 
 from master.kube.errors import Failure
+from topo.kit.metrics import counter, gauge
 
-PREFIX = "topo_master_kube_"
 ENDED = "ended"
 """The reason of a reconnect after a watch that the server ended in order, as each does in time."""
 
@@ -16,30 +15,14 @@ class KubeMetrics:
     """Requests by method and status; per resource what its reflector holds and goes through."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        counter = partial(prom.Counter, registry=registry)
-        gauge = partial(prom.Gauge, registry=registry)
-        self._requests = counter(
-            PREFIX + "requests",
-            "Requests to the API server, by method and status; none without an answer",
-            ["method", "code"],
-        )
+        self._requests = counter(registry, "topo_master_kube_requests")
         self._answers: dict[tuple[str, int | None], prom.Counter] = {}
-        """The series of those that there were: to look one up costs more than to count."""
-        self._relists = counter(PREFIX + "relists", "Lists begun, by resource", ["resource"])
-        self._reconnects = counter(
-            PREFIX + "reconnects",
-            "Watches that ended and lists that failed, by reason",
-            ["resource", "reason"],
-        )
-        self._objects = gauge(PREFIX + "objects", "Objects known now", ["resource"])
-        self._unreadable = gauge(
-            PREFIX + "unreadable_objects", "Objects that cannot be read now", ["resource"]
-        )
-        self._silence = gauge(
-            PREFIX + "last_heard_age_seconds",
-            "Time since the API server last told anything of the resource; NaN before the first",
-            ["resource"],
-        )
+        """The series of `_requests` seen so far: looking one up there costs more than counting."""
+        self._relists = counter(registry, "topo_master_kube_relists")
+        self._reconnects = counter(registry, "topo_master_kube_reconnects")
+        self._objects = gauge(registry, "topo_master_kube_objects")
+        self._unreadable = gauge(registry, "topo_master_kube_unreadable_objects")
+        self._silence = gauge(registry, "topo_master_kube_last_heard_age_seconds")
 
     def asked(self, method: str, status: int | None) -> None:
         """A request was answered, or not."""

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from master.cluster import Cluster
 from master.kube.leader_election.lease import Leadership, Lease, LeaseMetrics, LeaseName
-from master.metrics import PREFIX
 from master.replicas.address import Ports, annotations, leader_address
 from master.replicas.credential import Credential
 from master.replicas.follower import AGE, ORIGIN, Follower, Origin, TakeUp
@@ -18,6 +17,7 @@ from master.replicas.forwarding import ReportForwarder
 from master.replicas.peer import PeerMaster
 from master.role import Replica, Role, RoleKind
 from master.settings import MasterSettings
+from topo.kit.metrics import gauge
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
 
@@ -144,12 +144,7 @@ def build_replicas(
         credential=credential,
         replica=replica,
     )
-    age = prom.Gauge(
-        PREFIX + "replicated_age_seconds",
-        "How old what a follower shows is, 0 in a leader and before the first",
-        registry=registry,
-    )
-    age.set_function(lambda: made.age_s or 0.0)
+    gauge(registry, "topo_master_replicated_age_seconds", lambda: made.age_s or 0.0)
     return made
 
 

@@ -14,14 +14,14 @@ from typing import Protocol
 
 import prometheus_client as prom
 import structlog
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from master.metrics import PREFIX
 from master.tree.engine import Engine
 from topo.discovery.tree.changes import compare
 from topo.history.ring import Moment, Piece, Ring, counted, piece, rebuilt
 from topo.history.rows import BrokenEditError
+from topo.kit.metrics import counter_family, gauge_family
 from topo.kit.threads import off_loop
 from topo.model.errors import Refusal
 from topo.model.forest import Forest, Snapshot
@@ -206,27 +206,12 @@ class PastCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The families, at scrape time."""
         ring, oldest = self.past.ring, self.past.ring.oldest
-        yield _gauge("history_bytes", "Memory that kept moments take", ring.held_bytes)
-        yield _gauge("history_moments", "Moments of the tree that are kept", len(ring))
-        yield _gauge(
-            "history_oldest_timestamp_seconds",
-            "Unix time of the oldest moment that is kept, 0 if none",
-            0.0 if oldest is None else oldest.at_s,
-        )
-        dropped = CounterMetricFamily(
-            PREFIX + "history_dropped_moments",
-            "Moments that went, by the limit that they were beyond: age or bytes",
-            labels=["limit"],
-        )
-        for limit, count in ring.dropped.items():
-            dropped.add_metric([limit], count)
-        yield dropped
-        text = "Moments that could not be kept, or not on disk"
-        yield CounterMetricFamily(PREFIX + "history_failures", text, value=self.past.failures)
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(PREFIX + name, text, value=value)
+        yield gauge_family("topo_master_history_bytes", ring.held_bytes)
+        yield gauge_family("topo_master_history_moments", len(ring))
+        oldest_s = 0.0 if oldest is None else oldest.at_s
+        yield gauge_family("topo_master_history_oldest_timestamp_seconds", oldest_s)
+        yield counter_family("topo_master_history_dropped_moments", ring.dropped)
+        yield counter_family("topo_master_history_failures", self.past.failures)
 
 
 def build_past(

@@ -1,17 +1,14 @@
-"""What becomes of gangs, counted and timed; docs/metrics.md lists it."""
+"""What becomes of gangs, counted and timed."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import prometheus_client as prom
 
-from master.metrics import PREFIX
 from topo.gangs.machine.gang import Gang
 from topo.gangs.machine.instructions import GangReason
-
-_DECISION_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_GATE_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
+from topo.kit.metrics import counter, gauge, histogram, read_each
 
 
 class NominationMetrics:
@@ -30,60 +27,20 @@ class NominationMetrics:
         slipped: Callable[[], int],
         native: Callable[[], int],
     ) -> None:
-        def histogram(name: str, text: str, buckets: Iterable[float]) -> prom.Histogram:
-            return prom.Histogram(PREFIX + name, text, buckets=tuple(buckets), registry=registry)
-
-        def counter(name: str, text: str, *labels: str) -> prom.Counter:
-            return prom.Counter(PREFIX + name, text, labels, registry=registry)
-
-        def gauge(name: str, text: str, told: Callable[[], Mapping[GangReason, float]]) -> None:
-            family = prom.Gauge(PREFIX + name, text, ["reason"], registry=registry)
-            for reason in GangReason:
-                family.labels(reason.value).set_function(
-                    lambda reason=reason: told().get(reason, 0)  # type: ignore[misc] # no type for its default
-                )
-
-        self._decision_s = histogram(
-            "gang_decision_seconds", "Time that a decision on a gang took", _DECISION_S
-        )
-        self._decision_cpu_s = counter(
-            "gang_decision_cpu_seconds", "Processor time that decisions on gangs took"
-        )
-        self.gate_s = histogram(
-            "gang_gate_seconds", "Time from a pod's creation until its gate was opened", _GATE_S
-        )
-        self.plans = counter("gang_plans", "Placements asked for gangs by result", "result")
-        self.opened = counter("gang_gates_opened", "Gates opened, by whether a plan stood", "how")
-        self.bound = counter(
-            "gang_pods_bound", "Pods of gangs that were bound, by where to", "where"
-        )
-        self.lost = counter("gang_writes_lost", "Writes for gangs that were refused", "what")
-        self.pods_slipped = counter(
-            "gang_pods_slipped", "Pods that name a group size and were made without a gate"
-        )
-        for counted, label, words in (
-            (self.plans, "result", ("planned", "refused", "again-planned", "again-refused")),
-            (self.opened, "how", ("planned", "unplanned")),
-            (self.bound, "where", ("as-planned", "elsewhere")),
-            (self.lost, "what", ("pod", "node")),
-        ):
-            for word in words:
-                counted.labels(**{label: word})
-        gauge(
-            "gangs",
-            "Gangs by where they stand",
-            lambda: {**standing(), GangReason.NATIVE: native()},
-        )
-        gauge(
-            "gang_longest_seconds",
-            "Time since the gang that stands there longest came to stand there, 0 without one",
-            longest_s,
-        )
-        prom.Gauge(
-            PREFIX + "gang_pods_without_gate",
-            "Pods there are that name a group size and were made without a gate",
-            registry=registry,
-        ).set_function(slipped)
+        self._decision_s = histogram(registry, "topo_master_gang_decision_seconds")
+        self._decision_cpu_s = counter(registry, "topo_master_gang_decision_cpu_seconds")
+        self.gate_s = histogram(registry, "topo_master_gang_gate_seconds")
+        results = ("planned", "refused", "again-planned", "again-refused")
+        self.plans = counter(registry, "topo_master_gang_plans", results)
+        self.opened = counter(registry, "topo_master_gang_gates_opened", ("planned", "unplanned"))
+        self.bound = counter(registry, "topo_master_gang_pods_bound", ("as-planned", "elsewhere"))
+        self.lost = counter(registry, "topo_master_gang_writes_lost", ("pod", "node"))
+        self.pods_slipped = counter(registry, "topo_master_gang_pods_slipped")
+        numbers = gauge(registry, "topo_master_gangs")
+        longest = gauge(registry, "topo_master_gang_longest_seconds")
+        read_each(numbers, GangReason, lambda: {**standing(), GangReason.NATIVE: native()})
+        read_each(longest, GangReason, longest_s)
+        gauge(registry, "topo_master_gang_pods_without_gate", slipped)
 
     @contextmanager
     def decision(self) -> Iterator[None]:

@@ -42,7 +42,7 @@ from master.kube.leader_election.election import (
     Written,
 )
 from master.kube.objects import LEASES, collection_path, object_path
-from master.metrics import PREFIX
+from topo.kit.metrics import counter, gauge
 from topo.model.errors import TopoError
 
 MAX_LEASE_S = 3600.0
@@ -81,20 +81,9 @@ class LeaseMetrics:
     """What the election does."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        self.calls = prom.Counter(
-            PREFIX + "lease_calls",
-            "Calls about the lease, by result",
-            ["result"],
-            registry=registry,
-        )
-        for result in ("ok", "failed"):
-            self.calls.labels(result)
-        self.leads = prom.Gauge(PREFIX + "leads", "1 while this master leads", registry=registry)
-        self.transitions = prom.Gauge(
-            PREFIX + "lease_transitions",
-            "How often the lease has changed hands, as the lease says",
-            registry=registry,
-        )
+        self.calls = counter(registry, "topo_master_lease_calls", ("ok", "failed"))
+        self.leads = gauge(registry, "topo_master_leads")
+        self.transitions = gauge(registry, "topo_master_lease_transitions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

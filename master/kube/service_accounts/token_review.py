@@ -19,7 +19,6 @@ import structlog
 from master.kube.advice import next_step
 from master.kube.client import Call
 from master.kube.errors import KubeError
-from master.kube.metrics import PREFIX
 from master.kube.rate import RequestRate
 from master.kube.service_accounts.accounts import (
     Account,
@@ -32,6 +31,7 @@ from master.kube.service_accounts.accounts import (
     reviewed,
 )
 from master.rate_limits import SenderLimits
+from topo.kit.metrics import counter, gauge
 from topo.kit.tokens import keyed_digest
 from topo.model.errors import Refusal
 
@@ -106,15 +106,9 @@ class TokenReviews:
         self._rate = RequestRate(PER_S, int(PER_S), clock)
         self._trouble: Denied | None = None
         self._rests_until_s = 0.0
-        self._results = prom.Counter(
-            PREFIX + "token_reviews", "Tokens asked about, by result", ["result"], registry=registry
-        )
-        for result in ("accepted", "refused", "failed"):
-            self._results.labels(result)
-        kept = prom.Gauge(
-            PREFIX + "known_tokens", "Tokens whose account is remembered", registry=registry
-        )
-        kept.set_function(lambda: len(self._accounts))
+        results = ("accepted", "refused", "failed")
+        self._results = counter(registry, "topo_master_kube_token_reviews", results)
+        gauge(registry, "topo_master_kube_known_tokens", lambda: len(self._accounts))
 
     async def identity_of(self, token: str, wanted: Wanted, sender: str) -> Account | Denied:
         """Whom the token speaks for, if that is who is wanted; `sender` is where it came from."""

@@ -20,8 +20,8 @@ from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
 from master.kube.writing.write_queue import GONE, WriteQueue, number
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
-from master.metrics import PREFIX
 from topo.kit.backoff import requested_wait_s
+from topo.kit.metrics import counter, gauge
 
 CONCURRENCY = 64
 """Writes under way at once: enough for 100 a second where one takes 0.6 s, as a busy API server
@@ -51,18 +51,8 @@ class WriterMetrics:
     """What becomes of the writes of each manager."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        self.writes = prom.Counter(
-            PREFIX + "kube_writes",
-            "Writes to Kubernetes by manager and result",
-            ["manager", "result"],
-            registry=registry,
-        )
-        self.waiting = prom.Gauge(
-            PREFIX + "kube_writes_waiting",
-            "Writes to Kubernetes that wait or are under way",
-            ["manager"],
-            registry=registry,
-        )
+        self.writes = counter(registry, "topo_master_kube_writes")
+        self.waiting = gauge(registry, "topo_master_kube_writes_waiting")
 
 
 class Writer:

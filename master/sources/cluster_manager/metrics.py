@@ -1,4 +1,4 @@
-"""What can be measured of the cluster manager's source; docs/metrics.md lists it."""
+"""What can be measured of the cluster manager's source."""
 
 import math
 import time
@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import prometheus_client as prom
 
+from topo.kit.metrics import counter, gauge, histogram
 from topo.model.observation import ManagedTopology
-
-PREFIX = "topo_master_cluster_manager_"
-_POLL_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class ClusterManagerMetrics:
@@ -20,37 +18,12 @@ class ClusterManagerMetrics:
     ) -> None:
         self._clock = clock
         self._last_good_s: float | None = None
-        self._polls = prom.Counter(
-            PREFIX + "polls",
-            "Questions to the cluster manager, by what was asked and the result",
-            ["asked", "result"],
-            registry=registry,
-        )
-        self._seconds = prom.Histogram(
-            PREFIX + "poll_seconds",
-            "Time until the cluster manager's answer was read, or the question was given up",
-            ["asked"],
-            buckets=_POLL_S,
-            registry=registry,
-        )
-        self._logins = prom.Counter(
-            PREFIX + "logins",
-            "Logins to the cluster manager, by result",
-            ["result"],
-            registry=registry,
-        )
-        self._machines = prom.Gauge(
-            PREFIX + "machines", "Machines that the cluster manager lists", registry=registry
-        )
-        self._groups = prom.Gauge(
-            PREFIX + "groups", "Groups that the cluster manager lists", registry=registry
-        )
-        age = prom.Gauge(
-            PREFIX + "last_good_age_seconds",
-            "Time since the cluster manager last gave a usable answer; NaN before the first",
-            registry=registry,
-        )
-        age.set_function(self.age_s)
+        self._polls = counter(registry, "topo_master_cluster_manager_polls")
+        self._seconds = histogram(registry, "topo_master_cluster_manager_poll_seconds")
+        self._logins = counter(registry, "topo_master_cluster_manager_logins")
+        self._machines = gauge(registry, "topo_master_cluster_manager_machines")
+        self._groups = gauge(registry, "topo_master_cluster_manager_groups")
+        gauge(registry, "topo_master_cluster_manager_last_good_age_seconds", self.age_s)
 
     def age_s(self) -> float:
         """Seconds since the last usable answer, NaN before the first."""

@@ -20,10 +20,10 @@ from master.controllers.nomination.status.status_writer import Telling, Told
 from master.kube.objects import PodObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
-from master.metrics import PREFIX
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, PodUid
 from topo.gangs.machine.instructions import GangReason, NamedPod, OpenUnplanned
+from topo.kit.metrics import gauge
 
 LOOK_S = 1.0
 
@@ -52,11 +52,7 @@ class GateTimeout:
     def __post_init__(self) -> None:
         self._since_s = 0.0
         self._told: set[GangId] = set()
-        prom.Gauge(
-            PREFIX + "gangs_unattended_seconds",
-            "Time for which nobody has placed gangs, as this master sees it",
-            registry=self.registry,
-        ).set_function(lambda: self._since_s)
+        gauge(self.registry, "topo_master_gangs_unattended_seconds", lambda: self._since_s)
 
     @property
     def is_over(self) -> bool:

@@ -16,9 +16,9 @@ from master.booking.state import BookingState
 from master.controllers.nomination.gang_builder import gpus_of
 from master.kube.objects import PodObject
 from master.kube.store import Store
-from master.metrics import PREFIX
 from topo.gangs.decisions.capacity_recount import Seen, has_room
 from topo.gangs.machine.gang import Gang, GangId
+from topo.kit.metrics import gauge
 from topo.kit.threads import off_loop
 from topo.model.ids import NodeName
 
@@ -43,11 +43,7 @@ class NoFitAudit:
         self._found: frozenset[GangId] = frozenset()
         self.denied: frozenset[GangId] = frozenset()
         """Those that the last two looks found."""
-        prom.Gauge(
-            PREFIX + "gangs_denied_room",
-            "Gangs that are told there is no room, for which two counts of another kind found some",
-            registry=registry,
-        ).set_function(lambda: len(self.denied))
+        gauge(registry, "topo_master_gangs_denied_room", lambda: len(self.denied))
 
     async def run(self) -> None:
         """Looks until cancelled."""
