@@ -10,10 +10,13 @@ from typing import Any
 
 import yaml
 
+from topo.model.conditions.gang_states import GangState
+
 PAGE = "docs/operations.md"
 """Where each alert has a heading; the chart puts the address of the page in its place."""
 GROUP = "supernode-topology"
 _EACH = "job, namespace"
+_PROMPT_STATES = "|".join(state for state in GangState if state.row.is_prompt)
 
 
 class Severity(StrEnum):
@@ -126,7 +129,7 @@ ALERTS = (
     Alert(
         "TopoGangWaitsWithRoom",
         _most(
-            'topo_master_gang_longest_seconds{reason=~"in-line|placed|opened|write-refused"}',
+            f'topo_master_gang_longest_seconds{{reason=~"{_PROMPT_STATES}"}}',
             "reason",
         )
         + " > 600",

@@ -2,12 +2,15 @@
 
 from functools import partial
 
-from docs.tables import metrics, settings
+from docs.tables import gang_states, metrics, settings
 from docs.tables.section import Section
 from master.settings import MasterSettings
 from worker.settings import WorkerSettings
 
+_GANGS = "docs/how-placement-reaches-the-scheduler.md"
 SECTIONS = (
+    Section(_GANGS, "gang-states", gang_states.states),
+    Section(_GANGS, "job-events", gang_states.job_events),
     Section("docs/master.md", "settings", lambda: settings.render(MasterSettings)),
     Section("docs/worker.md", "settings", lambda: settings.render(WorkerSettings)),
     Section("docs/metrics.md", "master", partial(metrics.render, "master")),

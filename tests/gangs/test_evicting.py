@@ -8,8 +8,9 @@ from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.decisions.eviction import Evictable, cheapest
 from topo.gangs.machine.gang import Binding, GangId, PodUid
-from topo.gangs.machine.instructions import GangReason, NamedPod, Place
+from topo.gangs.machine.instructions import NamedPod, Place
 from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
@@ -147,14 +148,14 @@ def test_for_one_group_over_single_pods_it_is_the_least_there_is(seed: int) -> N
 @pytest.mark.parametrize(
     ("binding", "mode", "ends", "stands"),
     [
-        (Binding.WHOLE, "required", False, GangReason.NO_ROOM),
-        (Binding.PIECEMEAL, "required", False, GangReason.BOUND),
-        (Binding.WHOLE, "preferred", False, GangReason.BOUND),
-        (Binding.WHOLE, "required", True, GangReason.BOUND),
+        (Binding.WHOLE, "required", False, GangState.NO_ROOM),
+        (Binding.PIECEMEAL, "required", False, GangState.BOUND),
+        (Binding.WHOLE, "preferred", False, GangState.BOUND),
+        (Binding.WHOLE, "required", True, GangState.BOUND),
     ],
 )
 def test_what_several_groups_that_volcano_would_mix_are_told_to_do_has_them_run(
-    *, binding: Binding, mode: str, ends: bool, stands: GangReason
+    *, binding: Binding, mode: str, ends: bool, stands: GangState
 ) -> None:
     """As a batch Job, with preferred groups, or once the pods of lower priority have ended."""
     world = Cluster(dragonflies(2), preempts=True)

@@ -1,21 +1,25 @@
 """Random lives of a small cluster: jobs, lost nodes, foreign pods, dead leaders and late writes."""
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.gangs.leader import Leader, scheduled
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.machine.gang import Binding, GangId
-from topo.gangs.machine.instructions import GangReason, Instruction
 from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import PlacementMode
 
+if TYPE_CHECKING:
+    from topo.gangs.machine.instructions import Instruction
+
 STEPS = 120
-WAITING = {GangReason.NO_ROOM, GangReason.NEVER_FITS, GangReason.BEHIND}
+WAITING = {GangState.NO_ROOM, GangState.NEVER_FITS, GangState.BEHIND}
 
 
 class Life:
@@ -143,13 +147,13 @@ def reasons_are_true(life: Life) -> None:
         assert standing is not None
         bound = life.cluster.bound(gang_id)
         if len(bound) == each.request.pods:
-            assert standing.reason in {GangReason.BOUND, GangReason.SPLIT}, standing
+            assert standing.reason in {GangState.BOUND, GangState.SPLIT}, standing
         else:
-            assert standing.reason is not GangReason.BOUND, standing
+            assert standing.reason is not GangState.BOUND, standing
             assert standing.text
         if standing.reason in WAITING:
             fits = not isinstance(place(capacity, each.request), NoFit)
-            assert standing.reason is GangReason.BEHIND or not fits, standing
+            assert standing.reason is GangState.BEHIND or not fits, standing
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import pytest
 from tests.gangs.leader import Leader, scheduled
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.machine.gang import Binding, GangId, Note
-from topo.gangs.machine.instructions import GangReason, Nominate, Open, OpenUnplanned, Place
+from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, Place
 from topo.gangs.machine.pending_queue import Order
 from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 
 A, B, C = GangId("a"), GangId("b"), GangId("c")
@@ -19,7 +20,7 @@ def led(*boxes: int, order: Order = Order.RESERVE) -> tuple[Cluster, Leader]:
     return cluster, Leader.over(cluster, GangSettings(order=order))
 
 
-def reason(leader: Leader, gang_id: GangId) -> GangReason:
+def reason(leader: Leader, gang_id: GangId) -> GangState:
     found = leader.gangs.standing(gang_id)
     assert found is not None
     return found.reason
@@ -30,7 +31,7 @@ def test_the_sample_of_eight_pods_gets_whole_dragonflies_in_the_order_of_ranks()
     cluster.submit(job("a", 8, 16))
     leader.settle()
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1, 1, 1]
-    assert reason(leader, A) is GangReason.BOUND
+    assert reason(leader, A) is GangState.BOUND
 
 
 def test_a_group_of_64_gpus_stays_inside_one_switchbox() -> None:
@@ -55,13 +56,13 @@ def test_a_gang_waits_for_all_of_its_pods_and_for_its_queue() -> None:
     last = cluster.uids(A)[-1]
     cluster.delete(last)
     leader.settle()
-    assert reason(leader, A) is GangReason.QUEUE
+    assert reason(leader, A) is GangState.QUEUE
     asked.awaits = ""
     leader.settle()
-    assert reason(leader, A) is GangReason.PODS_MISSING
+    assert reason(leader, A) is GangState.PODS_MISSING
     cluster.create(A, 3)
     leader.settle()
-    assert reason(leader, A) is GangReason.BOUND
+    assert reason(leader, A) is GangState.BOUND
 
 
 def test_what_does_not_fit_stays_gated_and_is_placed_when_there_is_room() -> None:
@@ -69,14 +70,14 @@ def test_what_does_not_fit_stays_gated_and_is_placed_when_there_is_room() -> Non
     cluster.intrude("f", N1)
     cluster.submit(job("a", 4))
     leader.settle()
-    assert reason(leader, A) is GangReason.NO_ROOM
+    assert reason(leader, A) is GangState.NO_ROOM
     asks = sum(isinstance(each, Place) for each in leader.given)
     leader.now_s += 1e6
     leader.settle()
     assert sum(isinstance(each, Place) for each in leader.given) == asks, "never by time alone"
     cluster.leave("f")
     leader.settle()
-    assert reason(leader, A) is GangReason.BOUND
+    assert reason(leader, A) is GangState.BOUND
 
 
 def test_after_its_wait_a_group_may_be_split() -> None:
@@ -85,7 +86,7 @@ def test_after_its_wait_a_group_may_be_split() -> None:
     cluster.intrude("g", N3)
     cluster.submit(job("a", 2, wait_s=600.0))
     leader.settle()
-    assert reason(leader, A) is GangReason.NO_ROOM
+    assert reason(leader, A) is GangState.NO_ROOM
     assert leader.gangs.next_s is not None
     assert leader.gangs.next_s <= 600.0
     leader.now_s = 600.0
@@ -103,7 +104,7 @@ def test_the_head_is_not_delayed_by_smaller_gangs_behind_it() -> None:
         leader.settle()
         assert bool(cluster.bound(B)) == (first is B)
         if first is A:
-            assert reason(leader, B) is GangReason.BEHIND
+            assert reason(leader, B) is GangState.BEHIND
         cluster.leave("f")
         leader.settle()
         assert bool(cluster.bound(A)) == (first is A)
@@ -115,11 +116,11 @@ def test_a_gang_before_the_head_has_what_is_kept_though_others_that_ask_the_same
     cluster.submit(job("a", 4, created_s=1.0))
     cluster.submit(job("b", 2, created_s=2.0))
     leader.settle()
-    assert reason(leader, B) is GangReason.BEHIND
+    assert reason(leader, B) is GangState.BEHIND
     cluster.submit(job("c", 2, created_s=3.0, priority=5))
     leader.settle()
     assert len(cluster.bound(C)) == 2
-    assert reason(leader, A) is GangReason.NO_ROOM
+    assert reason(leader, A) is GangState.NO_ROOM
 
 
 def test_a_gang_that_comes_before_the_head_is_the_head_though_others_were_refused_the_same() -> (
@@ -154,7 +155,7 @@ def test_a_gang_that_never_fits_holds_up_nobody() -> None:
         cluster.submit(job("a", 6, created_s=1.0))
         cluster.submit(job("b", 2, created_s=2.0))
         leader.settle()
-        assert reason(leader, B) is GangReason.BOUND, order
+        assert reason(leader, B) is GangState.BOUND, order
 
 
 def test_a_lost_node_is_replaced_in_the_same_domain_without_a_pod_deleted() -> None:
@@ -190,10 +191,10 @@ def test_a_gang_half_bound_is_said_so_and_completed_when_there_is_room() -> None
     cluster.intrude("f", N1)
     scheduled(cluster)
     leader.settle()
-    assert reason(leader, A) is GangReason.HALF_BOUND
+    assert reason(leader, A) is GangState.HALF_BOUND
     cluster.leave("f")
     leader.settle()
-    assert reason(leader, A) is GangReason.BOUND
+    assert reason(leader, A) is GangState.BOUND
 
 
 def test_a_pod_that_comes_again_goes_back_into_its_group() -> None:
@@ -224,11 +225,11 @@ def test_pods_that_did_their_work_are_not_awaited_and_what_is_left_of_groups_sta
         nodes = [member.node for member in cluster.members(A) if member.live]
         assert None not in nodes
         assert len({node.rsplit("-", 1)[0] for node in nodes[1:] if node}) == 1, binding
-        assert reason(leader, A) is GangReason.BOUND
+        assert reason(leader, A) is GangState.BOUND
         for uid in cluster.uids(A):
             cluster.change(uid, finished=True, succeeded=True)
         leader.settle()
-        assert reason(leader, A) is GangReason.BOUND, "a gang that has ended waits for nothing"
+        assert reason(leader, A) is GangState.BOUND, "a gang that has ended waits for nothing"
 
 
 def test_a_pod_that_comes_again_when_the_rest_of_its_group_has_ended_is_placed() -> None:
@@ -239,10 +240,10 @@ def test_a_pod_that_comes_again_when_the_rest_of_its_group_has_ended_is_placed()
     cluster.change(first, finished=True, succeeded=True)
     cluster.delete(second)
     leader.settle()
-    assert reason(leader, A) is GangReason.PODS_MISSING
+    assert reason(leader, A) is GangState.PODS_MISSING
     cluster.create(A, 1)
     leader.settle()
-    assert reason(leader, A) is GangReason.BOUND
+    assert reason(leader, A) is GangState.BOUND
     assert all(member.node for member in cluster.members(A))
 
 
@@ -288,7 +289,7 @@ def test_somebody_elses_gate_is_awaited() -> None:
     for uid in cluster.uids(A):
         cluster.change(uid, other_gates=True)
     leader.settle()
-    assert reason(leader, A) is GangReason.OTHER_GATE
+    assert reason(leader, A) is GangState.OTHER_GATE
 
 
 def test_gates_are_opened_by_order_without_a_plan_and_all_is_given_back() -> None:
@@ -363,7 +364,7 @@ def test_after_its_time_in_line_a_gang_is_opened_over_the_cheapest_pods_of_lower
         cluster.intrude(f"f{number}", node, priority=priority)
     cluster.submit(job("a", 2, priority=8, binding=binding))
     leader.settle()
-    assert reason(leader, A) is GangReason.NO_ROOM
+    assert reason(leader, A) is GangState.NO_ROOM
     leader.now_s = 59.0
     leader.settle()
     assert len(cluster.foreign) == 6
@@ -386,7 +387,7 @@ def test_pods_over_others_are_nominated_for_kube_scheduler_alone(binding: Bindin
     leader.settle()
     leader.now_s = 60.0
     leader.settle()
-    assert reason(leader, A) is GangReason.PREEMPTS
+    assert reason(leader, A) is GangState.PREEMPTS
     given = [each for each in leader.given if isinstance(each, Nominate)]
     assert len({each.pod.uid for each in given}) == 2
     nominees = {each.node for each in given}
@@ -403,7 +404,7 @@ def test_nobody_is_evicted_for_a_gang_that_fits_or_is_of_no_higher_priority() ->
     leader.now_s = 100.0
     leader.settle()
     assert len(cluster.bound(A)) == 2
-    assert reason(leader, B) is GangReason.NO_ROOM
+    assert reason(leader, B) is GangState.NO_ROOM
     assert sorted(cluster.foreign) == ["f"]
 
 
@@ -416,7 +417,7 @@ def test_where_no_scheduler_evicts_the_gang_says_so_and_takes_the_room_that_come
     leader.settle()
     leader.now_s = 60.0
     leader.settle()
-    assert reason(leader, A) is GangReason.PREEMPTS
+    assert reason(leader, A) is GangState.PREEMPTS
     stands = leader.gangs.standing(A)
     assert stands is not None
     assert "pod/other/f/f" in stands.text

@@ -5,8 +5,9 @@ import pytest
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.machine.gang import Binding, GangId
-from topo.gangs.machine.instructions import GangReason, Nominate
+from topo.gangs.machine.instructions import Nominate
 from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 
 A = GangId("a")
@@ -18,7 +19,7 @@ def led(*boxes: int) -> tuple[Cluster, Leader]:
     return cluster, Leader.over(cluster, GangSettings())
 
 
-def reason(leader: Leader) -> GangReason:
+def reason(leader: Leader) -> GangState:
     found = leader.gangs.standing(A)
     assert found is not None
     return found.reason
@@ -34,7 +35,7 @@ def test_pods_without_a_gate_of_a_gang_that_is_bound_whole_go_into_its_plan(
     for rank in slipped:
         cluster.change(cluster.uids(A)[rank], gated=False)
     leader.settle()
-    assert reason(leader) is GangReason.BOUND
+    assert reason(leader) is GangState.BOUND
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
     leader.settle()
     assert not list(cluster.bookings)
@@ -60,10 +61,10 @@ def test_groups_that_can_be_whole_are_let_go_though_one_has_no_room_beside_its_p
     leader.settle()
     assert sorted(cluster.bound(A)) == [0, 2, 3]
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
-    assert reason(leader) is GangReason.HALF_BOUND
+    assert reason(leader) is GangState.HALF_BOUND
     cluster.leave("f")
     leader.settle()
-    assert reason(leader) is GangReason.BOUND
+    assert reason(leader) is GangState.BOUND
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
 
 
@@ -95,7 +96,7 @@ def test_a_group_of_which_nothing_runs_is_placed_anew_beside_those_that_run() ->
     assert taken is not None
     cluster.intrude("f", taken)
     leader.settle()
-    assert reason(leader) is GangReason.BOUND
+    assert reason(leader) is GangState.BOUND
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
 
 

@@ -15,7 +15,6 @@ from tests.builders import declared, discovery
 from tests.master.api.test_api import CONFIG
 from tests.master.world import Master, running
 from topo.discovery.modes import Mode
-from topo.gangs.machine.instructions import GangReason
 from topo.model.observation import ConfigLoaded
 from topo.placement.job.objective import names
 from topo.placement.job.plan import FitTest
@@ -74,7 +73,6 @@ def test_both_languages_say_the_same_things() -> None:
     used += re.findall(r'data-(?:t|label)="(\w+)"', words)
     assert used
     assert set(used) <= set(english)
-    assert {f"state_{reason}" for reason in GangReason} <= set(english)
     assert {f"failed_{test}" for test in FitTest} <= set(english)
     assert {f"aim_{name}" for name in names(tiers=2)} <= set(english)
 

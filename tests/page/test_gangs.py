@@ -17,8 +17,8 @@ from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.machine.status import Standing
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.model.rest.gangs import GangsDocument
 from topo.placement.capacity.host import Host
@@ -44,12 +44,12 @@ def waiting(name: str, ahead: int = 0) -> Told:
     asked = gang(name=name)
     found = replace(asked, request=replace(asked.request, eligible=ELIGIBLE))
     text = {"text": WHY, "would_fit": FITS, "ahead": ahead}
-    return found, stands(found, reason=GangReason.NO_ROOM, **text)
+    return found, stands(found, reason=GangState.NO_ROOM, **text)
 
 
 def placed(name: str) -> Told:
     found = gang(*(member(rank, node=node) for rank, node in enumerate(NODES)), name=name)
-    return found, stands(found, reason=GangReason.BOUND, places=tuple(enumerate(NODES)))
+    return found, stands(found, reason=GangState.BOUND, places=tuple(enumerate(NODES)))
 
 
 @dataclass

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.machine.status import Standing
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import PlacementMode, Request
@@ -67,18 +67,18 @@ def native_standing(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> 
     )
     together = asked.together.tier if asked is not None and asked.together is not None else None
     apart = together is not None and not _is_whole({node for _, node in places}, tree, together)
-    reason = GangReason.NATIVE
+    reason = GangState.NATIVE
     if apart or (split and _must_be_whole(gang, asked)):
-        reason = GangReason.SPLIT
+        reason = GangState.SPLIT
     elif live and len(places) == len(live) == gang.request.pods:
-        reason = GangReason.BOUND
+        reason = GangState.BOUND
     sentences = [
         _asked(asked, tree.kind_of_tier),
         _bound(len(places), gang.request.pods, len(groups), split),
     ]
     if apart:
         sentences.append(f"its pods share no {_name(together or 0, tree.kind_of_tier)}")
-    if asked is not None and asked.phase and reason is GangReason.NATIVE:
+    if asked is not None and asked.phase and reason is GangState.NATIVE:
         sentences.append(f"its PodGroup is {asked.phase}")
     return Standing(gang.id, reason, "; ".join(sentences), places=places)
 

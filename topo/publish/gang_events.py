@@ -3,35 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from topo.model.conditions.gang_states import JOB_EVENTS, GangState
 from topo.publish.node_events import EventType
 
 ACTION = "PlaceGang"
 GANG_REASONS: Mapping[str, EventType] = {
-    "GangWaitsForQueue": EventType.NORMAL,
-    "GangNeverLetIn": EventType.WARNING,
-    "GangWaitsForGate": EventType.NORMAL,
-    "GangDoesNotFit": EventType.WARNING,
-    "GangNeverFits": EventType.WARNING,
-    "GangFindsNoGroups": EventType.WARNING,
-    "GangWaitsInLine": EventType.NORMAL,
-    "GangPlaced": EventType.NORMAL,
-    "GangBound": EventType.NORMAL,
-    "GangPreempts": EventType.WARNING,
-    "GangDisplaced": EventType.WARNING,
-    "GangHalfBound": EventType.WARNING,
-    "GangSplit": EventType.WARNING,
-    "GangNotPlaced": EventType.WARNING,
-    "GangWriteRefused": EventType.WARNING,
-    "GangPassedBy": EventType.WARNING,
-    "GangUngrouped": EventType.WARNING,
-    "GangGroupsIgnored": EventType.WARNING,
+    **{each.row.event: EventType(each.row.event_type) for each in GangState if each.row.event},
+    **{each.reason: EventType.WARNING for each in JOB_EVENTS},
 }
-"""Every reason that there is; docs/how-placement-reaches-the-scheduler.md says what each means."""
+"""Every reason with its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangOccurrence:
-    """One thing to tell; `reason` is one of `GANG_REASONS`, `note` a sentence for people."""
+    """One thing to report; `reason` is one of `GANG_REASONS`, `note` a sentence for people."""
 
     reason: str
     note: str

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import prometheus_client as prom
 
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.instructions import GangReason
 from topo.kit.metrics import counter, gauge, histogram, read_each
+from topo.model.conditions.gang_states import GangState
 
 
 class NominationMetrics:
@@ -21,8 +21,8 @@ class NominationMetrics:
     def __init__(
         self,
         registry: prom.CollectorRegistry,
-        standing: Callable[[], Mapping[GangReason, int]],
-        longest_s: Callable[[], Mapping[GangReason, float]],
+        standing: Callable[[], Mapping[GangState, int]],
+        longest_s: Callable[[], Mapping[GangState, float]],
         *,
         slipped: Callable[[], int],
         native: Callable[[], int],
@@ -38,8 +38,8 @@ class NominationMetrics:
         self.pods_slipped = counter(registry, "topo_master_gang_pods_slipped")
         numbers = gauge(registry, "topo_master_gangs")
         longest = gauge(registry, "topo_master_gang_longest_seconds")
-        read_each(numbers, GangReason, lambda: {**standing(), GangReason.NATIVE: native()})
-        read_each(longest, GangReason, longest_s)
+        read_each(numbers, GangState, lambda: {**standing(), GangState.NATIVE: native()})
+        read_each(longest, GangState, longest_s)
         gauge(registry, "topo_master_gang_pods_without_gate", slipped)
 
     @contextmanager

@@ -22,8 +22,8 @@ from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.stamp import Stamp
+from topo.model.conditions.gang_states import GangState
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
 from topo.placement.booking.events import HoldAsked
@@ -258,7 +258,7 @@ async def test_a_gang_that_never_fits_is_told_so_of_the_empty_cluster_and_what_w
             world.add_pod(index, stamp=stamp)
         await asyncio.sleep(10)
         ((_, told),) = world.nomination.shown.all()
-        assert told.reason is GangReason.NEVER_FITS
+        assert told.reason is GangState.NEVER_FITS
         so, change = told.would_fit.split(". ")
         assert so == "With all nodes open and empty it would not fit"
         assert change == "Such a job of 8 pods would fit at most."

@@ -18,8 +18,8 @@ from tests.controllers.nomination.masters import (
     leading,
 )
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
 
 pytestmark = pytest.mark.virtual_time
 
@@ -67,7 +67,7 @@ async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it
         cluster.submit()
         await asyncio.sleep(10)
         ((_, stands),) = made.nomination.shown.all()
-        assert stands.reason is GangReason.NO_ROOM
+        assert stands.reason is GangState.NO_ROOM
         assert stands.text.count("only where one domain holds all of its groups") == told
         step = "submit it as an Indexed batch Job, with gpu-group-mode: preferred, or end such pods"
         assert stands.text.count(step) == told

@@ -8,8 +8,8 @@ from master.controllers.nomination.native import NativeGangs, NativeStandings
 from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group, surroundings
 from tests.gangs.world import dragonflies
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.terms import Way
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY
 
 ASKED = [
@@ -74,7 +74,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
         unheeded=lambda: "Volcano ignores them",
     )
     ((gang, stands),) = shown.all()
-    assert (gang.name, len(gang.members), stands.reason) == ("train", 2, GangReason.NATIVE)
+    assert (gang.name, len(gang.members), stands.reason) == ("train", 2, GangState.NATIVE)
     assert stands.text == (
         "Volcano chooses its nodes; asked of it: 2 pods in one dragonfly (hard, tier 1), but"
         " Volcano ignores them; none of 2 pods is bound; its PodGroup is Inqueue: 2/2 tasks"

@@ -8,7 +8,7 @@ from tests.controllers.nomination.masters import PODS_OF_GANG, GangCluster, Lead
 from tests.controllers.nomination.objects import WORDS
 from tests.publish.forests import VENDOR
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import GangReason
+from topo.model.conditions.gang_states import GangState
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
 
@@ -31,7 +31,7 @@ async def test_a_job_waits_while_the_tree_has_no_groups_is_told_why_and_runs_who
         cluster.submit()
         await asyncio.sleep(60)
         ((gang, stands),) = made.nomination.shown.all()
-        assert (gang.name, stands.reason) == ("train", GangReason.NO_GROUPS)
+        assert (gang.name, stands.reason) == ("train", GangState.NO_GROUPS)
         assert stands.text.startswith(
             "no groups of nodes are known: 16 GPUs would have to be on one node, and the largest"
             " has 8; `topo doctor` says what to do"
@@ -71,7 +71,7 @@ async def test_while_the_groups_are_not_known_yet_each_job_says_what_is_waited_f
         await asyncio.sleep(5)
         ((gang, stands),) = made.nomination.shown.all()
         assert made.nomination.shown.of(gang.id) == (gang, stands)
-        assert stands.reason is GangReason.NO_GROUPS
+        assert stands.reason is GangState.NO_GROUPS
         assert NOT_READ in stands.text
         assert "topo doctor" in stands.text
         assert events(cluster) == [], "it is known within seconds where nothing is wrong"

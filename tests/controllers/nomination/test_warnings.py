@@ -10,26 +10,26 @@ from master.controllers.nomination.status.status_writer import Told
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
 from tests.controllers.nomination.objects import WORDS, pod, pod_group, surroundings
 from topo.gangs.machine.gang import Binding, GangId
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
+from topo.model.conditions.gang_states import GangState
 
 GANG = read_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
 CODES = {
-    GangReason.SPLIT: "gang-split",
-    GangReason.NEVER_FITS: "gang-hopeless",
-    GangReason.NEVER_LET_IN: "gang-hopeless",
-    GangReason.NO_GROUPS: "gang-no-groups",
-    GangReason.HALF_BOUND: "gang-stuck",
-    GangReason.DISPLACED: "gang-stuck",
-    GangReason.OPENED: "gang-not-bound",
-    GangReason.PREEMPTS: "gang-not-bound",
-    GangReason.WRITE_REFUSED: "gang-write-refused",
+    GangState.SPLIT: "gang-split",
+    GangState.NEVER_FITS: "gang-hopeless",
+    GangState.NEVER_LET_IN: "gang-hopeless",
+    GangState.NO_GROUPS: "gang-no-groups",
+    GangState.HALF_BOUND: "gang-stuck",
+    GangState.DISPLACED: "gang-stuck",
+    GangState.OPENED: "gang-not-bound",
+    GangState.PREEMPTS: "gang-not-bound",
+    GangState.WRITE_REFUSED: "gang-write-refused",
 }
 
 
-@pytest.mark.parametrize("reason", list(GangReason))
-def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reason: GangReason):
+@pytest.mark.parametrize("reason", list(GangState))
+def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reason: GangState):
     found = gang_warnings([(GANG, Told(reason, "why", 0.0))], {}, NOT_BOUND_S)
     expected = [CODES[reason]] if reason in CODES else []
     assert [each.code for each in found] == expected
@@ -40,18 +40,18 @@ def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reaso
     ("reason", "binding", "why", "doubt"),
     [
         (
-            GangReason.PREEMPTS,
+            GangState.PREEMPTS,
             Binding.WHOLE,
             "Volcano evicts nobody",
             "; but Volcano evicts nobody: topo doctor has the patch",
         ),
-        (GangReason.PREEMPTS, Binding.PIECEMEAL, "Volcano evicts nobody", ""),
-        (GangReason.PREEMPTS, Binding.WHOLE, "", ""),
-        (GangReason.NO_ROOM, Binding.WHOLE, "Volcano evicts nobody", ""),
+        (GangState.PREEMPTS, Binding.PIECEMEAL, "Volcano evicts nobody", ""),
+        (GangState.PREEMPTS, Binding.WHOLE, "", ""),
+        (GangState.NO_ROOM, Binding.WHOLE, "Volcano evicts nobody", ""),
     ],
 )
 def test_a_gang_of_volcano_that_is_opened_over_others_says_where_nobody_would_be_evicted(
-    reason: GangReason, binding: Binding, why: str, doubt: str
+    reason: GangState, binding: Binding, why: str, doubt: str
 ):
     text = in_words(replace(GANG, binding=binding), reason, "it may evict 2 pods", why)
     assert text == f"it may evict 2 pods{doubt}"
@@ -67,13 +67,13 @@ def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
     group = pod_group("Inqueue", priorityClassName=of_job)
     pods = [pod(rank, priorityClassName=of_pods) for rank in range(2)]
     gang = read_gang(GangId("job-1"), pods, surroundings(group))
-    text = in_words(gang, GangReason.PREEMPTS, "it may evict 2 pods", "")
+    text = in_words(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
     assert ("set spec.priorityClassName of the job" in text) is told
-    assert in_words(gang, GangReason.NO_ROOM, "no room", "") == "no room"
+    assert in_words(gang, GangState.NO_ROOM, "no room", "") == "no room"
 
 
 def test_many_gangs_of_one_cause_are_one_warning():
-    told = [(GANG, Told(GangReason.SPLIT, "why", 0.0))] * 30
+    told = [(GANG, Told(GangState.SPLIT, "why", 0.0))] * 30
     (warning,) = gang_warnings(told, {}, 0.0)
     assert warning.text.startswith("30 gangs run with a group in several domains")
     assert len(warning.text) < 300

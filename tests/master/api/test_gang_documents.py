@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 
 from master.api.gang_documents import gang_document, gang_summary, in_turn
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.machine.status import Standing
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request, Toleration
@@ -42,7 +42,7 @@ def host(name: NodeName) -> Host | None:
 
 
 def stands(found: Gang, **more: object) -> Standing:
-    given = {"reason": GangReason.OPENED, "text": "", **more}
+    given = {"reason": GangState.OPENED, "text": "", **more}
     return Standing(id=found.id, **given)  # type: ignore[arg-type]
 
 

@@ -7,13 +7,12 @@ from topo.cli.client.client import MasterClient
 from topo.cli.client.decoding import read
 from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import path_segment
+from topo.model.conditions.gang_states import GangState
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean
 from topo.model.rest.gangs import GangsDocument, GangSummary
 
 _PATH = "/v1/gangs"
-_NATIVE = "native"
-"""Volcano chooses its nodes: it has no gates of ours."""
 
 
 async def listed(master: MasterClient, **query: str | None) -> Any:
@@ -52,7 +51,8 @@ async def opened(master: MasterClient, name: str | None) -> list[str]:
     """
     if name is None:
         every = read(GangsDocument, await listed(master)).gangs
-        chosen = [gang for gang in every if gang.bound < gang.there and gang.state != _NATIVE]
+        gated = (gang for gang in every if gang.state != GangState.NATIVE)
+        chosen = [gang for gang in gated if gang.bound < gang.there]
     else:
         chosen = [read(GangSummary, await found(master, name))]
     for gang in chosen:

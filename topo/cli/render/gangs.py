@@ -13,11 +13,12 @@ from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, plural
+from topo.model.conditions.gang_states import GangState, Stage
 from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
 from topo.model.rest.topology import GroupDocument
 
-_WELL = frozenset({"bound"})
-_ON_THEIR_WAY = frozenset({"in-line", "placed", "opened", "pods-missing", "waived", "native"})
+_STAGES = {each.value: each.row.stage for each in GangState}
+"""A state of a later release is not in it, and is shown as one that is blocked."""
 
 
 def listed(gangs: Sequence[GangSummary], glyphs: Glyphs) -> RenderableType:
@@ -32,7 +33,7 @@ def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ..
     name = Text(f"{plain(gang.namespace)}/{plain(gang.name)}", style="bold")
     asked = job(gang.pods, gang.gpus_per_pod, gang.group_size)
     bound = f"{gang.bound} of {gang.pods}"
-    why = None if gang.state in _WELL else gang.text
+    why = None if _STAGES.get(gang.state) is Stage.RUNNING else gang.text
     return name, _state(gang, glyphs), asked, bound, age(gang.age_s), why
 
 
@@ -77,8 +78,9 @@ def _named(pods: Sequence[GangPodDocument], glyphs: Glyphs) -> str:
 
 def _state(gang: GangSummary, glyphs: Glyphs) -> Text:
     state = plain(gang.state)
-    if gang.state in _WELL:
+    stage = _STAGES.get(gang.state, Stage.BLOCKED)
+    if stage is Stage.RUNNING:
         return Text(f"{glyphs.ready} {state}", style="green")
-    if gang.state in _ON_THEIR_WAY:
+    if stage is not Stage.BLOCKED:
         return Text(f"{glyphs.attention} {state}", style="yellow")
     return Text(f"{glyphs.not_ready} {state}", style="red")

@@ -37,7 +37,7 @@ from topo.gangs.machine.events import (
     WriteRefused,
 )
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import GangReason, Instruction, Place, Release, Say
+from topo.gangs.machine.instructions import Instruction, Place, Release, Say
 from topo.gangs.machine.invariants import invariants
 from topo.gangs.machine.pending_queue import PendingQueue, Shape
 from topo.gangs.machine.placement_requests import (
@@ -67,6 +67,7 @@ from topo.gangs.machine.record import (
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import Standing, reason_of, standing
 from topo.gangs.machine.write_order import wanted
+from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode
@@ -380,11 +381,11 @@ class Gangs:
 
     def _saying(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
         said = reason_of(record, self._line)
-        if said[0] is GangReason.IN_LINE:
+        if said[0] is GangState.IN_LINE:
             self._untold[record.gang.id] = None
         before = record.said
-        counted = said[0] is GangReason.PODS_MISSING and before and before[0] is said[0]
-        if said == before or counted or said[0] is GangReason.IN_LINE:
+        counted = said[0] is GangState.PODS_MISSING and before and before[0] is said[0]
+        if said == before or counted or said[0] is GangState.IN_LINE:
             return record, ()
         return replace(record, said=said), (Say(record.gang.id, *said),)
 

@@ -6,56 +6,13 @@ over.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Literal
 
 from topo.gangs.machine.gang import GangId, Note, PodUid, Selection
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
-
-
-class GangReason(StrEnum):
-    """Where a gang stands, and why it is not further."""
-
-    PODS_MISSING = "pods-missing"
-    """Not all of its pods are there."""
-    OTHER_GATE = "other-gate"
-    """Somebody else's gate is on its pods."""
-    QUEUE = "queue"
-    """Its queue has not let it in, or has no room."""
-    NEVER_LET_IN = "never-let-in"
-    """Its queue would have no room if all else had ended."""
-    IN_LINE = "in-line"
-    """Its turn comes: others before it are being placed."""
-    NO_ROOM = "no-room"
-    """It does not fit now."""
-    NEVER_FITS = "never-fits"
-    """It would not fit if all were free."""
-    NO_GROUPS = "no-groups"
-    """Nobody knows a group of nodes, or nobody knows them yet."""
-    BEHIND = "behind"
-    """When it was asked about it would have fitted on what is kept for the head of the line."""
-    PLACED = "placed"
-    """It has its nodes; they are being labelled, its pods nominated and checked."""
-    OPENED = "opened"
-    """Its scheduler may bind it."""
-    PREEMPTS = "preempts"
-    """It was planned over pods of lower priority, which its scheduler may evict."""
-    DISPLACED = "displaced"
-    """Planned nodes were lost and there is no other room, but nothing of it runs."""
-    HALF_BOUND = "half-bound"
-    """Some of its pods run, and there is no room for the others where they may be."""
-    SPLIT = "split"
-    """Pods of a group run in several domains although their job requires one."""
-    BOUND = "bound"
-    """All of its pods run."""
-    WAIVED = "waived"
-    """Its gates are opened without a plan."""
-    WRITE_REFUSED = "write-refused"
-    """The API server refuses a write."""
-    NATIVE = "native"
-    """Volcano chooses its nodes, and has not bound all of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +143,7 @@ class Say:
     """Tell people where the gang stands; given when that changes."""
 
     id: GangId
-    reason: GangReason
+    reason: GangState
     note: str
     kind: Literal["say"] = "say"
 

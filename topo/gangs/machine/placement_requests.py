@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Binding, Gang, Member, PodUid
-from topo.gangs.machine.instructions import Check, GangReason, Place
+from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.machine.record import Asked, NoRoom, Purpose, Record
 from topo.gangs.machine.write_order import pod_of, ready_for_check
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode, Request
 
@@ -36,7 +37,7 @@ class PlacementNeed:
 class Blocker:
     """Why a gang needs no placement yet; `some`: the pods that are there may go beside others."""
 
-    reason: GangReason
+    reason: GangState
     text: str
     some: bool = False
 
@@ -202,19 +203,19 @@ def _lack(record: Record) -> Blocker | None:
     if twice := [rank for rank, pods in ranks.items() if pods > 1 or rank not in expected]:
         names = [member.name for member in live if member.rank in twice][:_SHOWN]
         text = f"pods {', '.join(names)} have ranks that others have or that the gang has not"
-        return Blocker(GangReason.PODS_MISSING, text)
+        return Blocker(GangState.PODS_MISSING, text)
     if gated and gang.awaits:
-        return Blocker(GangReason.NEVER_LET_IN if gang.hopeless else GangReason.QUEUE, gang.awaits)
+        return Blocker(GangState.NEVER_LET_IN if gang.hopeless else GangState.QUEUE, gang.awaits)
     if record.blocked:
-        return Blocker(GangReason.QUEUE, record.blocked)
+        return Blocker(GangState.QUEUE, record.blocked)
     if foreign:
         text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
-        return Blocker(GangReason.OTHER_GATE, text)
+        return Blocker(GangState.OTHER_GATE, text)
     done = {member.rank for member in gang.members if member.succeeded}
     if missing := [rank for rank in expected if rank not in ranks and rank not in done]:
         there = len(expected) - len(missing)
         text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
-        return Blocker(GangReason.PODS_MISSING, text, some=True)
+        return Blocker(GangState.PODS_MISSING, text, some=True)
     return None
 
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from topo.gangs.machine.events import Checked, Vanished
 from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
-from topo.gangs.machine.instructions import GangReason, Instruction, Place
+from topo.gangs.machine.instructions import Instruction, Place
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.words import listed
@@ -97,7 +98,7 @@ class Record:
     evicts: str = ""
     in_line_s: float | None = None
     given: Writes = field(default_factory=dict)
-    said: tuple[GangReason, str] | None = None
+    said: tuple[GangState, str] | None = None
 
     @property
     def released(self) -> bool:

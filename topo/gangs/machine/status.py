@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.machine.pending_queue import PendingQueue
 from topo.gangs.machine.placement_requests import Blocker, PlacementNeed, needed
 from topo.gangs.machine.record import Record
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.job.words import listed
 
@@ -22,7 +22,7 @@ class Standing:
     """
 
     id: GangId
-    reason: GangReason
+    reason: GangState
     text: str
     ahead: int | None = None
     would_fit: str = ""
@@ -47,22 +47,22 @@ def standing(record: Record, line: PendingQueue) -> Standing:
     )
 
 
-def reason_of(record: Record, line: PendingQueue) -> tuple[GangReason, str]:
+def reason_of(record: Record, line: PendingQueue) -> tuple[GangState, str]:
     """The reason and its words; O(members)."""
     refused = next((each for each in record.given.values() if each.refusals > 1), None)
     if refused is not None:
-        return GangReason.WRITE_REFUSED, refused.why
+        return GangState.WRITE_REFUSED, refused.why
     if record.gang.ungated:
-        return GangReason.WAIVED, record.gang.ungated
+        return GangState.WAIVED, record.gang.ungated
     if record.split:
-        return GangReason.SPLIT, record.split
+        return GangState.SPLIT, record.split
     return _of_placement(record, line)
 
 
-def _of_placement(record: Record, line: PendingQueue) -> tuple[GangReason, str]:
+def _of_placement(record: Record, line: PendingQueue) -> tuple[GangState, str]:
     need = needed(record)
     if record.over and record.released:
-        return GangReason.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
+        return GangState.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
     if isinstance(need, PlacementNeed):
         if need.in_line:
             return _in_line(record, line)
@@ -73,39 +73,39 @@ def _of_placement(record: Record, line: PendingQueue) -> tuple[GangReason, str]:
     return _written(record, need if isinstance(need, Blocker) else None)
 
 
-def _stranded(record: Record, text: str) -> tuple[GangReason, str]:
+def _stranded(record: Record, text: str) -> tuple[GangState, str]:
     bound = sum(member.live and member.node is not None for member in record.gang.members)
     lost = [f"{node} ({why})" for node, why in record.lost.items()]
     because = f"; lost: {listed(lost)}" if lost else ""
     if not bound:
-        return GangReason.DISPLACED, f"none of its pods runs: {text}{because}"
+        return GangState.DISPLACED, f"none of its pods runs: {text}{because}"
     total = record.gang.request.pods
-    return GangReason.HALF_BOUND, f"{bound} of {total} pods run: {text}{because}"
+    return GangState.HALF_BOUND, f"{bound} of {total} pods run: {text}{because}"
 
 
-def _in_line(record: Record, line: PendingQueue) -> tuple[GangReason, str]:
+def _in_line(record: Record, line: PendingQueue) -> tuple[GangState, str]:
     gang_id = record.gang.id
     answer = line.answer(gang_id) if gang_id in line else None
     if answer is None and line.head not in {None, gang_id}:
-        return GangReason.BEHIND, f"it comes after {line.head}, which waits for room"
+        return GangState.BEHIND, f"it comes after {line.head}, which waits for room"
     if answer is None:
-        return GangReason.IN_LINE, "its turn comes"
+        return GangState.IN_LINE, "its turn comes"
     if answer.behind:
-        return GangReason.BEHIND, f"its room was kept for {line.head}: {answer.text}"
+        return GangState.BEHIND, f"its room was kept for {line.head}: {answer.text}"
     if answer.ungrouped:
-        return GangReason.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
-    return (GangReason.NEVER_FITS if answer.never else GangReason.NO_ROOM), answer.text
+        return GangState.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
+    return (GangState.NEVER_FITS if answer.never else GangState.NO_ROOM), answer.text
 
 
-def _written(record: Record, lack: Blocker | None) -> tuple[GangReason, str]:
+def _written(record: Record, lack: Blocker | None) -> tuple[GangState, str]:
     waiting = list(record.planned())
     if any(member.gated for member, _ in waiting):
-        return GangReason.PLACED, "its nodes are being prepared"
+        return GangState.PLACED, "its nodes are being prepared"
     if waiting:
-        return GangReason.OPENED, "its scheduler may bind it"
+        return GangState.OPENED, "its scheduler may bind it"
     if lack is not None:
         return lack.reason, lack.text
     if any(member.opened for member in record.gang.members):
-        return GangReason.OPENED, "its scheduler may bind it, without a plan"
+        return GangState.OPENED, "its scheduler may bind it, without a plan"
     ended = not any(member.live for member in record.gang.members)
-    return GangReason.BOUND, "all of its pods have ended" if ended else "all of its pods run"
+    return GangState.BOUND, "all of its pods have ended" if ended else "all of its pods run"

@@ -4,34 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from topo.model.conditions.gang_states import GangState
 from topo.model.rest.document import Document, one_of
 from topo.model.rest.placements import PlacementMode, PodGroupDocument
 
-GangState = Annotated[
-    str,
-    one_of(
-        "pods-missing",
-        "other-gate",
-        "queue",
-        "never-let-in",
-        "in-line",
-        "no-room",
-        "never-fits",
-        "no-groups",
-        "behind",
-        "placed",
-        "opened",
-        "preempts",
-        "displaced",
-        "half-bound",
-        "split",
-        "bound",
-        "waived",
-        "write-refused",
-        "native",
-    ),
-]
-"""Where a gang stands; docs/how-placement-reaches-the-scheduler.md says what each means."""
+GangStateWord = Annotated[str, one_of(*GangState)]
+"""The state of a gang; docs/how-placement-reaches-the-scheduler.md says what each means."""
 PodState = Annotated[str, one_of("gated", "nominated", "open", "bound", "ending")]
 """How far a pod of a gang is: behind its gate, nominated there, free to be bound, bound, ending."""
 
@@ -49,7 +27,7 @@ class GangSummary(Document):
     namespace: str
     name: str
     kind: str
-    state: GangState
+    state: GangStateWord
     text: str = ""
     would_fit: str = ""
     ahead: int | None = None

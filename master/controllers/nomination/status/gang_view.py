@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from master.controllers.nomination.native import NativeStandings
 from master.controllers.nomination.status.startup import StartupGangs
-from master.controllers.nomination.status.status import WITHOUT_ROOM, Said
+from master.controllers.nomination.status.status import Said
 from topo.gangs.machine.gang import Binding, Gang, GangId
 from topo.gangs.machine.gangs import Gangs
-from topo.gangs.machine.instructions import GangReason
 from topo.gangs.machine.placement_requests import is_mixed
 from topo.gangs.machine.status import Standing
+from topo.model.conditions.gang_states import GangState
 
 Shown = tuple[Gang, Standing]
 _ONE_DOMAIN = (
@@ -66,14 +66,14 @@ class ShownGangs:
 
     def without_room(self) -> Mapping[GangId, Gang]:
         """The gangs that are told there is no room, whoever else waits."""
-        told = [each for each, said in self.said.all() if said.reason in WITHOUT_ROOM]
+        told = [each for each, said in self.said.all() if said.reason.row.is_advised]
         return {each: self.known[each] for each in told if each in self.known}
 
     def _told(self, gang: Gang, stands: Standing) -> Standing:
         text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())
-        if self.preempts and stands.reason is GangReason.NO_ROOM and _might_be_mixed(gang):
+        if self.preempts and stands.reason is GangState.NO_ROOM and _might_be_mixed(gang):
             text = f"{text}; {_ONE_DOMAIN}"
-        fix = self.said.would_fit(gang.id) if stands.reason in WITHOUT_ROOM else ""
+        fix = self.said.would_fit(gang.id) if stands.reason.row.is_advised else ""
         return replace(stands, text=text, would_fit=fix)
 
 
@@ -82,9 +82,9 @@ def _might_be_mixed(gang: Gang) -> bool:
     return several and gang.preempts and is_mixed(gang)
 
 
-def in_words(gang: Gang | None, reason: GangReason, text: str, evicts_nobody: str) -> str:
+def in_words(gang: Gang | None, reason: GangState, text: str, evicts_nobody: str) -> str:
     """What is said of a gang that stands so, with what its scheduler would not do."""
-    is_over = gang is not None and gang.binding is Binding.WHOLE and reason is GangReason.PREEMPTS
+    is_over = gang is not None and gang.binding is Binding.WHOLE and reason is GangState.PREEMPTS
     if gang is None or not is_over:
         return text
     if evicts_nobody:

@@ -22,8 +22,9 @@ from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, PodUid
-from topo.gangs.machine.instructions import GangReason, NamedPod, OpenUnplanned
+from topo.gangs.machine.instructions import NamedPod, OpenUnplanned
 from topo.kit.metrics import gauge
+from topo.model.conditions.gang_states import GangState
 
 LOOK_S = 1.0
 
@@ -93,5 +94,5 @@ class GateTimeout:
             self.writer.put(gang_writes.of_pod(asked, metadata.namespace, self.keys))
             if gang_id not in self._told:
                 self._told.add(gang_id)
-                self.telling.tell(pod, Told(GangReason.WAIVED, why, self.clock()), self.now())
+                self.telling.tell(pod, Told(GangState.WAIVED, why, self.clock()), self.now())
         self.telling.flush(self.now())

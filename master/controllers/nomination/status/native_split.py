@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from master.controllers.nomination.native import NativeStandings
 from master.controllers.nomination.status.status import Said
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.instructions import GangReason, Say
+from topo.gangs.machine.instructions import Say
+from topo.model.conditions.gang_states import GangState
 
 PODS_AT_ONCE = 1000
 """Pods that are read before everybody else has a turn, some ten milliseconds."""
@@ -32,7 +33,7 @@ class NativeSplit:
         """Looks at gangs that changed since; O(their pods), `PODS_AT_ONCE` and a gang at most."""
         for gang_id in self.standings.gangs.take(PODS_AT_ONCE):
             found = self.standings.of(gang_id)
-            if found is None or found[1].reason is not GangReason.SPLIT:
+            if found is None or found[1].reason is not GangState.SPLIT:
                 if self._split.pop(gang_id, None) is not None:
                     self.said.forget(gang_id)
                 continue
@@ -40,4 +41,4 @@ class NativeSplit:
             self._split[gang_id] = gang
             before = self.said.of(gang_id)
             if before is None or before.note != stands.text:
-                self.said.say(Say(gang_id, GangReason.SPLIT, stands.text), gang)
+                self.said.say(Say(gang_id, GangState.SPLIT, stands.text), gang)

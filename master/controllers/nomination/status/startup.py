@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from master.controllers.nomination.status.status import Said
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.instructions import GangReason, OpenUnplanned, Say
+from topo.gangs.machine.instructions import OpenUnplanned, Say
 from topo.gangs.machine.status import Standing
 from topo.gangs.machine.write_order import pod_of
+from topo.model.conditions.gang_states import GangState
 
 SAID_AFTER_S = 10.0
 """Who comes to lead knows its groups and its cluster within seconds."""
@@ -63,7 +64,7 @@ class StartupGangs:
 
     def _say(self, gang: Gang) -> None:
         stands, told = self._standing(gang), self.said.of(gang.id)
-        if stands.reason not in {GangReason.NO_GROUPS, GangReason.WAIVED}:
+        if stands.reason not in {GangState.NO_GROUPS, GangState.WAIVED}:
             return
         if told is None or (told.reason, told.note) != (stands.reason, stands.text):
             self.said.say(Say(gang.id, stands.reason, stands.text), gang)
@@ -71,13 +72,13 @@ class StartupGangs:
     def _standing(self, gang: Gang) -> Standing:
         live = [member for member in gang.members if member.live]
         places = tuple((each.rank, each.node) for each in live if each.node is not None)
-        reason, text = GangReason.OPENED, "its scheduler may bind it"
+        reason, text = GangState.OPENED, "its scheduler may bind it"
         if gang.ungated:
-            reason, text = GangReason.WAIVED, gang.ungated
+            reason, text = GangState.WAIVED, gang.ungated
         elif any(member.gated for member in live):
             why = "; ".join(self.why()) or "the sources of the tree were not asked yet"
             text = f"nothing is placed before the groups are known: {why}; see `topo doctor`"
-            reason = GangReason.NO_GROUPS
+            reason = GangState.NO_GROUPS
         elif len(places) == len(live):
-            reason, text = GangReason.BOUND, "all of its pods run"
+            reason, text = GangState.BOUND, "all of its pods run"
         return Standing(gang.id, reason, text, places=places)

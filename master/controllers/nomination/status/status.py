@@ -10,12 +10,10 @@ import structlog
 from master.booking.planner import Outcome, Planner
 from master.controllers.nomination.status.status_writer import Told
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.instructions import GangReason, Say
+from topo.gangs.machine.instructions import Say
 from topo.gangs.machine.placement_requests import request_of
+from topo.model.conditions.gang_states import GangState
 from topo.placement.advice.suggestion import SuggestionKind
-
-WITHOUT_ROOM = frozenset({GangReason.NO_ROOM, GangReason.NEVER_FITS})
-"""A gang that stands so is told what would let it in."""
 
 _log = structlog.get_logger(__name__)
 
@@ -61,7 +59,7 @@ class Said:
         if gang is None:
             return
         _log.info("gang", gang=said.id, name=gang.name, stands=said.reason.value, why=said.note)
-        if said.reason in WITHOUT_ROOM:
+        if said.reason.row.is_advised:
             self._advice.add(asyncio.ensure_future(self._advise(gang, told)))
         else:
             self._tell(said.id, told)
@@ -78,13 +76,13 @@ class Said:
             task.cancel()
         await asyncio.gather(*self._advice, return_exceptions=True)
 
-    def by_reason(self) -> Mapping[GangReason, int]:
+    def by_reason(self) -> Mapping[GangState, int]:
         """How many gangs stand so."""
         return Counter(each.reason for each in self._told.values())
 
-    def longest_s(self) -> Mapping[GangReason, float]:
+    def longest_s(self) -> Mapping[GangState, float]:
         """How long the one that stands so for longest does."""
-        since_s: dict[GangReason, float] = {}
+        since_s: dict[GangState, float] = {}
         for each in self._told.values():
             since_s[each.reason] = min(each.since_s, since_s.get(each.reason, each.since_s))
         now_s = self._clock()
@@ -96,7 +94,7 @@ class Said:
         Nothing is told of it.
         """
         told = self._told.get(gang.id)
-        if told is not None and told.reason in WITHOUT_ROOM:
+        if told is not None and told.reason.row.is_advised:
             await self._look(gang, told)
 
     async def _advise(self, gang: Gang, told: Told) -> None:

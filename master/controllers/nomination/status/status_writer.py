@@ -1,13 +1,18 @@
 """Where gangs stand, told where people look: Events on the job, a condition on its first pod."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from master.controllers.nomination.gang_builder import owner_of
 from master.kube.objects import EVENTS, PODS, PodObject
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
-from topo.gangs.machine.instructions import GangReason
+from topo.model.conditions.gang_states import (
+    BYPASSED_WEBHOOK,
+    GROUPS_IGNORED,
+    UNGROUPED,
+    GangState,
+    PodCondition,
+)
 from topo.publish.event_series import EventSeries, Regarding, Reporter
 from topo.publish.gang_events import GangOccurrence
 
@@ -16,38 +21,6 @@ CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
 AT_ONCE = 20
 MOST_UNWRITTEN = 100
 MESSAGE_CHARS = 1000
-EVENT_OF: Mapping[GangReason, str] = {
-    GangReason.QUEUE: "GangWaitsForQueue",
-    GangReason.NEVER_LET_IN: "GangNeverLetIn",
-    GangReason.OTHER_GATE: "GangWaitsForGate",
-    GangReason.NO_ROOM: "GangDoesNotFit",
-    GangReason.NEVER_FITS: "GangNeverFits",
-    GangReason.NO_GROUPS: "GangFindsNoGroups",
-    GangReason.BEHIND: "GangWaitsInLine",
-    GangReason.PLACED: "GangPlaced",
-    GangReason.BOUND: "GangBound",
-    GangReason.PREEMPTS: "GangPreempts",
-    GangReason.DISPLACED: "GangDisplaced",
-    GangReason.HALF_BOUND: "GangHalfBound",
-    GangReason.SPLIT: "GangSplit",
-    GangReason.WAIVED: "GangNotPlaced",
-    GangReason.WRITE_REFUSED: "GangWriteRefused",
-}
-"""The others pass within moments."""
-WAITING = frozenset(
-    {
-        GangReason.QUEUE,
-        GangReason.NEVER_LET_IN,
-        GangReason.OTHER_GATE,
-        GangReason.NO_ROOM,
-        GangReason.NEVER_FITS,
-        GangReason.NO_GROUPS,
-        GangReason.BEHIND,
-    }
-)
-"""In these nothing is written to the pods but the condition, which so disturbs no other write."""
-ENDED = frozenset({GangReason.BOUND, GangReason.WAIVED})
-"""In these its wait is over, and nothing is written to its pods any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +30,7 @@ class Told:
     `since_s` is when it came to stand there, on the controller's clock.
     """
 
-    reason: GangReason
+    reason: GangState
     note: str
     since_s: float
     would_fit: str = ""
@@ -82,13 +55,14 @@ class Telling:
 
     def tell(self, pod: PodObject, told: Told, now_s: float) -> None:
         """Tells it of the gang of which this is the first pod; `now_s` is Unix time."""
-        if (reason := EVENT_OF.get(told.reason)) is not None:
-            self._series.add(_about(pod), GangOccurrence(reason, told.text), now_s)
+        row = told.reason.row
+        if row.event:
+            self._series.add(_about(pod), GangOccurrence(row.event, told.text), now_s)
         about = _about(pod).uid
-        if told.reason in WAITING and pod.spec.scheduling_gates:
+        if row.pod_condition is PodCondition.WAITING and pod.spec.scheduling_gates:
             self._waited.add(about)
             self._writer.put(self._condition(pod, told))
-        elif told.reason in ENDED and about in self._waited:
+        elif row.pod_condition is PodCondition.ENDED and about in self._waited:
             self._waited.discard(about)
             self._writer.put(self._condition(pod, told))
 
@@ -108,17 +82,17 @@ class Telling:
             " covers this namespace (topo doctor), then delete the job and create it again, unless"
             " topo why says that it is placed or bound"
         )
-        self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
+        self._series.add(_about(pod), GangOccurrence(BYPASSED_WEBHOOK.reason, note), now_s)
 
     def ungrouped(self, pod: PodObject, why: str, now_s: float) -> None:
         """Tells the job of the pod why it has no groups."""
         note = f"no groups are planned for the job: {why}"
-        self._series.add(_about(pod), GangOccurrence("GangUngrouped", note), now_s)
+        self._series.add(_about(pod), GangOccurrence(UNGROUPED.reason, note), now_s)
 
     def ignored(self, pod: PodObject, why: str, now_s: float) -> None:
         """Tells the job of the pod that its scheduler does not heed its groups."""
         note = f"its groups may be split: {why}; topo doctor has the patch"
-        self._series.add(_about(pod), GangOccurrence("GangGroupsIgnored", note), now_s)
+        self._series.add(_about(pod), GangOccurrence(GROUPS_IGNORED.reason, note), now_s)
 
     def flush(self, now_s: float) -> None:
         """Writes the Events whose turn it is."""
@@ -136,8 +110,8 @@ class Telling:
     def _condition(self, pod: PodObject, told: Told) -> Patch:
         condition = {
             "type": f"{self._domain}/Placed",
-            "status": "True" if told.reason is GangReason.BOUND else "False",
-            "reason": EVENT_OF[told.reason],
+            "status": "True" if told.reason is GangState.BOUND else "False",
+            "reason": told.reason.row.event,
             "message": told.text[:MESSAGE_CHARS],
         }
         return Patch(

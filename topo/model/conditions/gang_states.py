@@ -1,0 +1,242 @@
+"""The states of a gang: one table. REST, Events, the doctor, alerts and documentation follow it.
+
+To add a state, add a row here and its words to both languages of the page, then run `make docs`:
+the tests name what is missing.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Literal, Self
+
+from topo.model.conditions.master import GangCondition
+
+EventType = Literal["Normal", "Warning"]
+"""The two types that Kubernetes has for Events."""
+
+
+class Stage(StrEnum):
+    """How far a gang is; the colours of terminals and of the page follow it."""
+
+    RUNNING = "running"
+    PLACED = "placed"
+    """It has nodes and is about to run."""
+    PENDING = "pending"
+    """It goes on without anybody's help."""
+    BLOCKED = "blocked"
+    """It waits for something that may never come, or something is wrong."""
+
+
+class PodCondition(Enum):
+    """What a state writes to the condition `<domain>/Placed` of the gang's first pod."""
+
+    UNCHANGED = auto()
+    """Nothing: other writes of the pod are under way, and each of them names its version."""
+    WAITING = auto()
+    """`False`, while the pod is gated: no other write of it is under way."""
+    ENDED = auto()
+    """The last write, for a gang that has waited; its pods are not written any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the table states of one state.
+
+    `event` is the reason of the Event on the job; empty for a state that passes within moments.
+    `condition` is the finding of the doctor, whose cause, next step and severity are in the
+    catalogue; `step` is the next step of a state without one. `is_advised`: the smallest change
+    that lets the gang in is looked for and reported. `is_prompt`: the state ends within minutes, or
+    the master or a scheduler does not act, which raises an alert.
+    """
+
+    word: str
+    meaning: str
+    stage: Stage = Stage.BLOCKED
+    event: str = ""
+    event_type: EventType = "Normal"
+    condition: GangCondition | None = None
+    step: str = ""
+    pod_condition: PodCondition = PodCondition.UNCHANGED
+    is_advised: bool = False
+    is_prompt: bool = False
+
+
+class GangState(StrEnum):
+    """The state of a gang. A member is a `str` equal to its word; `row` has the rest."""
+
+    row: Row
+
+    def __new__(cls, row: Row) -> Self:
+        """Make the member of a row."""
+        member = str.__new__(cls, row.word)
+        member._value_ = row.word
+        member.row = row
+        return member
+
+    PODS_MISSING = Row(
+        "pods-missing",
+        "not all of its pods exist",
+        Stage.PENDING,
+        step="see why the controller of the job makes no more: `kubectl describe` the job",
+    )
+    OTHER_GATE = Row(
+        "other-gate",
+        "a scheduling gate of another controller is on its pods",
+        event="GangWaitsForGate",
+        step="see the controller that the gate is named after",
+        pod_condition=PodCondition.WAITING,
+    )
+    QUEUE = Row(
+        "queue",
+        "its queue has not let it in, or has no room",
+        event="GangWaitsForQueue",
+        step="wait, or see the queue: the text has its numbers",
+        pod_condition=PodCondition.WAITING,
+    )
+    NEVER_LET_IN = Row(
+        "never-let-in",
+        "its queue would have no room if all else had ended",
+        event="GangNeverLetIn",
+        event_type="Warning",
+        condition=GangCondition.HOPELESS,
+        pod_condition=PodCondition.WAITING,
+    )
+    IN_LINE = Row(
+        "in-line",
+        "its turn comes; others before it are being placed",
+        Stage.PENDING,
+        is_prompt=True,
+    )
+    NO_ROOM = Row(
+        "no-room",
+        "it does not fit now",
+        event="GangDoesNotFit",
+        event_type="Warning",
+        step="wait, or make the smallest change: `topo why JOB`",
+        pod_condition=PodCondition.WAITING,
+        is_advised=True,
+    )
+    NEVER_FITS = Row(
+        "never-fits",
+        "it would not fit if all were free",
+        event="GangNeverFits",
+        event_type="Warning",
+        condition=GangCondition.HOPELESS,
+        pod_condition=PodCondition.WAITING,
+        is_advised=True,
+    )
+    NO_GROUPS = Row(
+        "no-groups",
+        "no groups of nodes are known, or not yet",
+        event="GangFindsNoGroups",
+        event_type="Warning",
+        condition=GangCondition.NO_GROUPS,
+        pod_condition=PodCondition.WAITING,
+    )
+    BEHIND = Row(
+        "behind",
+        "it would fit, on nodes that are kept for the first in line",
+        event="GangWaitsInLine",
+        step="wait, or see why the first in line does: `topo gangs`",
+        pod_condition=PodCondition.WAITING,
+    )
+    PLACED = Row(
+        "placed",
+        "it has its nodes, which are being prepared",
+        Stage.PLACED,
+        event="GangPlaced",
+        is_prompt=True,
+    )
+    OPENED = Row(
+        "opened",
+        "its scheduler may bind it",
+        Stage.PLACED,
+        condition=GangCondition.NOT_BOUND,
+        is_prompt=True,
+    )
+    PREEMPTS = Row(
+        "preempts",
+        "it is opened over pods of lower priority, which its scheduler may evict",
+        event="GangPreempts",
+        event_type="Warning",
+        condition=GangCondition.NOT_BOUND,
+    )
+    DISPLACED = Row(
+        "displaced",
+        "planned nodes were lost and there is no other room; none of its pods runs",
+        event="GangDisplaced",
+        event_type="Warning",
+        condition=GangCondition.STUCK,
+    )
+    HALF_BOUND = Row(
+        "half-bound",
+        "some of its pods run, and there is no room for the others where they may be",
+        event="GangHalfBound",
+        event_type="Warning",
+        condition=GangCondition.STUCK,
+    )
+    SPLIT = Row(
+        "split",
+        "pods of a group run in several domains although it is required whole, or the job runs"
+        " outside of the one group that all of it shares (`gpu-group-within`)",
+        event="GangSplit",
+        event_type="Warning",
+        condition=GangCondition.SPLIT,
+    )
+    BOUND = Row(
+        "bound",
+        "all of its pods run",
+        Stage.RUNNING,
+        event="GangBound",
+        pod_condition=PodCondition.ENDED,
+    )
+    WAIVED = Row(
+        "waived",
+        "its gates are opened without a plan",
+        Stage.PENDING,
+        event="GangNotPlaced",
+        event_type="Warning",
+        step="see [TopoGateOpenedUnplanned](operations.md#topogateopenedunplanned)",
+        pod_condition=PodCondition.ENDED,
+    )
+    WRITE_REFUSED = Row(
+        "write-refused",
+        "the API server refuses a write",
+        event="GangWriteRefused",
+        event_type="Warning",
+        condition=GangCondition.WRITE_REFUSED,
+        is_prompt=True,
+    )
+    NATIVE = Row(
+        "native",
+        "Volcano chooses its nodes, and has not bound all of its pods",
+        Stage.PENDING,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """A Warning on a job that no plan reached, so that it has no state of a gang."""
+
+    reason: str
+    meaning: str
+    step: str
+
+
+BYPASSED_WEBHOOK = JobEvent(
+    "GangPassedBy",
+    "a pod was made without our gate; of a native job: its PodGroup without groups",
+    "see [TopoWebhookBypassed](operations.md#topowebhookbypassed)",
+)
+UNGROUPED = JobEvent(
+    "GangUngrouped",
+    "no groups are planned for the job, with why: what it asks for cannot be, or its user chooses"
+    " nodes by other means",
+    "correct the job as the Event says ([volcano.md](volcano.md#what-is-refused)), delete it and"
+    " create it again",
+)
+GROUPS_IGNORED = JobEvent(
+    "GangGroupsIgnored",
+    "a native job: Volcano's scheduler is configured to ignore its groups",
+    "see [TopoGroupsIgnored](operations.md#topogroupsignored)",
+)
+JOB_EVENTS = (BYPASSED_WEBHOOK, UNGROUPED, GROUPS_IGNORED)
