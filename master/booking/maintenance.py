@@ -49,14 +49,12 @@ class BookingMaintenance:
         The hosts are compared in a thread, on a copy: that is most of the work. Raises
         `BrokenInvariantError` where bookings contradict themselves, which ends the process.
         """
-        state, follower = self._state, self._state.follower
+        state = self._state
         state.settle()
         moved = await asyncio.to_thread(
-            host_differences, state.capacity.copy(), follower.forest, follower.cluster.copy()
+            host_differences, state.capacity.copy(), state.forest, dict(state.cluster)
         )
-        if moved:
-            state.restore_hosts([each.node for each in moved])
-        found = (*moved, *state.bookings.recount(), *state.capacity.recount())
+        found = state.recount(moved)
         state.metrics.recounted(len(found))
         for difference in found[:_LOGGED_DIFFERENCES]:
             _log.warning(
@@ -71,7 +69,7 @@ class BookingMaintenance:
     def _check_reserves(self) -> None:
         """Says once that a reserve names a group that is not there (any more)."""
         layout = self._state.capacity.layout()
-        paths = [path for path, _ in self._state.capacity.policy.reserves]
+        paths = [path for path, _ in self._state.policy.reserves]
         absent = {"/".join(path) for path in paths if layout.range_of(path) is None}
         for path in sorted(absent - self._absent):
             _log.warning("a reserve names no group of the tree", path=path, fix="--reserve-groups")

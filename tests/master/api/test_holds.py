@@ -103,7 +103,7 @@ async def test_a_retry_gets_its_hold_though_a_node_that_it_excludes_went(tmp_pat
     async with placing(tmp_path) as caller:
         body = {**GANG, "key": "job-7", "exclude": ["n1-1-3"]}
         first = await caller.post("/v1/holds", body)
-        caller.master.service.placements.state.capacity.remove(NodeName("n1-1-3"))
+        caller.master.service.placements.state._capacity.remove(NodeName("n1-1-3"))
         again = await caller.post("/v1/holds", body)
         assert again.json["hold"]["id"] == first.json["hold"]["id"]
         other = await caller.post("/v1/holds", {**body, "key": "job-8"})

@@ -178,7 +178,7 @@ async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> No
 
 async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        capacity = caller.master.service.placements.state.capacity
+        capacity = caller.master.service.placements.state._capacity
         right = {host.name: host for host in capacity.hosts()}
         capacity.upsert(replace(right[NodeName("n0-0-0")], gpus=4))
         capacity.remove(NodeName("n0-0-1"))
@@ -195,7 +195,7 @@ async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path)
 
 async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        capacity = caller.master.service.placements.state.capacity
+        capacity = caller.master.service.placements.state._capacity
         kept = (await caller.held())["hold"]["id"]
         gone = (await caller.held())["hold"]["id"]
         await caller.delete(f"/v1/holds/{gone}")

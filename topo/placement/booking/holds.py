@@ -57,6 +57,10 @@ class Hold:
         """Whether it still has a time limit."""
         return HoldState.COMMITTED if self.deadline_s is None else HoldState.HELD
 
+    def is_expired(self, now_s: float) -> bool:
+        """Whether its time is over; never for a committed hold."""
+        return self.deadline_s is not None and self.deadline_s <= now_s
+
     @property
     def gpus(self) -> dict[NodeName, int]:
         """What it books."""
