@@ -12,6 +12,8 @@ TICK_S = 0.25
 """How long after its deadline an expired hold may stay in sight of those who only look."""
 REPORT_S = 15.0
 """The gauges of free groups are at most this old, which is how often Prometheus usually asks."""
+RECOUNT_S = 60.0
+"""How often the free capacity is counted from scratch: 0.2 s of a thread at 10,000 nodes."""
 _LOGGED_DIFFERENCES = 20
 
 _log = structlog.get_logger(__name__)
@@ -24,7 +26,7 @@ class BookingMaintenance:
         self._state, self._reporter = state, reporter
         self._absent: set[str] = set()
 
-    async def run(self, recount_s: float) -> None:
+    async def run(self, recount_s: float = RECOUNT_S) -> None:
         """Works until cancelled; recounts every `recount_s` seconds."""
         clock = self._state.clock
         recounted_s = reported_s = clock()

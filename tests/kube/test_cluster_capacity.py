@@ -234,7 +234,7 @@ async def following(
     file = home / "nodegroup.yaml"
     file.write_text(text or declared())
     path = kubeconfig(home, server.url)
-    config = ("--mode=config", f"--config-file={file}", "--config-poll-interval=1h")
+    config = ("--mode=config", f"--config-file={file}")
     kube = ("--kubernetes=on", f"--kubeconfig={path}", "--gpus-per-node=8")
     async with running(*config, *kube, *flags) as master:
         yield master

@@ -61,7 +61,7 @@ async def shake(home: Path, master: Master, over: asyncio.Event) -> None:
 
 
 async def test_a_storm_of_clients_never_takes_anything_twice(tmp_path: Path) -> None:
-    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path) as caller:
         over = asyncio.Event()
         shaking = asyncio.create_task(shake(tmp_path, caller.master, over))
         choices = [random.Random(seed) for seed in range(CLIENTS)]  # noqa: S311

@@ -270,7 +270,7 @@ async def test_a_hold_can_be_taken_with_the_placement(tmp_path: Path) -> None:
 
 
 async def test_the_free_capacity_follows_the_tree(tmp_path: Path) -> None:
-    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path) as caller:
         job = {"pods": NODES, "gpus_per_pod": 8, "exclude": ["n0-0-0"]}
         assert checked(await caller.post("/v1/placements", job))["feasible"] is True
         text = (tmp_path / "nodegroup.yaml").read_text()

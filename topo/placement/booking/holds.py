@@ -69,7 +69,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many holds there may be at once, how long each may wait, how many pods each may have."""
+    """How many holds there may be at once, how long each may wait, how many pods each may have.
+
+    `pods` bounds the memory of one hold: ten times the pods of the largest job known, and as many
+    GPUs as the largest cluster that is tested has.
+    """
 
     holds: int = 1000
     hold_s: float = 86_400.0
