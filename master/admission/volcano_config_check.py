@@ -140,7 +140,7 @@ class SchedulerConfigReader:
             return both
         said = [(each, each.fix.partition("\n")[0]) for each in both]
         joint = self._found.joint
-        return tuple(each.model_copy(update={"fix": f"{fix}\n{joint}"}) for each, fix in said)
+        return tuple(replace(each, fix=f"{fix}\n{joint}") for each, fix in said)
 
     async def run(self) -> None:
         """Reads until cancelled."""

@@ -1,14 +1,18 @@
 """Gangs as the documents of `topo.model.rest.gangs`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
 
 from topo.gangs.machine.gang import Gang, Member
 from topo.gangs.machine.placement_requests import request_of
 from topo.gangs.machine.status import Standing
 from topo.model.ids import GroupPath, NodeName, natural_key
-from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary, TolerationDocument
-from topo.model.rest.placements import DomainDocument, PodGroupDocument, PodsDocument
+from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
+from topo.model.rest.placements import (
+    DomainDocument,
+    PodGroupDocument,
+    PodsDocument,
+    TolerationDocument,
+)
 from topo.placement.capacity.host import Host
 
 HostOf = Callable[[NodeName], Host | None]
@@ -43,11 +47,14 @@ def gang_document(summary: GangSummary, gang: Gang, stands: Standing, host: Host
     """The gang with its pods by rank, its nodes and its groups; O(members x tiers + excluded)."""
     places, eligible = dict(stands.places), gang.request.eligible
     return GangDocument(
-        **dict(summary),
+        **summary,
         selector=dict(eligible.selector),
-        tolerations=tuple(TolerationDocument(**asdict(each)) for each in eligible.tolerations),
-        exclude=tuple(sorted(eligible.exclude, key=natural_key)),
-        members=tuple(
+        tolerations=[
+            TolerationDocument(key=t.key, operator=t.operator, value=t.value, effect=t.effect)
+            for t in eligible.tolerations
+        ],
+        exclude=sorted(eligible.exclude, key=natural_key),
+        members=[
             GangPodDocument(
                 name=member.name,
                 rank=member.rank,
@@ -56,8 +63,8 @@ def gang_document(summary: GangSummary, gang: Gang, stands: Standing, host: Host
                 state=_state(member),
             )
             for member in gang.members
-        ),
-        groups=tuple(_groups(gang, places, host)),
+        ],
+        groups=list(_groups(gang, places, host)),
     )
 
 
@@ -81,8 +88,8 @@ def _groups(gang: Gang, places: Mapping[int, NodeName], host: HostOf) -> Iterato
         yield PodGroupDocument(
             index=index,
             tail=index >= request.whole_groups,
-            domains=tuple(_domains(pods, host)),
-            nodes=tuple(PodsDocument(name=node, pods=count) for node, count in pods.items()),
+            domains=list(_domains(pods, host)),
+            nodes=[PodsDocument(name=node, pods=count) for node, count in pods.items()],
         )
 
 
@@ -105,11 +112,11 @@ def _shared(paths: list[GroupPath]) -> GroupPath:
     return GroupPath(first[:depth])
 
 
-def in_turn(summaries: Iterable[GangSummary]) -> tuple[GangSummary, ...]:
+def in_turn(summaries: Iterable[GangSummary]) -> list[GangSummary]:
     """Those in line in the order of their turns, then the others by name."""
 
     def key(each: GangSummary) -> tuple[bool, int, object]:
-        waits = each.ahead is not None
-        return not waits, each.ahead or 0, (each.namespace, natural_key(each.name))
+        ahead = each["ahead"]
+        return ahead is None, ahead or 0, (each["namespace"], natural_key(each["name"]))
 
-    return tuple(sorted(summaries, key=key))
+    return sorted(summaries, key=key)

@@ -5,6 +5,7 @@ Only a master that leads plans them; one that follows passes the leader's answer
 
 from collections.abc import Mapping
 
+import orjson
 from aiohttp import web
 from yarl import URL
 
@@ -38,7 +39,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     nomination = service.controllers.nomination
     if nomination is None:
-        return json_body(GangsDocument(gangs=(), off=_OFF).model_dump_json().encode())
+        return json_body(orjson.dumps(GangsDocument(gangs=[], off=_OFF)))
     if not service.role.acts:
         return await _of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
@@ -47,7 +48,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
         for gang, stands in nomination.shown.all()
         if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
     )
-    return json_body(GangsDocument(gangs=in_turn(found)).model_dump_json().encode())
+    return json_body(orjson.dumps(GangsDocument(gangs=in_turn(found), off=None)))
 
 
 async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
@@ -64,7 +65,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
     gang, stands = found
     summary = gang_summary(gang, stands, service.engine.clock())
     host = service.placements.state.capacity.host
-    return json_body(gang_document(summary, gang, stands, host).model_dump_json().encode())
+    return json_body(orjson.dumps(gang_document(summary, gang, stands, host)))
 
 
 async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
@@ -79,7 +80,7 @@ async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
     gang, stands = found
     nomination.ungate((gang_id,), _ORDERED)
     summary = gang_summary(gang, stands, service.engine.clock())
-    return json_body(summary.model_dump_json().encode())
+    return json_body(orjson.dumps(summary))
 
 
 def _unknown(gang_id: GangId) -> web.Response:
@@ -92,7 +93,7 @@ def _has(gang: Gang, pod: str | None) -> bool:
 
 
 def _off() -> web.Response:
-    return problem(404, _OFF.detail, fix=_OFF.fix)
+    return problem(404, _OFF["detail"], fix=_OFF["fix"])
 
 
 async def _of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:

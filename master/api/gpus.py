@@ -2,9 +2,11 @@
 
 import asyncio
 
+import orjson
 from aiohttp import web
 
 from master.api.answers.refusals import unknown_node
+from master.api.answers.representation import json_body
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from topo.discovery.node_detail import NodeDetail
@@ -42,7 +44,7 @@ def _answer(forest: Forest, detail: NodeDetail | None, query: Query) -> web.Resp
     if isinstance(node, Refusal):
         return refusal(409, node)
     document = _document(detail.name, node, query)
-    return web.Response(body=document.model_dump_json() + "\n", content_type="application/json")
+    return json_body(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:
@@ -59,7 +61,7 @@ def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:
             )
             for place, gpu in enumerate(node.gpus)
         ],
-        links=[list(row) for row in node.codes],
+        links=node.codes,
         scores={str(n): score for n, score in found.scores.items()},
         losses={str(n): loss for n, loss in found.losses.items()},
         exact=found.exact,
@@ -72,7 +74,7 @@ def _choice(node: NodeGpus, found: BestSets, count: int) -> ChoiceDocument:
     return ChoiceDocument(
         n=count,
         fits=choice is not None,
-        gpus=[] if choice is None else list(node.named(choice.gpus)),
+        gpus=() if choice is None else node.named(choice.gpus),
         score=0 if choice is None else choice.score,
         loss=WORST_LOSS if choice is None else choice.loss,
         why=node.why(found, count),

@@ -1,5 +1,8 @@
 """The service about itself: liveness, readiness, metrics, and the index of calls."""
 
+import json
+from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 
 import orjson
@@ -18,8 +21,8 @@ async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     engine = service.engine
     if engine.alive:
-        health = HealthDocument(status="ok", warnings=service.warnings.now())
-        return web.json_response(health.model_dump())
+        health = HealthDocument(status="ok", warnings=list(service.warnings.now()))
+        return _json(health)
     stuck_s = engine.clock() - engine.advanced_at_s
     return problem(
         503,
@@ -33,7 +36,7 @@ async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     missing = service.availability.unready()
     if not missing:
-        return web.json_response(_ready(service).model_dump())
+        return _json(_ready(service))
     return problem(
         503,
         "; ".join(missing),
@@ -44,15 +47,18 @@ async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
 
 
 def _ready(service: Service) -> ReadyDocument:
-    replicas = service.replicas
-    if replicas is None or replicas.age_s is None:
-        return ReadyDocument(status="ready")
-    return ReadyDocument(
-        status="ready",
-        origin=str(replicas.follower.origin or ""),
-        age_s=round(replicas.age_s, 1),
-        why=replicas.why_a_copy if replicas.shows_copy else "",
-    )
+    replicas, document = service.replicas, ReadyDocument(status="ready")
+    if replicas is not None and replicas.age_s is not None:
+        if replicas.follower.origin:
+            document["origin"] = replicas.follower.origin
+        document["age_s"] = round(replicas.age_s, 1)
+        if replicas.shows_copy and replicas.why_a_copy:
+            document["why"] = replicas.why_a_copy
+    return document
+
+
+def _json(document: HealthDocument | ReadyDocument) -> web.Response:
+    return web.json_response(document, dumps=partial(json.dumps, default=asdict))
 
 
 async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -74,5 +80,5 @@ async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
         run=service.engine.history.run_id,
         calls=tuple(sorted({known.canonical for known in request.app.router.resources()})),
     )
-    body = orjson.dumps(index.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    body = orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     return web.Response(body=body, content_type="application/json")

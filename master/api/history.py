@@ -1,6 +1,6 @@
 """What was: `GET /v1/topology/diff`, `GET /v1/history`, and the tree and findings of a moment.
 
-The last changes are remembered one by one: a difference of generations among
+The last changes are remembered one by one (`--history-limit`): a difference of generations among
 them is exact. What is older, of an earlier run, or asked for by time is that of kept moments.
 """
 
@@ -8,7 +8,6 @@ import asyncio
 import gzip
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import orjson
 from aiohttp import web
@@ -28,7 +27,9 @@ from topo.discovery.tree.changes import compare, net
 from topo.history.ring import Moment, Piece, thinned
 from topo.kit.serving.problem import problem, refusal
 from topo.model.errors import Refusal
-from topo.model.forest import Change, Snapshot
+from topo.model.forest import Snapshot
+from topo.model.rest.changes import DiffDocument
+from topo.model.rest.history import HistoryDocument, MomentDocument
 from topo.model.rest.moment_id import NOW, MomentId, time_text
 
 DIFF_PARAMETERS = (
@@ -71,7 +72,9 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     if remembered is not None:
         steps, numbers = remembered
         run = service.engine.history.run_id
-        return json_body(await asyncio.to_thread(_net_body, steps, numbers, run))
+        return json_body(
+            await asyncio.to_thread(lambda: orjson.dumps(_net_diff(steps, numbers, run)))
+        )
     if isinstance(other := find(service, end, "to"), web.Response):
         return other
     if isinstance(one := find(service, start, "from"), web.Response):
@@ -80,7 +83,7 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
         return _ends_before_it_starts()
     with refusing_when_full():
         return json_body(
-            await service.api_limits.parts.run(lambda: partial(_compared_body, one, other))
+            await service.api_limits.parts.run(lambda: lambda: orjson.dumps(_kept_diff(one, other)))
         )
 
 
@@ -112,29 +115,32 @@ def _remembered(
     return None
 
 
-def _net_body(steps: Sequence[Step], numbers: tuple[int, int], run: str) -> bytes:
+def _net_diff(steps: Sequence[Step], numbers: tuple[int, int], run: str) -> DiffDocument:
     start, end = numbers
     changes = (change for step in steps if step.generation <= end for change in step.changes)
-    head = {"from": start, "to": end, "run": run, "from_run": run, "from_at": "", "to_at": ""}
-    return _with_changes(head, net(changes))
+    return {
+        "from": start,
+        "to": end,
+        "run": run,
+        "from_run": run,
+        "from_at": "",
+        "to_at": "",
+        "changes": [change_document(each) for each in net(changes)],
+    }
 
 
-def _compared_body(one: PastForest, other: PastForest) -> bytes:
+def _kept_diff(one: PastForest, other: PastForest) -> DiffDocument:
     start, end = one.moment, other.moment
     old, new = between(one, other)
-    head = {
+    return {
         "from": start.generation,
         "to": end.generation,
         "run": end.run,
         "from_run": start.run,
         "from_at": time_text(start.at_s),
         "to_at": time_text(end.at_s),
+        "changes": [change_document(each) for each in net(compare(old, new, end.generation))],
     }
-    return _with_changes(head, net(compare(old, new, end.generation)))
-
-
-def _with_changes(head: dict[str, Any], changes: Sequence[Change]) -> bytes:
-    return orjson.dumps({**head, "changes": [change_document(each) for each in changes]})
 
 
 async def get_history(request: web.Request, query: Query) -> web.StreamResponse:
@@ -161,10 +167,10 @@ async def get_history(request: web.Request, query: Query) -> web.StreamResponse:
 
 def _history_body(pieces: Sequence[Piece], limit: int, now: str) -> bytes:
     moments = [_moment(moment, size) for moment, size in thinned(pieces, limit)]
-    return orjson.dumps({"now": now, "moments": moments})
+    return orjson.dumps(HistoryDocument(now=now, moments=moments))
 
 
-def _moment(moment: Moment, moments: int) -> dict[str, Any]:
+def _moment(moment: Moment, moments: int) -> MomentDocument:
     return {
         "at": time_text(moment.at_s),
         "generation": moment.generation,
@@ -222,18 +228,15 @@ def _topology_body(picture: PastForest, query: Query, mode: str) -> bytes | web.
     if isinstance(part, web.Response):
         return part
     view = TopologyView(Snapshot(moment.generation, forest))
-    document = topology_document.document(view, mode, 0.0, part)
+    document = topology_document.document(view, mode, 0.0, part, run=moment.run)
     document["as_of"] = {"at": time_text(moment.at_s)}
-    return topology_document.dumped(document, moment.run)
+    return topology_document.dumped(document)
 
 
 def _findings_body(picture: PastForest, _query: Query, mode: str) -> bytes:
     moment = picture.moment
     view = TopologyView(Snapshot(moment.generation, picture.forest()))
-    document = {
-        "generation": moment.generation,
-        "run": moment.run,
-        "findings": findings.of_forest(view, mode),
-        "as_of": {"at": time_text(moment.at_s)},
-    }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    found = findings.of_forest(view, mode)
+    document = findings.document(moment.generation, moment.run, found)
+    document["as_of"] = {"at": time_text(moment.at_s)}
+    return findings.dumped(document)

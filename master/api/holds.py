@@ -18,7 +18,7 @@ from master.service import SERVICE, Service
 from topo.kit.serving.problem import problem
 from topo.model.ids import NodeName
 from topo.model.rest.jobs import HoldBody
-from topo.model.rest.placements import EndedDocument
+from topo.model.rest.placements import EndedDocument, HoldsDocument
 from topo.placement.booking.holds import Ended, Hold, HoldId
 
 _HOW = {"released": "was released", "expired": "expired", "bound": "ended: its pods are bound"}
@@ -43,14 +43,14 @@ async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
 
 
 def _listed(holds: Sequence[Hold], now_s: float) -> bytes:
-    return orjson.dumps({"holds": [hold_summary(hold, now_s) for hold in holds]})
+    return orjson.dumps(HoldsDocument(holds=[hold_summary(hold, now_s) for hold in holds]))
 
 
 async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """One hold with its groups."""
     service = request.app[SERVICE]
     hold_id = HoldId(query["id"])
-    return await _shown(service, hold_id, service.placements.state.find_hold(hold_id))
+    return await _shown(service, hold_id, service.placements.holds.find(hold_id))
 
 
 async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
@@ -73,7 +73,7 @@ async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
         return _gone(hold_id, found)
     if refused := await holds.wait_until_saved(found, new=False):
         return declined(refused)
-    return json_body(EndedDocument(id=hold_id, state="released").model_dump_json().encode())
+    return json_body(orjson.dumps(EndedDocument(id=hold_id, state="released")))
 
 
 async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import TypedDictSchema
 
 from master.api.requests.query import Parameter, Query
 from master.api.route import Route
@@ -31,6 +33,26 @@ _TOKEN_STATUS = {
 }
 _PROBLEM = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 _SECURED: dict[str, list[str]] = {"token": []}
+
+
+class AnswerSchema(GenerateJsonSchema):
+    """The JSON schema of answers: a key is required unless an answer may leave it out.
+
+    pydantic by itself takes a default for a key that may be left out. Here a default is what a
+    client assumes where an earlier release does not send the key.
+    """
+
+    def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
+        """Return the schema of a typed dictionary."""
+        found = super().typed_dict_schema(schema)
+        required = schema["cls"].__required_keys__
+        found["required"] = [key for key in found["properties"] if key in required]
+        return found
+
+    def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: FBT001 - pydantic's
+        """Return whether the key is always there: a dataclass is written with all its fields."""
+        is_written = self.mode == "serialization" and field["type"] == "dataclass-field"
+        return is_written or super().field_is_required(field, total)
 
 
 def openapi_route(routes: tuple[Route, ...]) -> Route:
@@ -69,7 +91,9 @@ def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
         inputs.append((_key(route), "serialization", TypeAdapter(route.document)))
         if route.body is not None:
             inputs.append((_key(route), "validation", TypeAdapter(route.body)))
-    schemas, shared = TypeAdapter.json_schemas(inputs, ref_template="#/components/schemas/{model}")
+    schemas, shared = TypeAdapter.json_schemas(
+        inputs, ref_template="#/components/schemas/{model}", schema_generator=AnswerSchema
+    )
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         operation = _operation(route, schemas)

@@ -1,34 +1,40 @@
 """Plans, refusals and holds as the documents of `topo.model.rest.placements`.
 
-They may name 100,000 nodes, so plain dictionaries are given to orjson, which writes dataclasses as
-they are; the tests hold every answer against the models.
+They may name 100,000 nodes, so they are written as plain dictionaries and given to orjson.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from master.booking.planner import Outcome
 from topo.model.ids import NodeName, natural_key
+from topo.model.rest.placements import (
+    FitsDocument,
+    HoldDocument,
+    HoldSummary,
+    JobDocument,
+    NoFitDocument,
+    PlanExtras,
+    PodGroupDocument,
+    SuggestionDocument,
+)
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.holds import Hold
 from topo.placement.job import objective
 from topo.placement.job.plan import NoFit, PlannedGroup
 from topo.placement.job.request import Request
 
-Json = dict[str, Any]
 
-
-def placement_document(outcome: Outcome, run: str, now_s: float) -> Json:
-    """The answer to a request: a plan, or why there is none.
+def placement_document(outcome: Outcome, run: str, now_s: float) -> FitsDocument | NoFitDocument:
+    """Return the answer to a request: a plan, or why there is none.
 
     `bounds` and `certified` have the names of the objective. `run` counts the generation, `now_s`
     is on the clock of the hold's deadline.
     """
     plan = outcome.result
     if isinstance(plan, NoFit):
-        return {**_refusal(plan, outcome), "run": run}
+        return _refusal(plan, outcome, run)
     values = objective.values(plan.objective)
-    document = {
+    document: FitsDocument = {
         "feasible": True,
         "generation": outcome.generation,
         "mode": plan.mode,
@@ -38,20 +44,31 @@ def placement_document(outcome: Outcome, run: str, now_s: float) -> Json:
         "objective": values,
         "bounds": {name: plan.bounds.get(name) for name in values},
         "certified": {name: plan.certified.get(name, False) for name in values},
-        "explanation": outcome.explanation,
-        "capacity": outcome.usage,
+        "explanation": tuple(outcome.explanation),
+        "capacity": [
+            {
+                "path": group.path,
+                "kind": group.kind,
+                "tier": group.tier,
+                "free_gpus": group.free_gpus,
+                "taken_gpus": group.taken_gpus,
+            }
+            for group in outcome.usage
+        ],
+        **_replan_keys(outcome.replanned),
+        "run": run,
     }
-    if outcome.replanned is not None:
-        document["replanned"] = bool(outcome.replanned)
-        document["replanned_because"] = outcome.replanned or None
-    document["run"] = run
     if outcome.hold is not None:
         document["hold"] = hold_summary(outcome.hold, now_s)
     return document
 
 
-def repeated_hold_document(hold: Hold, run: str, now_s: float) -> Json:
-    """The answer to a request whose key has a hold: that placement, without another proof."""
+def _replan_keys(why: str | None) -> PlanExtras:
+    return {} if why is None else {"replanned": bool(why), "replanned_because": why or None}
+
+
+def repeated_hold_document(hold: Hold, run: str, now_s: float) -> FitsDocument:
+    """Return the answer to a key that has a hold: that placement, without another proof."""
     return {
         "feasible": True,
         "generation": hold.generation,
@@ -63,14 +80,14 @@ def repeated_hold_document(hold: Hold, run: str, now_s: float) -> Json:
         "bounds": {},
         "certified": {},
         "capacity": [],
-        "explanation": [f"hold {hold.id} was given for the same key and request before"],
+        "explanation": (f"hold {hold.id} was given for the same key and request before",),
         "run": run,
         "hold": hold_summary(hold, now_s),
     }
 
 
-def hold_summary(hold: Hold, now_s: float) -> Json:
-    """A hold without its groups; `now_s` is on the clock of its deadline."""
+def hold_summary(hold: Hold, now_s: float) -> HoldSummary:
+    """Return a hold without its groups; `now_s` is on the clock of its deadline."""
     request = hold.wish.request
     left_s = None if hold.deadline_s is None else max(0.0, hold.deadline_s - now_s)
     return {
@@ -91,8 +108,8 @@ def hold_summary(hold: Hold, now_s: float) -> Json:
     }
 
 
-def hold_document(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> Json:
-    """A hold with its groups, and why nodes of it cannot be used any more."""
+def hold_document(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> HoldDocument:
+    """Return a hold with its groups, and why nodes of it cannot be used any more."""
     return {
         **hold_summary(hold, now_s),
         "groups": [_group(group) for group in hold.groups],
@@ -100,7 +117,7 @@ def hold_document(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> Jso
     }
 
 
-def _refusal(refused: NoFit, outcome: Outcome) -> Json:
+def _refusal(refused: NoFit, outcome: Outcome, run: str) -> NoFitDocument:
     return {
         "feasible": False,
         "generation": outcome.generation,
@@ -110,32 +127,35 @@ def _refusal(refused: NoFit, outcome: Outcome) -> Json:
         "never": outcome.largest_ever is not None,
         "largest_pods": outcome.largest_ever,
         "would_fit": [_suggestion(suggestion) for suggestion in outcome.would_fit],
-        "explanation": outcome.explanation,
+        "explanation": tuple(outcome.explanation),
+        "run": run,
     }
 
 
-def _group(group: PlannedGroup) -> Json:
+def _group(group: PlannedGroup) -> PodGroupDocument:
     return {
         "index": group.index,
         "tail": group.tail,
-        "domains": group.domains,
+        "domains": [{"kind": d.kind, "name": d.name, "path": d.path} for d in group.domains],
         "nodes": [{"name": node, "pods": pods} for node, pods in group.pods],
     }
 
 
-def _suggestion(suggestion: Suggestion) -> Json:
-    request = suggestion.request
+def _suggestion(suggestion: Suggestion) -> SuggestionDocument:
+    request, assume = suggestion.request, suggestion.assume
     return {
         "kind": suggestion.kind,
         "text": suggestion.text,
         "request": None if request is None else _job(request),
-        "assume": suggestion.assume,
+        "assume": None
+        if assume is None
+        else {"free": assume.free, "down": assume.down, "drain": assume.drain},
         "owners": suggestion.owners,
         "numbers": dict(suggestion.numbers),
     }
 
 
-def _job(request: Request) -> Json:
+def _job(request: Request) -> JobDocument:
     eligible = request.eligible
     return {
         "pods": request.pods,
@@ -145,7 +165,10 @@ def _job(request: Request) -> Json:
         "within": request.within,
         "gpu_type": eligible.gpu_type,
         "selector": dict(eligible.selector),
-        "tolerations": eligible.tolerations,
+        "tolerations": [
+            {"key": t.key, "operator": t.operator, "value": t.value, "effect": t.effect}
+            for t in eligible.tolerations
+        ],
         "exclude": sorted(eligible.exclude, key=natural_key),
         "usage": eligible.usage or None,
     }

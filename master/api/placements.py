@@ -28,6 +28,7 @@ from master.booking.planner import LARGE_PODS, Outcome, Question
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.kit.serving.problem import refusal
+from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.jobs import JobBody, PlacementBody
 from topo.placement.booking.holds import Hold, HoldRefused, HoldRequest, Obstacle
 from topo.placement.capacity.what_if import Assumptions
@@ -130,11 +131,11 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
     if missing := service.availability.uncounted():
         return not_ready(service, missing)
     latest = await service.placements.maintenance.report()
-    document = {
-        "generation": latest.generation,
-        "types": [part.model_dump() for part in latest.report.types],
-        "mix": latest.report.mix,
-        "mix_observed": latest.observed,
-        "run": service.engine.history.run_id,
-    }
+    document = FragmentationDocument(
+        generation=latest.generation,
+        types=latest.report.types,
+        mix=latest.report.mix,
+        mix_observed=latest.observed,
+        run=service.engine.history.run_id,
+    )
     return json_body(orjson.dumps(document))

@@ -10,7 +10,7 @@ from master.api.answers.refusals import forbidden
 from master.api.requests.query import Parameter, Query, read_query
 from master.role import not_leader
 from master.service import SERVICE
-from topo.model.rest.document import build_validators
+from topo.model.rest.document import build_body_validators
 
 Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
 When = Literal["never", "sometimes", "always"]
@@ -56,7 +56,7 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
 
     HEAD comes with every GET that ends.
     """
-    build_validators()
+    build_body_validators()
     for route, path in [(each, path) for each in routes for path in each.paths]:
         if route.method == "GET":
             ends = route.media != "text/event-stream"

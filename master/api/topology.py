@@ -2,9 +2,7 @@
 
 import gzip
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
-from typing import Any
 
 from aiohttp import web
 
@@ -117,23 +115,36 @@ def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[P
     detail = None if node is None else engine.detail(NodeName(node))
 
     def render(part: Part) -> bytes:
-        document = topology_document.document(view, mode, now_s, part)
+        document = topology_document.document(view, mode, now_s, part, run=run)
         if detail is not None:
-            document["node"] = dict(_node_detail(detail, now_s))
-        return topology_document.dumped(document, run)
+            document["node"] = _node_detail(detail, now_s)
+        return topology_document.dumped(document)
 
     return render
 
 
 def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
     facts, seen_s = detail.facts, detail.seen_at_s
-    said: dict[str, Any] = (
-        {} if facts is None else {f.name: getattr(facts, f.name) for f in fields(facts)}
-    )
-    said["wires"] = detail.links
-    return NodeDetailDocument.model_construct(
-        **said,
-        neighbours=detail.neighbours,
-        stale=detail.stale,
-        beat_age_s=None if seen_s is None else round(now_s - seen_s, 1),
-    )
+    return {
+        "identity": facts.identity if facts else None,
+        "gpus": facts.gpus if facts else (),
+        "matrix": facts.matrix if facts else None,
+        "ports": facts.ports if facts else (),
+        "peers": facts.peers if facts else None,
+        "fabrics": facts.fabrics if facts else (),
+        "nics": facts.nics if facts else (),
+        "probes": facts.probes if facts else (),
+        "neighbours": detail.neighbours,
+        "wires": [
+            {
+                "slot": link.slot,
+                "server": link.server,
+                "nodes": link.nodes,
+                "state": link.state,
+                "text": link.text,
+            }
+            for link in detail.links
+        ],
+        "stale": detail.stale,
+        "beat_age_s": None if seen_s is None else round(now_s - seen_s, 1),
+    }

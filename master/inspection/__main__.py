@@ -19,7 +19,8 @@ with needs("master"):
     from master.kube.client import Call, connect
     from master.kube.credentials.config import KubeConfig
     from master.kube.errors import KubeError
-    from topo.model.errors import BadInputError, Refusal
+    from topo.model.rest.cluster import ClusterDocument
+from topo.model.errors import BadInputError, Refusal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,13 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--namespace", default="", help="of the master; else it is looked for")
     given = parser.parse_args(argv)
     try:
-        printed = asyncio.run(_look(KubeConfig(kubeconfig=given.kubeconfig), given.namespace))
+        document = asyncio.run(_look(KubeConfig(kubeconfig=given.kubeconfig), given.namespace))
     except BadInputError as error:
         return _refused(error.refusal)
     except KubeError as error:
         fix = "is it this cluster's kubeconfig, and may its user ask? try it with kubectl"
         return _refused(Refusal(error.message, str(given.kubeconfig or "this pod"), fix))
-    sys.stdout.write(printed + "\n")
+    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
     return 0
 
 
@@ -44,11 +45,11 @@ def _refused(refusal: Refusal) -> int:
     return 2
 
 
-async def _look(config: KubeConfig, namespace: str) -> str:
+async def _look(config: KubeConfig, namespace: str) -> ClusterDocument:
     client = await connect(config)
     try:
         await client.call(Call(method="GET", path="/version"))
-        return (await Inspection(client, namespace).look()).model_dump_json()
+        return await Inspection(client, namespace).look()
     finally:
         await client.close()
 

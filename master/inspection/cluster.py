@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import orjson
@@ -93,7 +93,7 @@ class Inspection:
             denied=None if master is None else await self._denied(master),
             hypernodes=await self._hypernodes(() if master is None else master.flags),
         )
-        return found.model_copy(update={"problems": tuple(self._problems)})
+        return replace(found, problems=tuple(self._problems))
 
     async def _found_namespace(self) -> str:
         query = {"fieldSelector": f"metadata.name={MASTER}"}

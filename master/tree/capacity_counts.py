@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from topo.model.forest import Forest, Group, Status
 from topo.model.ids import GroupPath, NodeName
+from topo.model.rest.topology import Capacity
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeCounts, NodeUsage
 
 Row = tuple[int, int, int, int, int, int, int, int]
@@ -54,7 +54,7 @@ def _sum(rows: Sequence[Row]) -> Row:
     return nodes, ready, gpus, ready_gpus, free, used, held, cordoned
 
 
-def capacity_document(row: Row) -> dict[str, Any]:
+def capacity_document(row: Row) -> Capacity:
     """A row as the documents have it."""
     nodes, ready, gpus, ready_gpus, free, used, held, cordoned = row
     return {

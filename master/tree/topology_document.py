@@ -1,27 +1,32 @@
 """The document of `GET /v1/topology`: its content, its bytes, and when it differs.
 
-Its types are in `topo.model.rest.topology`. 10,000 nodes are too many for models to be made of
-them: plain dictionaries are given to orjson, which writes dataclasses and names as they are; the
-tests hold every answer against the models.
+Its types are in `topo.model.rest.topology`. 10,000 nodes are too many to be validated for every
+reader: plain dictionaries, which mypy checks, are given to orjson.
 """
 
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState
-from topo.model.ids import NODE, GroupPath, NodeName
-from topo.model.rest.topology import WarningDocument
-from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage
+from topo.model.ids import GroupPath, NodeName
+from topo.model.rest.topology import (
+    GroupDocument,
+    NodeDocument,
+    SharedCardsDocument,
+    SourceDocument,
+    TopologyDocument,
+    WarningDocument,
+    WireDocument,
+)
+from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage, SharedCards
 from topo.publish.wires import nodes_of, wires_of
 
-Json = dict[str, Any]
 FRESH_S = 1.0
 """Ages in it move without a generation; a document that is served again is at most this old."""
 _PROCESS = secrets.token_hex(4)
@@ -91,31 +96,34 @@ def tag(of_version: object, query: str = "") -> str:
 
 def body(view: TopologyView, mode: str, now_s: float, run: str) -> bytes:
     """All of it. `now_s` is on the clock of the snapshot's sources (monotonic seconds)."""
-    return dumped(document(view, mode, now_s), run)
+    return dumped(document(view, mode, now_s, run=run))
 
 
-def dumped(answer: Json, run: str) -> bytes:
-    """A document's bytes; `run` is the one that counts its generation, and stands beside it."""
-    complete = {"generation": answer["generation"], "run": run, **answer}
-    return orjson.dumps(complete, option=orjson.OPT_APPEND_NEWLINE)
+def dumped(answer: TopologyDocument) -> bytes:
+    """Return a document's bytes."""
+    return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def document(view: TopologyView, mode: str, now_s: float, part: Part = ALL) -> Json:
-    """The document without `run`; of the tree only the part.
+def document(
+    view: TopologyView, mode: str, now_s: float, part: Part = ALL, *, run: str = ""
+) -> TopologyDocument:
+    """Return the document; of the tree only the part. `run` counts its generation.
 
     `now_s` is on the clock of the snapshot's sources (monotonic seconds); ages are in seconds.
     """
     snapshot, forest = view.snapshot, view.snapshot.forest
     writer = _Writer(view, part.path, now_s)
     groups = [writer.group(group, above, part.depth) for above, group in _shown(view, part)]
-    unplaced = [{**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced]
     return {
         "generation": snapshot.generation,
+        "run": run,
         "capacity_version": view.usage.version,
         "mode": mode,
         "restored_age_s": snapshot.restored_age_s,
         "groups": groups,
-        "unplaced": unplaced,
+        "unplaced": [
+            {**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced
+        ],
         "wires": _wires(forest, writer.shown, part),
         "conflicts": forest.conflicts,
         "unjoined": [
@@ -128,7 +136,7 @@ def document(view: TopologyView, mode: str, now_s: float, part: Part = ALL) -> J
             for machine in forest.unjoined
         ],
         "sources": [_source(state, now_s) for state in snapshot.sources],
-        "warnings": [warning.model_dump() for warning in view.warnings],
+        "warnings": list(view.warnings),
     }
 
 
@@ -150,7 +158,7 @@ class _Writer:
         self._only = None if path is None else frozenset(map(id, path))
         self.shown: list[Node] = []
 
-    def group(self, group: Group, above: GroupPath, depth: int | None) -> Json:
+    def group(self, group: Group, above: GroupPath, depth: int | None) -> GroupDocument:
         """A group with its children down to `depth` levels (None: all); it counts all."""
         path = GroupPath((*above, group.name))
         below = None if depth is None else depth - 1
@@ -174,15 +182,15 @@ class _Writer:
             ],
         }
 
-    def node(self, node: Node) -> Json:
+    def node(self, node: Node) -> NodeDocument:
         """A leaf."""
         self.shown.append(node)
         free, used, held, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
         host = self._hosts.get(node.name)
         changed_at_s = self._changed_at_s.get(node.name)
-        leaf = {
+        leaf: NodeDocument = {
             "name": node.name,
-            "kind": NODE,
+            "kind": "node",
             "status": node.status,
             "reasons": node.reasons,
             "gpus": node.gpus or gpus,
@@ -196,11 +204,16 @@ class _Writer:
         if host is not None and host.pool:
             leaf["pool"] = host.pool
         if node.name in self._shared:
-            leaf["shared"] = [cards._asdict() for cards in self._shared[node.name]]
+            leaf["shared"] = [_shared_cards(each) for each in self._shared[node.name]]
         return leaf
 
 
-def _wires(forest: Forest, shown: list[Node], part: Part) -> list[Json]:
+def _shared_cards(cards: SharedCards) -> SharedCardsDocument:
+    resource, allocatable, used = cards
+    return {"resource": resource, "allocatable": allocatable, "used": used}
+
+
+def _wires(forest: Forest, shown: list[Node], part: Part) -> list[WireDocument]:
     """The wires of the nodes shown; of a part, those at the other ends may not be among them."""
     known = {node.name: node for node in (shown if part is ALL else nodes_of(forest))}
     return [
@@ -216,7 +229,7 @@ def _wires(forest: Forest, shown: list[Node], part: Part) -> list[Json]:
     ]
 
 
-def _source(state: SourceState, now_s: float) -> Json:
+def _source(state: SourceState, now_s: float) -> SourceDocument:
     failing = state.failing_since_s
     good = state.last_good_at_s
     word = "failing" if failing is not None else "waiting" if good is None else "ok"

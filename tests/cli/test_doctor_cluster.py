@@ -6,6 +6,8 @@ The same situations on a real API server: `tests/e2e/kubernetes/test_doctor.py`.
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -51,18 +53,18 @@ WELL = ClusterDocument(
 )
 
 
-def found(**different: object) -> tuple[Finding, ...]:
-    return of_cluster(WELL.model_copy(update=different)).findings
+def found(**different: Any) -> tuple[Finding, ...]:
+    return of_cluster(replace(WELL, **different)).findings
 
 
-def sole(**different: object) -> Finding:
+def sole(**different: Any) -> Finding:
     findings = found(**different)
     assert len(findings) == 1, findings
     return findings[0]
 
 
 def unready(workload: WorkloadDocument, ready: int, *pods: PodTrouble) -> WorkloadDocument:
-    return workload.model_copy(update={"ready": ready, "troubles": pods})
+    return replace(workload, ready=ready, troubles=pods)
 
 
 def test_a_cluster_that_is_well_has_no_finding_and_says_what_was_looked_at():
@@ -133,7 +135,7 @@ def test_pods_that_were_never_made_are_told_too():
 
 
 def test_a_daemon_set_that_chooses_no_node_is_told_the_label():
-    finding = sole(worker=WORKER.model_copy(update={"wanted": 0, "ready": 0, "images": {}}))
+    finding = sole(worker=replace(WORKER, wanted=0, ready=0, images={}))
     assert finding.code == "no-nodes-chosen"
     assert "metax-tech.com/gpu.installed=true" in finding.next_step
 
@@ -162,7 +164,7 @@ def test_who_may_not_ask_for_rights_of_others_gets_a_note_and_no_verdict():
     assert (finding.code, finding.severity) == ("rights-unknown", Severity.NOTE)
 
 
-@pytest.mark.parametrize("lease", [None, LEASE.model_copy(update={"holder": ""})])
+@pytest.mark.parametrize("lease", [None, replace(LEASE, holder="")])
 def test_several_masters_without_a_leader_are_wrong(lease):
     finding = sole(lease=lease)
     assert (finding.code, finding.severity) == ("no-leader", Severity.WRONG)
@@ -170,14 +172,12 @@ def test_several_masters_without_a_leader_are_wrong(lease):
 
 
 def test_one_master_needs_no_lease():
-    alone = MASTER.model_copy(
-        update={"wanted": 1, "ready": 1, "images": {"registry.example/topo-master:0.15.0": 1}}
-    )
+    alone = replace(MASTER, wanted=1, ready=1, images={"registry.example/topo-master:0.15.0": 1})
     assert found(master=alone, lease=None) == ()
 
 
 def test_a_lease_that_is_not_renewed_is_wrong():
-    old = LEASE.model_copy(update={"age_s": 64.0, "renewing": False})
+    old = replace(LEASE, age_s=64.0, renewing=False)
     finding = sole(lease=old)
     assert (finding.code, finding.severity) == ("lease-expired", Severity.WRONG)
     assert finding.what.startswith("topo-master-a has not renewed its lease for 64 s")
@@ -185,7 +185,7 @@ def test_a_lease_that_is_not_renewed_is_wrong():
 
 @pytest.mark.parametrize("age_s", [600.0, -600.0])
 def test_a_lease_that_is_renewed_by_another_clock_is_a_note(age_s):
-    finding = sole(lease=LEASE.model_copy(update={"age_s": age_s}))
+    finding = sole(lease=replace(LEASE, age_s=age_s))
     assert (finding.code, finding.severity) == ("clock-skew", Severity.NOTE)
     assert "differ by 600 s" in finding.what
 
@@ -203,17 +203,17 @@ def test_a_hypernode_of_others_is_a_note_and_one_that_shares_a_node_is_wrong():
 
 def test_pods_of_two_releases_are_a_note_and_so_are_masters_and_workers_of_two():
     mixed = {"registry.example/topo-master:0.15.0": 1, "registry.example/topo-master:0.14.0": 1}
-    finding = sole(master=MASTER.model_copy(update={"images": mixed}))
+    finding = sole(master=replace(MASTER, images=mixed))
     assert (finding.code, finding.severity) == ("version-skew", Severity.NOTE)
     assert "kubectl rollout status deployment/topo-master" in finding.next_step
     older = {"registry.example/topo-worker:0.14.0": 16}
-    finding = sole(worker=WORKER.model_copy(update={"images": older}))
+    finding = sole(worker=replace(WORKER, images=older))
     assert finding.what == "the masters are release 0.15.0, the workers 0.14.0"
 
 
 def test_a_registry_with_a_port_is_no_tag():
     ported = {"registry.example:5000/topo-worker:0.15.0": 16}
-    assert found(worker=WORKER.model_copy(update={"images": ported})) == ()
+    assert found(worker=replace(WORKER, images=ported)) == ()
 
 
 def test_outside_of_a_pod_in_cluster_is_refused_with_the_other_way():

@@ -14,7 +14,6 @@ from topo.cli.client import client, sse
 from topo.cli.client.client import MasterClient, Target, connect
 from topo.cli.client.sse import ServerEvent
 from topo.cli.client.watch import Connected, MasterLost, follow, resumed
-from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
 
 
@@ -76,8 +75,10 @@ async def test_changes_come_as_they_are_published(
     await listening(fake_master)
     await asyncio.to_thread(fake_master.publish, samples.troubled(), samples.changes())
     step = await news
-    assert isinstance(step, StepDocument)
-    assert step.model_dump(mode="json", exclude_unset=True)["changes"] == samples.changes()
+    assert [
+        {key: change[key] for key in told}
+        for change, told in zip(step["changes"], samples.changes(), strict=True)
+    ] == samples.changes()
 
 
 async def test_what_happened_while_the_master_was_away_is_told_afterwards(
@@ -99,7 +100,7 @@ async def test_what_happened_while_the_master_was_away_is_told_afterwards(
     while isinstance(seen[-1], MasterLost):
         seen.append(await heard(stream))
     assert seen[-1] == Connected(13)
-    assert (await heard(stream)).generation == 13
+    assert (await heard(stream))["generation"] == 13
 
 
 async def test_a_master_that_counts_anew_is_followed_from_where_it_is(
@@ -130,7 +131,7 @@ async def test_a_restarted_master_is_not_asked_for_what_another_run_counted(
     await listening(fake_master)
     document = {**samples.troubled(), "run": "aaaaaaaa"}
     await asyncio.to_thread(fake_master.publish, document, samples.changes())
-    assert (await news).generation == 13
+    assert (await news)["generation"] == 13
     news = asyncio.create_task(heard(stream))
     await asyncio.to_thread(fake_master.say, None)
     assert await news == Connected(13)
@@ -197,7 +198,7 @@ async def test_events_of_other_names_are_passed_over(
     for name in ("hold", "capacity", "from-the-future"):
         await asyncio.to_thread(fake_master.say, f"event: {name}\ndata: {{}}\n\n")
     await asyncio.to_thread(fake_master.publish, samples.troubled(), samples.changes(13))
-    assert (await news).generation == 13
+    assert (await news)["generation"] == 13
 
 
 async def test_a_refused_stream_is_said(master: MasterClient, fake_master: FakeMaster) -> None:

@@ -128,7 +128,7 @@ def test_programs_get_every_field_under_the_name_that_the_tree_has_for_it(topo: 
         "why": "",
     }
     assert told == {"generation": 13, "nodes": [node]}
-    assert node.keys() - NodeDocument.model_fields.keys() == {"group", "why"}
+    assert node.keys() - NodeDocument.__annotations__.keys() == {"group", "why"}
     (row,) = csv.DictReader(topo("nodes", "--held", "-o", "csv").stdout.splitlines())
     path = "switchbox-sample1/dragonfly-0a1b2c3d"
     written = {"group": path, "shared": ""}

@@ -64,7 +64,7 @@ JOB = {"pods": 4, "gpus_per_pod": 4, "group_size": 12}
 
 def placed(document: Any, marks: Glyphs) -> RenderableType:
     """A placement's answer inside the healthy tree."""
-    roots = as_topology(samples.healthy()).groups
+    roots = as_topology(samples.healthy())["groups"]
     return placement.answer(read_placement(document), JOB, roots, marks, explain=True)
 
 
@@ -82,7 +82,7 @@ PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "place-refused": lambda marks: placed(samples.refusal(), marks),
     "holds": lambda marks: holds.listed([read(HoldDocument, samples.held())], marks),
     "hold": lambda marks: holds.page(
-        read(HoldDocument, samples.hold()), as_topology(samples.healthy()).groups, marks
+        read(HoldDocument, samples.hold()), as_topology(samples.healthy())["groups"], marks
     ),
     "fragmentation": lambda marks: fragmentation.report(
         read(FragmentationDocument, samples.fragmentation()), marks

@@ -36,13 +36,14 @@ from master.controllers.nomination.metrics import NominationMetrics
 from monitoring.alerts import ALERTS
 from topo.cli.render.gangs import _STAGES
 from topo.diagnosis.steps import GANGS
+from topo.model.rest.document import validator
 from topo.model.rest.gangs import GangSummary
 from topo.publish.gang_events import GANG_REASONS
 
 registry = prom.CollectorRegistry()
 NominationMetrics(registry, dict, dict, slipped=int, native=int)
 print(json.dumps({
-    "rest": GangSummary.model_json_schema()["properties"]["state"]["enum"],
+    "rest": validator(GangSummary).json_schema()["properties"]["state"]["enum"],
     "events": {reason: kind.value for reason, kind in GANG_REASONS.items()},
     "docs": gang_states.states(),
     "metrics": prom.generate_latest(registry).decode(),

@@ -18,7 +18,7 @@ from tests.kube.plain import kubeconfig
 from tests.kube.recount import Counted, counted
 from tests.master.documents import read
 from tests.master.world import Master, running
-from topo.model.rest.topology import NodeDocument, TopologyDocument, walk
+from topo.model.rest.topology import NodeDocument, TopologyDocument, is_group, walk
 from topo.placement.job.request import Eligibility
 
 pytestmark = pytest.mark.virtual_time
@@ -234,7 +234,7 @@ async def following(
     file = home / "nodegroup.yaml"
     file.write_text(text or declared())
     path = kubeconfig(home, server.url)
-    config = ("--mode=config", f"--config-file={file}")
+    config = ("--mode=config", f"--config-file={file}", "--config-poll-interval=1h")
     kube = ("--kubernetes=on", f"--kubeconfig={path}", "--gpus-per-node=8")
     async with running(*config, *kube, *flags) as master:
         yield master
@@ -244,8 +244,8 @@ async def told(master: Master) -> dict[str, NodeDocument]:
     """What the master says of each node."""
     await asyncio.sleep(2)  # a document is at most a second old
     document = read(TopologyDocument, await master.get("/v1/topology"))
-    nodes = {v.name: v for _, v in walk(document.groups) if isinstance(v, NodeDocument)}
-    return nodes | {node.name: node for node in document.unplaced}
+    nodes = {v["name"]: v for _, v in walk(document["groups"]) if not is_group(v)}
+    return nodes | {node["name"]: node for node in document["unplaced"]}
 
 
 async def agree(master: Master, cluster: Cluster) -> None:
@@ -254,11 +254,11 @@ async def agree(master: Master, cluster: Cluster) -> None:
     assert expected.keys() <= said.keys()
     for name, node in expected.items():
         found = said[name]
-        assert (found.free_gpus, found.used_gpus) == (node.free, node.used), name
-        shared = {each.resource: (each.allocatable, each.used) for each in found.shared}
+        assert (found["free_gpus"], found["used_gpus"]) == (node.free, node.used), name
+        shared = {each["resource"]: (each["allocatable"], each["used"]) for each in found["shared"]}
         assert shared == node.shared, name
-    assert all(not said[name].free_gpus for name in said.keys() - expected.keys())
-    capacity = master.service.placements.state._capacity
+    assert all(not said[name]["free_gpus"] for name in said.keys() - expected.keys())
+    capacity = master.service.placements.state.capacity
     for gpus in (1, 2, 8):
         slots: Counter[str] = Counter()
         for node in expected.values():
@@ -266,7 +266,7 @@ async def agree(master: Master, cluster: Cluster) -> None:
         for gpu_type in ("MXC500", "MXC550", ""):
             kept = capacity.slots(Eligibility(), gpu_type, gpus)
             assert kept.total == int(kept.free.sum()) == slots[gpu_type], (gpu_type, gpus)
-    master.service.placements.state._bookings.validate()
+    master.service.placements.state.bookings.validate()
     assert capacity.recount() == ()
 
 

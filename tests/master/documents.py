@@ -5,9 +5,9 @@ import re
 from functools import cache
 from typing import Any, TypeVar, overload
 
-from pydantic import TypeAdapter
-
+from master.api.openapi import AnswerSchema
 from tests.master.world import Answer
+from topo.model.rest.document import validator
 
 _T = TypeVar("_T")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -31,21 +31,20 @@ def read(kind: Any, answer: Answer) -> Any:
     return read_json(kind, answer.body)
 
 
+@overload
+def read_json(kind: type[_T], body: bytes) -> _T: ...
+@overload
+def read_json(kind: object, body: bytes) -> Any: ...
 def read_json(kind: Any, body: bytes) -> Any:
     """The bytes as a document of that kind, in the same way."""
     schema = _schema(kind)
     assert not faults(json.loads(body), schema, schema.get("$defs", {}))
-    return _adapter(kind).validate_json(body, extra="forbid")
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return validator(kind).validate_json(body, extra="forbid")
 
 
 @cache
 def _schema(kind: Any) -> dict[str, Any]:
-    return _adapter(kind).json_schema(mode="serialization")
+    return validator(kind).json_schema(mode="serialization", schema_generator=AnswerSchema)
 
 
 def faults(value: Any, schema: Any, shared: Any, at: str = "$") -> list[str]:

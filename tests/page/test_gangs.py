@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -68,12 +69,12 @@ class Cluster:
             return
         summaries = [gang_summary(*each, 130.0) for each in self.told]
         if not wanted:
-            body = GangsDocument(gangs=in_turn(summaries)).model_dump_json()
+            body = orjson.dumps(GangsDocument(gangs=in_turn(summaries), off=None))
         else:
             index = next(at for at, (each, _) in enumerate(self.told) if each.id == wanted)
             found, where = self.told[index]
             host: Callable[[NodeName], Host | None] = self.hosts.get
-            body = gang_document(summaries[index], found, where, host).model_dump_json()
+            body = orjson.dumps(gang_document(summaries[index], found, where, host))
         route.fulfill(content_type="application/json", body=body)
 
 

@@ -17,7 +17,7 @@ from tests.page.looking import EVIL
 from tests.support.waiting import CEILING_S
 from topo.cli.client import placements
 from topo.cli.exit_codes import CliError
-from topo.model.rest.jobs import Job, PlacementBody
+from topo.model.rest.jobs import JobBody, PlacementBody
 
 pytestmark = pytest.mark.e2e
 ORIGIN = "http://modules.test"
@@ -220,7 +220,7 @@ def test_a_job_that_the_master_suggests_instead_has_the_same_words(modules: Page
           const found = changed(job, { request, assume: null });
           return { ...found, assumed: [...found.assumed] };
         }""",
-        Job.model_validate(asked).model_dump(),
+        JobBody.model_validate(asked).model_dump(),
     )
     assert (found["pods"], found["group_size"], found["usage"]) == ("8", "", "training")
     assert found["selector"] == ["a/b=c=d", "empty="]

@@ -9,7 +9,7 @@ from tests.placement.worlds import node, partly_free
 from topo.model.cluster import Taint
 from topo.model.errors import BadInputError
 from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, NodeName
-from topo.model.rest.fragmentation import TypeDocument
+from topo.model.rest.fragmentation import ShareDocument, TypeDocument
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -18,7 +18,6 @@ from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Request
 from topo.placement.report.fragmentation import (
     DEFAULT_MIX,
-    JobShare,
     fragmentation,
     mix_of,
 )
@@ -106,10 +105,10 @@ def test_the_report_of_a_cluster_that_was_counted_by_hand():
 
 def test_gpus_that_a_mix_cannot_use_are_those_outside_the_groups_of_its_jobs():
     capacity = partly_free((8, 5), (3,))
-    by_nodes = JobShare(1, 8, None, 1)
-    by_four = JobShare(8, 8, 32, 1)
-    by_eight = JobShare(8, 8, 64, 2)
-    too_large = JobShare(16, 8, 64, 1)
+    by_nodes = ShareDocument(1, 8, None, 1)
+    by_four = ShareDocument(8, 8, 32, 1)
+    by_eight = ShareDocument(8, 8, 64, 2)
+    too_large = ShareDocument(16, 8, 64, 1)
     lost = {by_nodes: 0, by_four: (16 - 12) * 8, by_eight: 8 * 8, too_large: 16 * 8}
     for share, gpus in lost.items():
         assert only(capacity, mix=(share,)).unusable_gpus == gpus
@@ -164,7 +163,10 @@ def test_a_group_of_no_gpus_is_refused_as_input(size):
 
 def test_the_observed_mix_is_each_shape_with_how_often_it_came():
     small, large = Request(pods=1, gpus_per_pod=1), Request(pods=8, gpus_per_pod=8, group_size=64)
-    assert mix_of([small, large, small]) == (JobShare(1, 1, None, 2), JobShare(8, 8, 64, 1))
+    assert mix_of([small, large, small]) == (
+        ShareDocument(1, 1, None, 2),
+        ShareDocument(8, 8, 64, 1),
+    )
 
 
 def test_the_group_told_is_the_one_that_placement_preserves_where_a_node_is_larger_than_it():

@@ -8,7 +8,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from topo.model.forest import LINK_DEGRADED
-from topo.model.rest.topology import NodeDocument, TopologyDocument, UnplacedDocument, walk
+from topo.model.rest.topology import (
+    NodeDocument,
+    SharedCardsDocument,
+    TopologyDocument,
+    UnplacedDocument,
+    is_group,
+    walk,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +38,7 @@ class NodeRow:
     cordoned: bool
     since_s: float | None
     pool: str
-    shared: tuple[dict[str, Any], ...]
+    shared: list[SharedCardsDocument]
     why: str
 
 
@@ -66,41 +73,41 @@ def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
 
     A node with degraded links says so, although it is Ready.
     """
-    slow = {c.subjects[0]: c.text for c in document.conflicts if c.code == LINK_DEGRADED}
+    slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == LINK_DEGRADED}
     placed = [
         _listed(
             vertex,
             path[:-1],
-            [reason.text or reason.code for reason in vertex.reasons]
-            + ([slow[vertex.name]] if vertex.name in slow else []),
+            [reason.text or reason.code for reason in vertex["reasons"]]
+            + ([slow[vertex["name"]]] if vertex["name"] in slow else []),
         )
-        for group in document.groups
-        for path, vertex in walk(group.child, group.path)
-        if isinstance(vertex, NodeDocument)
+        for group in document["groups"]
+        for path, vertex in walk(group["child"], group["path"])
+        if not is_group(vertex)
     ]
-    return placed + [_unplaced(node) for node in document.unplaced if unplaced]
+    return placed + [_unplaced(node) for node in document["unplaced"] if unplaced]
 
 
 def _unplaced(node: UnplacedDocument) -> NodeRow:
-    own = [reason.text or reason.code for reason in node.reasons]
-    why = node.reason.text or node.reason.code
+    own = [reason.text or reason.code for reason in node["reasons"]]
+    why = node["reason"].text or node["reason"].code
     return _listed(node, (), [*own, *([] if any(why in text for text in own) else [why])])
 
 
 def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> NodeRow:
     return NodeRow(
-        name=node.name,
+        name=node["name"],
         group=group,
-        status=str(node.status),
-        gpu_type=node.gpu_type,
-        gpus=node.gpus,
-        free_gpus=node.free_gpus,
-        used_gpus=node.used_gpus,
-        held_gpus=node.held_gpus,
-        cordoned=node.cordoned,
-        since_s=node.since_s,
-        pool=node.pool,
-        shared=tuple(cards.model_dump() for cards in node.shared),
+        status=str(node["status"]),
+        gpu_type=node["gpu_type"],
+        gpus=node["gpus"],
+        free_gpus=node["free_gpus"],
+        used_gpus=node["used_gpus"],
+        held_gpus=node["held_gpus"],
+        cordoned=node["cordoned"],
+        since_s=node["since_s"],
+        pool=node["pool"],
+        shared=node["shared"],
         why="; ".join(why),
     )
 

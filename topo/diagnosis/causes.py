@@ -15,11 +15,10 @@ from topo.diagnosis.finding import Case, Finding, Severity, listed, number
 from topo.diagnosis.steps import WAITING, step
 from topo.model.ids import natural_key
 from topo.model.rest.topology import (
-    GroupDocument,
-    NodeDocument,
     SourceDocument,
     TopologyDocument,
     WireDocument,
+    is_group,
     walk,
 )
 
@@ -48,12 +47,12 @@ class Cases:
 
 def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     """The findings that explain several cases, in the order in which to look at them."""
-    sources = {source.source: source for source in document.sources}
+    sources = {source["source"]: source for source in document["sources"]}
     workers = sources.get(WORKERS)
-    refused = cases.of(*(w.code for w in workers.warnings)) if workers is not None else []
+    refused = cases.of(*(w.code for w in workers["warnings"])) if workers is not None else []
     if refused:
         yield from _refused_reports(document, cases, refused)
-    elif workers is not None and workers.state == "waiting" and document.mode != "config":
+    elif workers is not None and workers["state"] == "waiting" and document["mode"] != "config":
         yield _no_worker_at_all(document, cases)
     _forgive_down_machines(cases)
     yield from _all_silent(document, cases)
@@ -106,9 +105,9 @@ def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     stale = [case for case in cases.left if case.code == "worker-stale"]
     silent = subjects(stale)
     unheard = {name for case in cases.left if case.code == "no-worker" for name in case.subjects}
-    placed = [v.name for _, v in walk(document.groups) if isinstance(v, NodeDocument)]
-    reported = {*placed, *(entry.name for entry in document.unplaced)} - unheard
-    if document.mode == "config" or len(silent) < 2 or reported != set(silent):
+    placed = [v["name"] for _, v in walk(document["groups"]) if not is_group(v)]
+    reported = {*placed, *(entry["name"] for entry in document["unplaced"])} - unheard
+    if document["mode"] == "config" or len(silent) < 2 or reported != set(silent):
         return
     cases.of("worker-stale")
     what = f"all {number(silent, 'worker')} are silent: {stale[0].text}"
@@ -124,9 +123,9 @@ def _unreported(document: TopologyDocument, cases: Cases) -> list[Case]:
     """
     waiting, unknown = cases.of("no-worker", "unjoined"), cases.of("unknown-peer")
     nodes = set(subjects(unknown))
-    short = {"/".join(m.group[:depth]) for m in document.unjoined for depth in range(1, 9)}
-    for path, vertex in walk(document.groups):
-        if vertex.name in nodes and isinstance(vertex, NodeDocument):
+    short = {"/".join(m["group"][:depth]) for m in document["unjoined"] for depth in range(1, 9)}
+    for path, vertex in walk(document["groups"]):
+        if vertex["name"] in nodes and not is_group(vertex):
             short.update("/".join(path[:depth]) for depth in range(1, len(path)))
     cases.take(lambda case: case.code == "no-peer" and nodes.issuperset(case.subjects))
     cases.take(lambda case: case.code in {"empty", "incomplete"} and case.subjects[0] in short)
@@ -136,14 +135,14 @@ def _unreported(document: TopologyDocument, cases: Cases) -> list[Case]:
 def _other_mode(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     nodes = subjects(found := cases.of("other-fabric"))
     if nodes:
-        what = f"--mode={document.mode} cannot place {number(nodes, 'node')}; {nodes[0]}: "
+        what = f"--mode={document['mode']} cannot place {number(nodes, 'node')}; {nodes[0]}: "
         what += found[0].text
-        yield _wrong("other-fabric", nodes, what, step("other-fabric", nodes[0], document.mode))
+        yield _wrong("other-fabric", nodes, what, step("other-fabric", nodes[0], document["mode"]))
 
 
 def _forgive_without_inventory(manager: SourceDocument | None, cases: Cases) -> None:
     """A manager that never answered has listed no machine: that is no fault of the nodes."""
-    if manager is not None and manager.age_s is None and manager.state != "ok":
+    if manager is not None and manager["age_s"] is None and manager["state"] != "ok":
         cases.of("not-managed")
 
 
@@ -202,16 +201,16 @@ def _servers_without_workers(document: TopologyDocument, cases: Cases) -> Iterat
 
 def _cut_cables(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     """A cable has two ends, and both complain: it is one finding, with the slots at both."""
-    down = [wire for wire in document.wires if wire.state == "down"]
-    down.sort(key=lambda wire: (natural_key(wire.node), wire.slot))
-    ends = {end for wire in down for end in (wire.node, wire.peer)}
+    down = [wire for wire in document["wires"] if wire["state"] == "down"]
+    down.sort(key=lambda wire: (natural_key(wire["node"]), wire["slot"]))
+    ends = {end for wire in down for end in (wire["node"], wire["peer"])}
     cases.take(lambda case: case.code == "link-down" and ends.issuperset(case.subjects))
     for wires in _parts(down):
-        first, cables = wires[0], [f"{_end(w.node, w.slot)} to {_far_end(w)}" for w in wires]
+        first, cables = wires[0], [f"{_end(w['node'], w['slot'])} to {_far_end(w)}" for w in wires]
         plural = "cables are" if len(cables) > 1 else "cable is"
         what = f"{len(cables)} {plural} down: {listed(cables)}"
-        nodes = list(dict.fromkeys(end for w in wires for end in (w.node, w.peer) if end))
-        yield _wrong("link-down", nodes, what, step("link-down", first.node, ""))
+        nodes = list(dict.fromkeys(end for w in wires for end in (w["node"], w["peer"]) if end))
+        yield _wrong("link-down", nodes, what, step("link-down", first["node"], ""))
 
 
 def _parts(things: list[_T]) -> list[list[_T]]:
@@ -224,7 +223,11 @@ def _end(node: str, slot: int | None) -> str:
 
 
 def _far_end(wire: WireDocument) -> str:
-    return f"server {wire.server}" if wire.peer is None else _end(wire.peer, wire.peer_slot)
+    return (
+        f"server {wire['server']}"
+        if wire["peer"] is None
+        else _end(wire["peer"], wire["peer_slot"])
+    )
 
 
 def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
@@ -232,8 +235,8 @@ def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
 
     Only a config file calls a node Ready whose worker never spoke; elsewhere it told of 0 GPUs.
     """
-    leaves = [vertex for _, vertex in walk(document.groups) if isinstance(vertex, NodeDocument)]
-    bare = [node.name for node in leaves if node.status == "Ready" and not node.gpus]
+    leaves = [vertex for _, vertex in walk(document["groups"]) if not is_group(vertex)]
+    bare = [node["name"] for node in leaves if node["status"] == "Ready" and not node["gpus"]]
     of_file = set(_listed_by_file(document))
     unknown = [name for name in bare if name in of_file]
     seeing_none = [name for name in bare if name not in of_file]
@@ -243,11 +246,11 @@ def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
     ):
         if names:
             what = f"{len(names)} of {number(leaves, 'node')} {why}: no job can be placed there"
-            yield _wrong(code, names, what, step(code, names[0], document.mode))
+            yield _wrong(code, names, what, step(code, names[0], document["mode"]))
 
 
 def _listed_by_file(document: TopologyDocument) -> Iterator[str]:
     """The nodes that may have no worker: their own group is one of the config file."""
-    for _, group in walk(document.groups):
-        if isinstance(group, GroupDocument) and group.source == CONFIG_FILE:
-            yield from (child.name for child in group.child if isinstance(child, NodeDocument))
+    for _, group in walk(document["groups"]):
+        if is_group(group) and group["source"] == CONFIG_FILE:
+            yield from (child["name"] for child in group["child"] if not is_group(child))

@@ -19,7 +19,7 @@ from topo.diagnosis.steps import (
     WAITING,
     step,
 )
-from topo.model.rest.topology import NodeDocument, SourceDocument, TopologyDocument, walk
+from topo.model.rest.topology import SourceDocument, TopologyDocument, is_group, walk
 
 _SOURCE_OLD_S = 120.0
 """Four polls of the cluster manager (30 s each): an answer this old is worth a look."""
@@ -59,7 +59,7 @@ def is_of_source(finding: Finding) -> bool:
 
 
 def _restored(document: TopologyDocument) -> Iterator[Finding]:
-    if (age_s := document.restored_age_s) is not None:
+    if (age_s := document["restored_age_s"]) is not None:
         what = f"the tree comes from the state file and is {age_s:.0f} s old"
         next_step = "it stands until every source has answered: see the findings on sources"
         yield Finding(Severity.WRONG, "restored", "master", what, next_step)
@@ -70,65 +70,70 @@ def _sources(document: TopologyDocument) -> Iterator[Finding]:
 
     Workers that never spoke are a cause of much else: `causes` tells of them.
     """
-    for source in document.sources:
-        name = source.source
-        if source.state == "waiting":
+    for source in document["sources"]:
+        name = source["source"]
+        if source["state"] == "waiting":
             if name != WORKERS:
                 next_step = WAITING.get(name, GENERAL_SOURCE_STEP)
                 what = "has not spoken yet"
                 yield Finding(Severity.WRONG, "source-waiting", name, what, next_step)
-        elif source.state != "ok":
-            what = f"failing for {source.failing_s or 0.0:.0f} s: {source.trouble or source.state}"
-            next_step = source.fix or FAILING.get(name, GENERAL_SOURCE_STEP)
+        elif source["state"] != "ok":
+            why, failing_s = source["trouble"] or source["state"], source["failing_s"] or 0.0
+            what = f"failing for {failing_s:.0f} s: {why}"
+            next_step = source["fix"] or FAILING.get(name, GENERAL_SOURCE_STEP)
             yield Finding(Severity.WRONG, "source-failing", name, what, next_step)
         elif _is_old(source):
-            what = f"its last good answer is {source.age_s:.0f} s old"
+            what = f"its last good answer is {source['age_s']:.0f} s old"
             next_step = (WAITING if name == WORKERS else FAILING).get(name, GENERAL_SOURCE_STEP)
             yield Finding(Severity.WRONG, "source-old", name, what, next_step)
 
 
 def _is_old(source: SourceDocument) -> bool:
-    is_file = source.source == "config-file"
-    return source.age_s is not None and source.age_s > _SOURCE_OLD_S and not is_file
+    is_file = source["source"] == "config-file"
+    return source["age_s"] is not None and source["age_s"] > _SOURCE_OLD_S and not is_file
 
 
 def _cases(document: TopologyDocument) -> Iterator[Case]:
     """Everything that the document says is not well, but for the state of the sources."""
-    for source in document.sources:
-        for warning in source.warnings:
+    for source in document["sources"]:
+        for warning in source["warnings"]:
             fix = STEPS.get(warning.code, GENERAL_SOURCE_STEP)
-            yield Case(warning.code, (source.source,), warning.text, fix)
-    for conflict in document.conflicts:
+            yield Case(warning.code, (source["source"],), warning.text, fix)
+    for conflict in document["conflicts"]:
         fix = conflict.fix or CONFLICT_STEP
         yield Case(conflict.code, conflict.subjects, conflict.text, fix)
     yield from _reasons(document)
     yield from _unmanaged(document)
-    twice = {name for conflict in document.conflicts for name in conflict.subjects}
-    for machine in document.unjoined:
-        if machine.id not in twice:
-            name = machine.names.get("hostname") or machine.names.get("node_name") or machine.id
-            yield Case("unjoined", (name,), machine.text)
+    twice = {name for conflict in document["conflicts"] for name in conflict.subjects}
+    for machine in document["unjoined"]:
+        if machine["id"] not in twice:
+            name = (
+                machine["names"].get("hostname")
+                or machine["names"].get("node_name")
+                or machine["id"]
+            )
+            yield Case("unjoined", (name,), machine["text"])
 
 
 def _reasons(document: TopologyDocument) -> Iterator[Case]:
-    for path, vertex in walk(document.groups):
-        name = vertex.name if isinstance(vertex, NodeDocument) else "/".join(path)
-        for reason in vertex.reasons:
+    for path, vertex in walk(document["groups"]):
+        name = vertex["name"] if not is_group(vertex) else "/".join(path)
+        for reason in vertex["reasons"]:
             if reason.code not in _CONSEQUENCES:
                 yield Case(reason.code, (name,), reason.text)
-    for entry in document.unplaced:
-        for reason in {r.code: r for r in (entry.reason, *entry.reasons)}.values():
-            yield Case(reason.code, (entry.name,), reason.text)
+    for entry in document["unplaced"]:
+        for reason in {r.code: r for r in (entry["reason"], *entry["reasons"])}.values():
+            yield Case(reason.code, (entry["name"],), reason.text)
 
 
 def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
     """Nodes that only their wiring places, beside the groups of the cluster manager."""
-    if document.mode != "switchbox":
+    if document["mode"] != "switchbox":
         return
-    for _, vertex in walk(root for root in document.groups if root.source == WORKERS):
-        if isinstance(vertex, NodeDocument):
+    for _, vertex in walk(root for root in document["groups"] if root["source"] == WORKERS):
+        if not is_group(vertex):
             text = "the cluster manager lists no machine for this node"
-            yield Case("not-managed", (vertex.name,), text)
+            yield Case("not-managed", (vertex["name"],), text)
 
 
 def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Finding]:
@@ -141,15 +146,15 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
         for part in parts:
             names, texts = subjects(part), list(dict.fromkeys(case.text for case in part))
             what = texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"
-            next_step = part[0].fix or step(code, names[0], document.mode)
+            next_step = part[0].fix or step(code, names[0], document["mode"])
             severity = Severity.NOTE if code in DOUBTS else Severity.WRONG
             yield Finding(severity, code, listed(names), what, next_step, tuple(names))
 
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:
     """What is wrong with how the master is run; a network may be trusted, a broken file is not."""
-    failing = {source.source for source in document.sources if source.state == "failing"}
-    for warning in document.warnings:
+    failing = {source["source"] for source in document["sources"] if source["state"] == "failing"}
+    for warning in document["warnings"]:
         if _SAID_BY.get(warning.code) in failing:
             continue
         severity = Severity.WRONG if warning.code in GRAVE else Severity.NOTE
@@ -157,8 +162,10 @@ def _warnings(document: TopologyDocument) -> Iterator[Finding]:
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
-    needed = (s for s in document.sources if s.source != WORKERS or document.mode != "config")
-    heard = all(source.state == "ok" for source in needed)
-    if not document.groups and not document.unplaced and heard:
+    needed = (
+        s for s in document["sources"] if s["source"] != WORKERS or document["mode"] != "config"
+    )
+    heard = all(source["state"] == "ok" for source in needed)
+    if not document["groups"] and not document["unplaced"] and heard:
         next_step = "start topo-workers, or name nodes in nodegroup.yaml (--mode config)"
         yield Finding(Severity.WRONG, "empty", "the tree", "no node is known", next_step)

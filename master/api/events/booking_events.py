@@ -1,8 +1,8 @@
-"""What the event stream says of holds and of capacity, beside the changes of the forest.
+"""The events of holds and of capacity in the stream of `/v1/topology/events`.
 
-These events have no id. Whoever begins to listen is told the version of the capacity from which
-the events go on, so that it sees at once whether it has missed something; of the holds it learns
-from `GET /v1/holds`.
+These events have no id. The first that a listener gets states the version of the capacity from
+which the others go on, so that it sees at once whether it has missed something; it learns of the
+holds there are from `GET /v1/holds`.
 """
 
 import asyncio
@@ -18,110 +18,109 @@ from master.booking.feed import BookingFeed
 from master.tree.capacity_counts import CountedForest, capacity_document, counted
 from master.tree.topology_document import TopologyView
 from topo.kit.threads import timed_in_thread
+from topo.model.rest.changes import CapacityEventDocument, HoldEventDocument
 from topo.placement.booking.events import HoldChange
 
 TICK_S = 0.25
-"""What changes within this is told at once."""
+"""Changes within this time are one event."""
 REST_FACTOR = 4.0
-"""Comparing all nodes rests for so many times what it took, which matters from 50,000 nodes on."""
+"""Pause between two comparisons of all nodes, as a multiple of the time that the last one took. It
+matters from 50,000 nodes on."""
 
 
 def hold_event(change: HoldChange, now_s: float) -> bytes:
-    """The event of a hold that was given, kept or that ended."""
-    hold = hold_summary(change.hold, now_s)
-    return event("hold", {"event": change.what, "hold": hold, "elsewhere": dict(change.elsewhere)})
+    """Return the event of a hold that was given, kept or that ended."""
+    data = HoldEventDocument(
+        event=change.what,
+        hold=hold_summary(change.hold, now_s),
+        elsewhere=dict(change.elsewhere),
+    )
+    return event("hold", data)
 
 
-def event(name: str, data: Mapping[str, Any], event_id: str = "") -> bytes:
-    """The text of a server-sent event; without an id it moves no listener's place."""
+def event(name: str, data: Mapping[str, object], event_id: str = "") -> bytes:
+    """Return the text of a server-sent event; one without an id moves no listener's place."""
     head = f"event: {name}\n" + (f"id: {event_id}\n" if event_id else "")
     return f"{head}data: ".encode() + orjson.dumps(data) + b"\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What listeners know: the counts, and the version of the capacity that they were told last."""
+class _Baseline:
+    """What the listeners know: the counts, and the capacity version of the last event."""
 
-    of: object
+    view_version: object
     capacity_version: int
     counts: CountedForest
 
 
 class CapacityEvents:
-    """Compares the capacity with what it was, in a thread, while somebody listens."""
+    """Compares the capacity with what it was, in a thread, while there are listeners."""
 
     def __init__(
         self, feed: BookingFeed, view: Callable[[], TopologyView], run_id: Callable[[], str]
     ) -> None:
         self._feed, self._view, self._run_id = feed, view, run_id
-        self._told: _Told | None = None
+        self._known: _Baseline | None = None
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Compare again and again until cancelled."""
         while True:
             took_s = await self._renew()
             await asyncio.sleep(max(TICK_S, REST_FACTOR * took_s))
 
     async def _renew(self) -> float:
-        """Tells what differs from the last time; the seconds that the comparing took."""
+        """Send what differs from the last time; return the seconds that the comparison took."""
         if not self._feed.listeners:
-            self._told, self._feed.greeting = None, b""
+            self._known, self._feed.greeting = None, b""
             return 0.0
-        view = self._view()
-        if self._told is not None and view.version == self._told.of:
+        view, known, run = self._view(), self._known, self._run_id()
+        if known is not None and view.version == known.view_version:
             return 0.0
-        is_first, run = self._told is None, self._run_id()
-        compared = partial(_compared, view, self._told, run)
-        (told, text), took_s = await timed_in_thread(compared)
-        self._told, self._feed.greeting = told, _from(view, told.capacity_version, run)
-        if text or is_first:
+        (self._known, text), took_s = await timed_in_thread(partial(_compared, view, known, run))
+        greeting = _capacity_event(view, run, self._known.capacity_version)
+        self._feed.greeting = event("capacity", greeting)
+        if text or known is None:
             self._feed.add(text or self._feed.greeting)
         return took_s
 
 
-def _compared(view: TopologyView, told: _Told | None, run: str) -> tuple[_Told, bytes]:
-    """What listeners know then, and the event that tells them, empty for none."""
+def _compared(view: TopologyView, known: _Baseline | None, run: str) -> tuple[_Baseline, bytes]:
+    """Return what the listeners know then, and the event that tells them, empty for none."""
     counts, now = counted(view.snapshot.forest, view.usage), view.usage.version
-    if told is None:
-        return _Told(view.version, now, counts), b""
-    changes = _changes(told.counts, counts)
-    if not changes["groups"] and not changes["nodes"]:
-        return _Told(view.version, told.capacity_version, counts), b""
-    text = _capacity_event(view, run, (told.capacity_version, now), changes)
-    return _Told(view.version, now, counts), text
-
-
-def _from(view: TopologyView, version: int, run: str) -> bytes:
-    """The event that tells where a listener begins: nothing differs from that version yet."""
-    return _capacity_event(view, run, (version, version), {"groups": [], "nodes": []})
-
-
-def _capacity_event(
-    view: TopologyView, run: str, between: tuple[int, int], changes: Mapping[str, Any]
-) -> bytes:
-    since, version = between
-    generation = view.snapshot.generation
-    data = {"generation": generation, "run": run, "since": since, "capacity_version": version}
-    return event("capacity", {**data, **changes})
-
-
-def _changes(was: CountedForest, now: CountedForest) -> dict[str, list[dict[str, Any]]]:
-    groups = [
+    if known is None:
+        return _Baseline(view.version, now, counts), b""
+    data = _capacity_event(view, run, known.capacity_version)
+    data["groups"] = [
         {"path": path, "capacity": capacity_document(row)}
-        for path, row in _moved(was.groups, now.groups)
+        for path, row in _differing(known.counts.groups, counts.groups)
     ]
-    nodes = [
+    data["nodes"] = [
         {
             "name": name,
-            "free_gpus": counts.free,
-            "used_gpus": counts.used,
-            "held_gpus": counts.held,
-            "cordoned": counts.is_cordoned,
+            "free_gpus": gpus.free,
+            "used_gpus": gpus.used,
+            "held_gpus": gpus.held,
+            "cordoned": gpus.is_cordoned,
         }
-        for name, counts in _moved(was.nodes, now.nodes)
+        for name, gpus in _differing(known.counts.nodes, counts.nodes)
     ]
-    return {"groups": groups, "nodes": nodes}
+    if not data["groups"] and not data["nodes"]:
+        return _Baseline(view.version, known.capacity_version, counts), b""
+    data["capacity_version"] = now
+    return _Baseline(view.version, now, counts), event("capacity", data)
 
 
-def _moved(was: Mapping[Any, Any], now: Mapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
+def _capacity_event(view: TopologyView, run: str, version: int) -> CapacityEventDocument:
+    """Return the event that states where a listener begins: nothing differs from that version."""
+    return {
+        "generation": view.snapshot.generation,
+        "run": run,
+        "since": version,
+        "capacity_version": version,
+        "groups": [],
+        "nodes": [],
+    }
+
+
+def _differing(was: Mapping[Any, Any], now: Mapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
     return ((key, value) for key, value in now.items() if was.get(key) != value)

@@ -6,12 +6,12 @@ told: made for each, both would count as often as there are streams.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any
 from weakref import WeakValueDictionary
 
 from master.api.events.booking_events import event
 from master.tree.history import Step
 from topo.model.forest import Change
+from topo.model.rest.changes import ChangeDocument, StepDocument
 
 SLICE_CHANGES = 250
 """Changes that are rendered on the event loop in one go: about a millisecond."""
@@ -55,9 +55,18 @@ class StepEventCache:
         return text
 
 
-def change_document(change: Change) -> dict[str, Any]:
-    """A change as `ChangeDocument` has it: its fields by name."""
-    return change._asdict()
+def change_document(change: Change) -> ChangeDocument:
+    """Return a change as a document."""
+    generation, what, subject, before, after, why, status = change
+    return {
+        "generation": generation,
+        "what": what,
+        "subject": subject,
+        "before": before,
+        "after": after,
+        "why": why,
+        "status": status,
+    }
 
 
 def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
@@ -77,6 +86,6 @@ def _step_events(steps: Sequence[Step], run: str) -> bytes:
     events = []
     for step in steps:
         changes = [change_document(change) for change in step.changes]
-        data = {"generation": step.generation, "changes": changes}
+        data = StepDocument(generation=step.generation, changes=changes)
         events.append(event("change", data, f"{step.generation}.{run}"))
     return b"".join(events)

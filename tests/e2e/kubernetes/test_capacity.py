@@ -17,7 +17,7 @@ from tests.kube.recount import Counted, counted
 from tests.master.documents import read
 from tests.master.world import Master, running
 from tests.support.waiting import eventually
-from topo.model.rest.topology import NodeDocument, TopologyDocument, walk
+from topo.model.rest.topology import TopologyDocument, is_group, walk
 from topo.sim.worlds.presets import World
 
 RIGHTS = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
@@ -60,8 +60,8 @@ async def recount(api: Api) -> dict[str, Counted]:
 async def told(master: Master) -> dict[str, tuple[int, int]]:
     """(free, used) of each node by the master."""
     document = read(TopologyDocument, await master.get("/v1/topology"))
-    leaves = [v for _, v in walk(document.groups) if isinstance(v, NodeDocument)]
-    return {n.name: (n.free_gpus, n.used_gpus) for n in (*leaves, *document.unplaced)}
+    leaves = [v for _, v in walk(document["groups"]) if not is_group(v)]
+    return {n["name"]: (n["free_gpus"], n["used_gpus"]) for n in (*leaves, *document["unplaced"])}
 
 
 async def agree(master: Master, api: Api) -> bool:
@@ -147,8 +147,8 @@ async def test_whatever_happens_in_a_cluster_both_count_the_same_in_the_end(
     assert sum(node.used for node in (await recount(api)).values()) > 16
     assert life.done >= {"created", "finished", "deleted", "cordoned", "failed", "lost"}
     state = master.service.placements.state
-    state._bookings.validate()
-    assert state._capacity.recount() == ()
+    state.bookings.validate()
+    assert state.capacity.recount() == ()
 
 
 class _Life:

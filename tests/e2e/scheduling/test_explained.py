@@ -12,6 +12,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.gang_master import TOKEN, GangMaster
 from tests.e2e.scheduling.jobs import JOBS, PODS, bound, pods_of, taker, volcano_job
 from tests.support.waiting import eventually
+from topo.cli.client.decoding import read
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.sim.worlds.presets import World
 
@@ -37,14 +38,14 @@ async def topo(master: GangMaster, *words: str) -> str:
     return printed.decode()
 
 
-async def gangs_of(master: GangMaster) -> tuple[GangSummary, ...]:
+async def gangs_of(master: GangMaster) -> list[GangSummary]:
     """All gangs that the master tells of."""
-    return tuple(GangsDocument(**await answered(master, "/v1/gangs")).gangs)
+    return read(GangsDocument, await answered(master, "/v1/gangs"))["gangs"]
 
 
 async def stands(master: GangMaster, job: str) -> str:
     """Where a gang stands; empty where none of the name is known."""
-    return next((gang.state for gang in await gangs_of(master) if gang.name == job), "")
+    return next((gang["state"] for gang in await gangs_of(master) if gang["name"] == job), "")
 
 
 async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
@@ -57,20 +58,20 @@ async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
     await eventually(lambda: bool(master.url))
     await eventually(lambda: _stands(master, "waits", "no-room"))
     (told,) = await gangs_of(master)
-    assert (told.there, told.placed, told.bound, told.ahead) == (8, 0, 0, 0)
+    assert (told["there"], told["placed"], told["bound"], told["ahead"]) == (8, 0, 0, 0)
     why = " ".join((await topo(master, "why", "waits")).split())
     assert "default/waits ✗ no-room 8 pods of 8 GPUs in groups of 64" in why
-    assert told.text in why
+    assert told["text"] in why
     await asyncio.gather(*(api.delete(f"{PODS}/taker-{node}") for node in nodes[:8]))
     await eventually(lambda: _stands(master, "waits", "bound"))
-    whole = GangDocument(**await answered(master, f"/v1/gangs/{told.id}"))
-    assert {pod.node for pod in whole.members} == {
+    whole = read(GangDocument, await answered(master, f"/v1/gangs/{told['id']}"))
+    assert {pod["node"] for pod in whole["members"]} == {
         each.node for each in await pods_of(api, "waits")
     }
-    (group,) = whole.groups
-    assert len(group.domains) == 1
-    pod = whole.members[3]
-    assert f"{pod.node}" in await topo(master, "why", pod.name)
+    (group,) = whole["groups"]
+    assert len(group["domains"]) == 1
+    pod = whole["members"][3]
+    assert f"{pod['node']}" in await topo(master, "why", pod["name"])
 
 
 async def test_gates_are_opened_by_hand_and_the_scheduler_goes_on_alone(

@@ -54,7 +54,7 @@ async def test_who_looks_sees_which_gang_runs_where_and_why_the_other_waits(
     await eventually(lambda: bool(master.url))
     await eventually(lambda: _stands(master, "runs", "bound"))
     await eventually(lambda: _stands(master, "waits", "no-room"))
-    (why,) = (gang.text for gang in await gangs_of(master) if gang.name == "waits")
+    (why,) = (gang["text"] for gang in await gangs_of(master) if gang["name"] == "waits")
     nodes = [each.node for each in await pods_of(api, "runs")]  # two of them to a group, by rank
     async with looking(master.url) as (page, complaints):
         gangs = page.locator("#gangs")

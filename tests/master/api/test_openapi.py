@@ -263,7 +263,7 @@ async def test_every_error_of_the_running_master_is_the_published_problem(
         answers += [await caller.post(path, {}) for path in ("/node_group", "/v1/holds")]
         assert {answer.status for answer in answers} == {400, 404, 405}
         for answer in answers:
-            assert read_json(Problem, answer.body).detail
+            assert read_json(Problem, answer.body)["detail"]
 
 
 async def test_every_answer_of_the_running_master_is_the_published_schema(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.master.documents import read
 from tests.master.placing import Caller, config, placing
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
-from topo.model.rest.topology import GroupDocument, NodeDocument, TopologyDocument, walk
+from topo.model.rest.topology import GroupDocument, NodeDocument, TopologyDocument, is_group, walk
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 
 pytestmark = pytest.mark.virtual_time
@@ -24,14 +24,19 @@ async def _told(caller: Caller, query: str = "") -> Mapping[str, Counts]:
     """(free, used, held, cordoned) by path; a cordoned node counts 1 as its last."""
     await caller.master.generation()  # what was made a moment ago may be served again
     document = read(TopologyDocument, await caller.master.get(f"/v1/topology{query}"))
-    return {"/".join(path): _counts(vertex) for path, vertex in walk(document.groups)}
+    return {"/".join(path): _counts(vertex) for path, vertex in walk(document["groups"])}
 
 
 def _counts(vertex: NodeDocument | GroupDocument) -> Counts:
-    if isinstance(vertex, NodeDocument):
-        return vertex.free_gpus, vertex.used_gpus, vertex.held_gpus, int(vertex.cordoned)
-    own = vertex.capacity
-    return own.free_gpus, own.used_gpus, own.held_gpus, own.cordoned_gpus
+    if not is_group(vertex):
+        return (
+            vertex["free_gpus"],
+            vertex["used_gpus"],
+            vertex["held_gpus"],
+            int(vertex["cordoned"]),
+        )
+    own = vertex["capacity"]
+    return own["free_gpus"], own["used_gpus"], own["held_gpus"], own["cordoned_gpus"]
 
 
 def _pod(node: str, gpus: int, hold: Any = None) -> PodSeen:
@@ -75,13 +80,11 @@ async def test_a_node_tells_its_pool_and_its_shared_cards_in_their_own_unit(
         state.advance(PodSeen(pod, PodPhase.BOUND))
         await caller.master.generation()
         document = read(TopologyDocument, await caller.master.get("/v1/topology"))
-        leaves = {v.name: v for _, v in walk(document.groups) if isinstance(v, NodeDocument)}
+        leaves = {v["name"]: v for _, v in walk(document["groups"]) if not is_group(v)}
         shared = leaves["n0-0-0"]
-        assert (shared.pool, shared.free_gpus, shared.used_gpus) == ("inference", 0, 0)
-        assert [card.model_dump() for card in shared.shared] == [
-            {"resource": sgpu, "allocatable": 32, "used": 5}
-        ]
-        assert (leaves["n0-0-1"].pool, leaves["n0-0-1"].shared) == ("", ())
+        assert (shared["pool"], shared["free_gpus"], shared["used_gpus"]) == ("inference", 0, 0)
+        assert shared["shared"] == [{"resource": sgpu, "allocatable": 32, "used": 5}]
+        assert (leaves["n0-0-1"]["pool"], leaves["n0-0-1"]["shared"]) == ("", [])
         text = (await caller.master.get("/metrics")).body.decode()
         for count, value in (("allocatable", 32.0), ("used", 5.0)):
             labels = f'count="{count}",resource="{sgpu}"'

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from topo.cli.exit_codes import CliError, Exit
 from topo.model.errors import Refusal
-from topo.model.rest.document import Document
+from topo.model.rest.document import validator
 from topo.model.rest.service import Problem
 
-_D = TypeVar("_D", bound=Document)
+_D = TypeVar("_D")
 
 
 def from_json(text: bytes | str) -> Any:
@@ -39,7 +39,8 @@ def checked(kind: type[_D], value: Any) -> _D | Refusal:
     """
     try:
         with _collector_paused():
-            return kind.model_validate(value, strict=False, extra="ignore")
+            document: _D = validator(kind).validate_python(value, extra="ignore")
+            return document
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the document"
@@ -47,12 +48,12 @@ def checked(kind: type[_D], value: Any) -> _D | Refusal:
 
 
 def problem_of(body: bytes) -> Problem:
-    """The problem that the body of an error is; an empty one where it is something else."""
+    """Return the problem that the body of an error is; an empty one where it is something else."""
     try:
         found = checked(Problem, from_json(body))
     except orjson.JSONDecodeError:
-        return Problem()
-    return Problem() if isinstance(found, Refusal) else found
+        found = checked(Problem, {})
+    return read(Problem, {}) if isinstance(found, Refusal) else found
 
 
 @contextmanager

@@ -44,14 +44,14 @@ def refused(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError:
     """
     call, malformed = asked
     problem = problem_of(body)
-    what = problem.detail or problem.title or f"HTTP status {status}"
-    said = "" if status in _FIX_IS_OURS else problem.fix
+    what = problem["detail"] or problem["title"] or f"HTTP status {status}"
+    said = "" if status in _FIX_IS_OURS else problem["fix"]
     fix = said or _FIXES.get(status, "look at the master's log")
     code = Exit.UNREACHABLE if status >= 500 or status < 400 else Exit.REFUSED
     code = malformed if status == 400 else code
-    if status == 404 and not (problem.detail or problem.title):
+    if status == 404 and not (problem["detail"] or problem["title"]):
         code, fix = Exit.UNREACHABLE, _NO_MASTER
-    return CliError(code, in_options(Refusal(what, problem.field, fix), call))
+    return CliError(code, in_options(Refusal(what, problem["field"], fix), call))
 
 
 def _broke(error: Exception) -> bool:

@@ -21,9 +21,9 @@ async def listed(master: MasterClient, **query: str | None) -> Any:
     Raises `CliError` where the master places none.
     """
     raw = await master.document(_PATH, **query)
-    off = read(GangsDocument, raw).off
+    off = read(GangsDocument, raw)["off"]
     if off is not None:
-        raise CliError(Exit.REFUSED, Refusal(off.detail, "", off.fix))
+        raise CliError(Exit.REFUSED, Refusal(off["detail"], "", off["fix"]))
     return raw
 
 
@@ -34,14 +34,14 @@ async def found(master: MasterClient, name: str) -> Any:
     """
     namespace, slash, short = name.rpartition("/")
     where = namespace if slash else None
-    every = read(GangsDocument, await listed(master)).gangs
-    named = [g for g in every if g.name == short and where in {None, g.namespace}]
+    every = read(GangsDocument, await listed(master))["gangs"]
+    named = [g for g in every if g["name"] == short and where in {None, g["namespace"]}]
     if not named:
         raw = await listed(master, namespace=where, pod=short)
-        named = list(read(GangsDocument, raw).gangs)
+        named = list(read(GangsDocument, raw)["gangs"])
     if len(named) != 1:
         raise CliError(Exit.REFUSED, _refusal(name, named, every))
-    return await master.document(f"{_PATH}/{path_segment(named[0].id, 'gang', '`topo gangs`')}")
+    return await master.document(f"{_PATH}/{path_segment(named[0]['id'], 'gang', '`topo gangs`')}")
 
 
 async def opened(master: MasterClient, name: str | None) -> list[str]:
@@ -50,22 +50,26 @@ async def opened(master: MasterClient, name: str | None) -> list[str]:
     The names of the jobs. Raises `CliError`.
     """
     if name is None:
-        every = read(GangsDocument, await listed(master)).gangs
-        gated = (gang for gang in every if gang.state != GangState.NATIVE)
-        chosen = [gang for gang in gated if gang.bound < gang.there]
+        every = read(GangsDocument, await listed(master))["gangs"]
+        gated = (gang for gang in every if gang["state"] != GangState.NATIVE)
+        chosen = [gang for gang in gated if gang["bound"] < gang["there"]]
     else:
         chosen = [read(GangSummary, await found(master, name))]
     for gang in chosen:
-        await master.send("POST", f"{_PATH}/{path_segment(gang.id, 'gang', '`topo gangs`')}/open")
-    return [f"{gang.namespace}/{gang.name}" for gang in chosen]
+        await master.send(
+            "POST", f"{_PATH}/{path_segment(gang['id'], 'gang', '`topo gangs`')}/open"
+        )
+    return [f"{gang['namespace']}/{gang['name']}" for gang in chosen]
 
 
 def _refusal(name: str, named: Sequence[GangSummary], every: Sequence[GangSummary]) -> Refusal:
     if named:
-        places = ", ".join(f"{gang.namespace}/{gang.name} ({gang.kind})" for gang in named)
+        places = ", ".join(f"{gang['namespace']}/{gang['name']} ({gang['kind']})" for gang in named)
         fix = "write namespace/name, or look at them with `topo gangs -o json`"
         return Refusal(f"{len(named)} gangs are called {name!r}: {places}", "JOB|POD", fix)
-    known = [gang.name for gang in every] + [f"{gang.namespace}/{gang.name}" for gang in every]
+    known = [gang["name"] for gang in every] + [
+        f"{gang['namespace']}/{gang['name']}" for gang in every
+    ]
     what = f"there is no gang whose job or pod is called {name!r}"
     otherwise = (
         "`topo gangs` lists them; a job without the annotation gpu-group-size is none, nor is one"

@@ -62,21 +62,23 @@ def read_placement(raw: Any) -> FitsDocument | NoFitDocument:
 async def roots(master: MasterClient, groups: Sequence[PodGroupDocument]) -> list[GroupDocument]:
     """The roots of the tree that the groups lie in; one that is gone by now is left out."""
     names = [
-        domain.path[0]
+        domain["path"][0]
         for group in groups
-        for domain in group.domains
-        if domain.path and not (domain.kind == "node" and len(domain.path) == 1)
+        for domain in group["domains"]
+        if domain["path"] and not (domain["kind"] == "node" and len(domain["path"]) == 1)
     ]
     found: list[GroupDocument] = []
     for name in dict.fromkeys(names):
         try:
-            candidates = (await master.topology(group=name)).groups
+            candidates = (await master.topology(group=name))["groups"]
         except CliError:
             continue
-        found += [group for group in candidates if group.path == (name,)]
+        found += [group for group in candidates if group["path"] == (name,)]
     return found
 
 
 def hostfile(groups: Iterable[PodGroupDocument]) -> list[str]:
     """A node name per pod, in rank order."""
-    return [node.name for group in groups for node in group.nodes for _ in range(node.pods)]
+    return [
+        node["name"] for group in groups for node in group["nodes"] for _ in range(node["pods"])
+    ]

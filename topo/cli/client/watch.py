@@ -45,8 +45,8 @@ async def follow(
     while True:
         try:
             document = await master.topology(depth=0)
-            last = resumed(last, GenerationId(document.generation, document.run))
-            yield Connected(document.generation)
+            last = resumed(last, GenerationId(document["generation"], document["run"]))
+            yield Connected(document["generation"])
             async with aclosing(master.changes(last)) as stream:
                 async for event in stream:
                     if event is None:

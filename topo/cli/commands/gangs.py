@@ -32,7 +32,7 @@ def gangs(
         connection.chosen(options), lambda master: listed(master, namespace=namespace)
     )
     connection.show(
-        raw, output, lambda glyphs: picture.listed(read(GangsDocument, raw).gangs, glyphs)
+        raw, output, lambda glyphs: picture.listed(read(GangsDocument, raw)["gangs"], glyphs)
     )
 
 
@@ -55,7 +55,7 @@ def why(
         raw = await gangs.found(client, name)
         if output is not Output.TABLE:
             return raw, []
-        return raw, await placements.roots(client, read(GangDocument, raw).groups)
+        return raw, await placements.roots(client, read(GangDocument, raw)["groups"])
 
     raw, roots = connection.ask(connection.chosen(options), conversation)
     connection.show(

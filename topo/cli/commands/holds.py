@@ -34,7 +34,7 @@ def holds(
 
     raw = connection.document(options, "/v1/holds")
     connection.show(
-        raw, output, lambda glyphs: picture.listed(read(HoldsDocument, raw).holds, glyphs)
+        raw, output, lambda glyphs: picture.listed(read(HoldsDocument, raw)["holds"], glyphs)
     )
 
 
@@ -51,7 +51,7 @@ def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOp
         raw = await client.document(_path(hold))
         if output is not Output.TABLE:
             return raw, []
-        return raw, await placements.roots(client, read(HoldDocument, raw).groups)
+        return raw, await placements.roots(client, read(HoldDocument, raw)["groups"])
 
     raw, roots = connection.ask(connection.chosen(options), conversation)
     connection.show(

@@ -54,7 +54,7 @@ def diff(
         if since is not None:
             return await client.document(DIFF_PATH, **{"from": since, "to": until})
         now = await client.topology(depth=0)
-        end = GenerationId(now.generation, now.run)
+        end = GenerationId(now["generation"], now["run"])
         return await client.document(DIFF_PATH, **{"from": str(end.previous), "to": str(end)})
 
     raw = connection.ask(connection.chosen(options), conversation)
@@ -62,7 +62,7 @@ def diff(
 
     def picture(glyphs: "Glyphs") -> "RenderableType":
         nothing = Text("nothing changed", style="dim")
-        moved = document.changes
+        moved = document["changes"]
         return Group(changes.title(document), changes.listed(moved, glyphs) if moved else nothing)
 
     connection.show(raw, output, picture)

@@ -108,7 +108,7 @@ def nodes(
     document = read(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
     wanted = filters.wanted(names or ())
     found = [n for n in node_list.listed(document, unplaced=group is None) if wanted.has(n)]
-    _show(found, document.generation, output)
+    _show(found, document["generation"], output)
 
 
 def _show(found: "list[NodeRow]", generation: int, output: NodesOutput) -> None:

@@ -153,7 +153,7 @@ def place(
         _print_nodes(document, request)
     else:
         _show((raw, document, roots), request, output, explain=explain)
-    if not document.feasible:
+    if not document["feasible"]:
         raise typer.Exit(Exit.NO_FIT)
 
 
@@ -166,7 +166,7 @@ def _place(to: "Target", request: dict[str, Any], output: PlaceOutput) -> "_Answ
         document = placements.read_placement(raw)
         if output is not PlaceOutput.TREE:
             return raw, document, []
-        placed = document.groups if document.feasible else ()
+        placed = document["groups"] if document["feasible"] else ()
         return raw, document, await placements.roots(client, placed)
 
     return connection.ask(to, conversation)
@@ -195,10 +195,10 @@ def _print_nodes(document: "FitsDocument | NoFitDocument", request: dict[str, An
 
     console = terminal.err()
     glyphs = terminal.glyphs(console)
-    if not document.feasible:
+    if not document["feasible"]:
         console.print(placement.answer(document, request, [], glyphs, explain=False))
         return
-    for name in placements.hostfile(document.groups):
+    for name in placements.hostfile(document["groups"]):
         print(plain(name))
-    if document.hold:
-        console.print(placement.held(document.hold, glyphs))
+    if document["hold"]:
+        console.print(placement.held(document["hold"], glyphs))

@@ -57,7 +57,7 @@ def tree(
 
     def view(raw: Any) -> tuple[Any, "Text"]:
         known = read(TopologyDocument, raw)
-        if problems and (known.groups or known.unplaced):
+        if problems and (known["groups"] or known["unplaced"]):
             return only_problems(raw), picture.ALL_READY
         return raw, picture.NO_NODES
 
@@ -125,7 +125,7 @@ def gpus(
     raw = connection.document(options, path, n=count, free=free)
     document = read(GpusDocument, raw)
     connection.show(raw, output, lambda glyphs: picture.page(document, glyphs))
-    if document.choice is not None and not document.choice.fits:
+    if document["choice"] is not None and not document["choice"]["fits"]:
         raise typer.Exit(Exit.NO_FIT)
 
 

@@ -144,10 +144,10 @@ async def _until_ready(
 
 def _seen(document: TopologyDocument, nodes: int) -> tuple[bool, str]:
     """Whether all of the nodes are Ready and in a group, and how far they are in words."""
-    groups, unplaced = document.groups, len(document.unplaced)
-    whole = all(group.status == _READY for group in groups)
-    ready = sum(group.capacity.ready for group in groups) if whole else 0
-    known = sum(group.capacity.nodes for group in groups) + unplaced
+    groups, unplaced = document["groups"], len(document["unplaced"])
+    whole = all(group["status"] == _READY for group in groups)
+    ready = sum(group["capacity"]["ready"] for group in groups) if whole else 0
+    known = sum(group["capacity"]["nodes"] for group in groups) + unplaced
     words = f"the master answers, {known} of {nodes} nodes known, {ready} Ready"
     return ready == nodes and not unplaced, words
 
@@ -169,4 +169,4 @@ async def _follow(master: MasterClient, messages: Messages) -> None:
                 messages.found(event.generation)
             lost = False
         else:
-            messages.changed(event.changes)
+            messages.changed(event["changes"])

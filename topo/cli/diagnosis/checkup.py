@@ -70,7 +70,7 @@ async def examine(master: MasterClient) -> Checkup:
     for path in ("/health", "/ready"):
         answer = await master.get(path)
         said = problem_of(answer.body)
-        findings += diagnosis.service(path, answer.status, said.detail, said.fix)
+        findings += diagnosis.service(path, answer.status, said["detail"], said["fix"])
         if answer.status == 200:
             healthy.append(f"GET {master.url.joinpath(path[1:])} answers {answer.status}")
     described = await master.get("/openapi.json")
@@ -100,12 +100,12 @@ def _version(body: bytes) -> str | None:
 def _well(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:
     ill = {finding.subject for finding in found}
     lines = [
-        f"source {source.source} is well"
-        for source in document.sources
-        if source.state == "ok" and source.source not in ill
+        f"source {source['source']} is well"
+        for source in document["sources"]
+        if source["state"] == "ok" and source["source"] not in ill
     ]
-    ready = sum(group.capacity.ready for group in document.groups)
-    nodes = sum(group.capacity.nodes for group in document.groups)
+    ready = sum(group["capacity"]["ready"] for group in document["groups"])
+    nodes = sum(group["capacity"]["nodes"] for group in document["groups"])
     if nodes and ready == nodes:
         lines.append(f"all {nodes} nodes in groups are Ready")
     return lines

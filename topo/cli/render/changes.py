@@ -22,9 +22,9 @@ def title(diff: DiffDocument) -> Text:
     """Which two moments are compared."""
     ends = [
         f"{plain(at)} (generation {number})" if at else str(number)
-        for at, number in ((diff.start_at, diff.start), (diff.end_at, diff.end))
+        for at, number in ((diff["from_at"], diff["from"]), (diff["to_at"], diff["to"]))
     ]
-    word = "" if diff.start_at else "generation "
+    word = "" if diff["from_at"] else "generation "
     return Text(f"{word}{ends[0]} to {ends[1]}", style="bold")
 
 
@@ -33,28 +33,28 @@ _COUNTED = ("node-added", "node-removed", "node-moved", "node-status")
 
 def moments(history: HistoryDocument) -> RenderableType:
     """A row per moment: how many nodes came, went, moved or changed their status, and the rest."""
-    if not history.moments:
+    if not history["moments"]:
         return Text("no moment is kept yet", style="dim")
     names = ("came", "went", "moved", "status", "other")
     counts = (Column(name, right=True) for name in names)
-    return table("at", "generation", *counts, rows=map(_moment, history.moments))
+    return table("at", "generation", *counts, rows=map(_moment, history["moments"]))
 
 
 def _moment(moment: MomentDocument) -> Iterator[str | int]:
-    yield moment.at
-    yield f"{moment.generation}.{moment.run}"
+    yield moment["at"]
+    yield f"{moment['generation']}.{moment['run']}"
     for what in _COUNTED:
-        yield moment.changes.get(what, 0) or ""
-    yield sum(n for what, n in moment.changes.items() if what not in _COUNTED) or ""
+        yield moment["changes"].get(what, 0) or ""
+    yield sum(n for what, n in moment["changes"].items() if what not in _COUNTED) or ""
 
 
 def listed(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
     """One entry per change, in the order given, behind the generation it made."""
     moved = list(changes)
-    width = max((len(str(change.generation)) for change in moved), default=0)
+    width = max((len(str(change["generation"])) for change in moved), default=0)
     return Stack(
         *(
-            line(change, glyphs, before=Text(f"{change.generation:{width}}  ", style="dim"))
+            line(change, glyphs, before=Text(f"{change['generation']:{width}}  ", style="dim"))
             for change in moved
         )
     )
@@ -62,23 +62,23 @@ def listed(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
 
 def line(change: ChangeDocument, glyphs: Glyphs, before: Text | None = None) -> Hanging:
     """A change as a sentence: mark, subject, what became of it, why; `before` stands before it."""
-    text = Text().append(plain(change.subject), style="bold").append("  ")
-    old, new = change.before, change.after
-    if change.what.endswith(("-status", "-moved")):
+    text = Text().append(plain(change["subject"]), style="bold").append("  ")
+    old, new = change["before"], change["after"]
+    if change["what"].endswith(("-status", "-moved")):
         text.append_text(_value(old or "nowhere")).append(f" {glyphs.arrow} ")
         text.append_text(_value(new or "nowhere"))
     else:
-        text.append(plain(change.what).replace("-", " "))
+        text.append(plain(change["what"]).replace("-", " "))
         if new or old:
             text.append(": ").append_text(_value(new or old))
-    if why := change.why:
+    if why := change["why"]:
         text.append(f"  {plain(why)}", style="dim")
     mark = Text().append_text(before or Text()).append_text(_mark(change, glyphs)).append(" ")
     return Hanging(mark, text)
 
 
 def _mark(change: ChangeDocument, glyphs: Glyphs) -> Text:
-    what, after = change.what, change.after
+    what, after = change["what"], change["after"]
     if what in _GOOD or (what.endswith("-status") and after == READY):
         return Text(glyphs.ready, style="green")
     if what in _BAD or what.endswith("-status"):

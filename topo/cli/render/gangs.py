@@ -30,41 +30,47 @@ def listed(gangs: Sequence[GangSummary], glyphs: Glyphs) -> RenderableType:
 
 
 def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
-    name = Text(f"{plain(gang.namespace)}/{plain(gang.name)}", style="bold")
-    asked = job(gang.pods, gang.gpus_per_pod, gang.group_size)
-    bound = f"{gang.bound} of {gang.pods}"
-    why = None if _STAGES.get(gang.state) is Stage.RUNNING else gang.text
-    return name, _state(gang, glyphs), asked, bound, age(gang.age_s), why
+    name = Text(f"{plain(gang['namespace'])}/{plain(gang['name'])}", style="bold")
+    asked = job(gang["pods"], gang["gpus_per_pod"], gang["group_size"])
+    bound = f"{gang['bound']} of {gang['pods']}"
+    why = None if _STAGES.get(gang["state"]) is Stage.RUNNING else gang["text"]
+    return name, _state(gang, glyphs), asked, bound, age(gang["age_s"]), why
 
 
 def page(gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:
     """One gang: where it stands and why, what would let it in, its groups inside the tree."""
-    head = Text().append(f"{plain(gang.namespace)}/{plain(gang.name)}", style="bold").append("  ")
+    head = (
+        Text()
+        .append(f"{plain(gang['namespace'])}/{plain(gang['name'])}", style="bold")
+        .append("  ")
+    )
     head.append_text(_state(gang, glyphs))
-    facts = [job(gang.pods, gang.gpus_per_pod, gang.group_size), plain(gang.mode)]
-    facts += [f"within one {plain(gang.within)}"] if gang.within else []
-    facts += [f"priority {gang.priority}"] if gang.priority else []
-    facts += [f"{age(gang.age_s)} old"]
+    facts = [job(gang["pods"], gang["gpus_per_pod"], gang["group_size"]), plain(gang["mode"])]
+    facts += [f"within one {plain(gang['within'])}"] if gang["within"] else []
+    facts += [f"priority {gang['priority']}"] if gang["priority"] else []
+    facts += [f"{age(gang['age_s'])} old"]
     head.append("  " + f" {glyphs.dot} ".join(facts), style="dim")
-    plan = placement_tree.trees(gang.groups, (), roots, glyphs)
+    plan = placement_tree.trees(gang["groups"], (), roots, glyphs)
     return Stack(Hanging(Text(), head), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
 
 
 def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
-    said = [gang.text] if gang.text else []
-    if gang.ahead is not None:
-        before = f"{gang.ahead} gang{plural(gang.ahead)} before it in line"
-        said.append(before if gang.ahead else "it is the first in line")
-    if gang.would_fit:
-        said.append(f"what would let it in: {gang.would_fit}")
+    said = [gang["text"]] if gang["text"] else []
+    if gang["ahead"] is not None:
+        before = f"{gang['ahead']} gang{plural(gang['ahead'])} before it in line"
+        said.append(before if gang["ahead"] else "it is the first in line")
+    if gang["would_fit"]:
+        said.append(f"what would let it in: {gang['would_fit']}")
     for sentence in said:
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
 
 
 def _waiting(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
     """A line on the pods without a node, and one on those that are not bound to theirs."""
-    homeless = [pod for pod in gang.members if pod.node is None and pod.state != "ending"]
-    unbound = [pod for pod in gang.members if pod.node is not None and pod.state != "bound"]
+    homeless = [pod for pod in gang["members"] if pod["node"] is None and pod["state"] != "ending"]
+    unbound = [
+        pod for pod in gang["members"] if pod["node"] is not None and pod["state"] != "bound"
+    ]
     for pods, what in ((homeless, "without a node"), (unbound, "not bound to their nodes yet")):
         if pods:
             words = f"{len(pods)} pod{plural(len(pods))} {what}: {_named(pods, glyphs)}"
@@ -72,13 +78,13 @@ def _waiting(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
 
 
 def _named(pods: Sequence[GangPodDocument], glyphs: Glyphs) -> str:
-    ends = dict.fromkeys(plain(pod.name) for pod in (pods[0], pods[-1]))
+    ends = dict.fromkeys(plain(pod["name"]) for pod in (pods[0], pods[-1]))
     return f" {glyphs.ellipsis} ".join(ends)
 
 
 def _state(gang: GangSummary, glyphs: Glyphs) -> Text:
-    state = plain(gang.state)
-    stage = _STAGES.get(gang.state, Stage.BLOCKED)
+    state = plain(gang["state"])
+    stage = _STAGES.get(gang["state"], Stage.BLOCKED)
     if stage is Stage.RUNNING:
         return Text(f"{glyphs.ready} {state}", style="green")
     if stage is not Stage.BLOCKED:

@@ -24,45 +24,45 @@ def page(document: GpusDocument, glyphs: Glyphs) -> RenderableType:
 
 
 def _blocks(document: GpusDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
-    choice = document.choice
+    choice = document["choice"]
     yield _head(document)
     if choice is not None:
         yield _why(choice, glyphs)
     for title, block in (
-        ("links", _links(document, set(choice.gpus) if choice else set(), glyphs)),
+        ("links", _links(document, set(choice["gpus"]) if choice else set(), glyphs)),
         ("what n GPUs are worth, and cost the others (0 to 2000)", _values(document)),
     ):
         yield Text(f"\n{title}", style="bold")
         yield Indented(block)
-    if not document.exact:
+    if not document["exact"]:
         yield Text("too many free GPUs to look at every set: the best found", style="yellow")
 
 
 def _head(document: GpusDocument) -> Hanging:
-    gpus = document.gpus
-    free = sum(gpu.free for gpu in gpus)
-    models = Counter(gpu.model or "" for gpu in gpus)
-    head = Text().append(plain(document.node), style="bold")
+    gpus = document["gpus"]
+    free = sum(gpu["free"] for gpu in gpus)
+    models = Counter(gpu["model"] or "" for gpu in gpus)
+    head = Text().append(plain(document["node"]), style="bold")
     head.append(f"  {free} of {len(gpus)} GPU{plural(len(gpus))} free", style="dim")
     named = ", ".join(plain(model) for model in models if model)
     return Hanging(Text(), head.append(f"  {named}" if named else "", style="dim"))
 
 
 def _why(choice: ChoiceDocument, glyphs: Glyphs) -> Hanging:
-    if choice.fits:
-        return Hanging(Text(f"{glyphs.taken} ", style=_CHOSEN), Text(plain(choice.why)))
-    sign, why = Text(f"{glyphs.not_ready} ", style="red"), Text(plain(choice.why), style="red")
+    if choice["fits"]:
+        return Hanging(Text(f"{glyphs.taken} ", style=_CHOSEN), Text(plain(choice["why"])))
+    sign, why = Text(f"{glyphs.not_ready} ", style="red"), Text(plain(choice["why"]), style="red")
     return Hanging(sign, why)
 
 
 def _links(document: GpusDocument, chosen: Collection[int], glyphs: Glyphs) -> Matrix:
     """The matrix; GPUs that are chosen, in use or unhealthy bear a mark beside their number."""
-    gpus = document.gpus
+    gpus = document["gpus"]
     names = [_name(gpu, chosen, glyphs) for gpu in gpus]
     rows = []
-    for gpu, name, row in zip(gpus, names, document.links, strict=False):
+    for gpu, name, row in zip(gpus, names, document["links"], strict=False):
         cells = [
-            Text(plain(code), style=_style({gpu.index, other.index}, chosen))
+            Text(plain(code), style=_style({gpu["index"], other["index"]}, chosen))
             for other, code in zip(gpus, row, strict=False)
         ]
         rows.append((name, cells + [Text()] * (len(gpus) - len(cells))))
@@ -70,12 +70,12 @@ def _links(document: GpusDocument, chosen: Collection[int], glyphs: Glyphs) -> M
 
 
 def _name(gpu: GpuDocument, chosen: Collection[int], glyphs: Glyphs) -> Text:
-    number = gpu.index
+    number = gpu["index"]
     if number in chosen:
         return Text(f"{glyphs.taken}{number}", style=_CHOSEN)
-    if gpu.free:
+    if gpu["free"]:
         return Text(f"{glyphs.free}{number}", style="green")
-    ill = gpu.healthy is False
+    ill = gpu["healthy"] is False
     sign = glyphs.not_ready if ill else glyphs.used
     return Text(f"{sign}{number}", style="red" if ill else "bright_black")
 
@@ -85,10 +85,10 @@ def _style(pair: set[int], chosen: Collection[int]) -> str:
 
 
 def _values(document: GpusDocument) -> Rows:
-    choice = document.choice
+    choice = document["choice"]
     rows = []
-    for count, score in document.scores.items():
-        wanted = choice is not None and str(choice.n) == count
-        values = (plain(count), str(score), str(document.losses.get(count, "")))
+    for count, score in document["scores"].items():
+        wanted = choice is not None and str(choice["n"]) == count
+        values = (plain(count), str(score), str(document["losses"].get(count, "")))
         rows.append([Text(value, style=_CHOSEN if wanted else "") for value in values])
     return table(*(Column(title, right=True) for title in ("n", "score", "loss")), rows=rows)

@@ -26,38 +26,38 @@ def listed(holds: Sequence[HoldSummary], glyphs: Glyphs) -> RenderableType:
 
 
 def _row(hold: HoldSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
-    name = Text(plain(hold.id), style="bold")
-    asked = job(hold.pods, hold.gpus_per_pod, hold.group_size)
-    return name, hold.key, _state(hold, glyphs), asked, hold.nodes, _ends(hold)
+    name = Text(plain(hold["id"]), style="bold")
+    asked = job(hold["pods"], hold["gpus_per_pod"], hold["group_size"])
+    return name, hold["key"], _state(hold, glyphs), asked, hold["nodes"], _ends(hold)
 
 
 def page(hold: HoldDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:
     """One hold: its state, its job, its groups inside the tree, and the nodes that it lost."""
-    head = Text().append(plain(hold.id), style="bold").append("  ")
+    head = Text().append(plain(hold["id"]), style="bold").append("  ")
     head.append_text(_state(hold, glyphs)).append(
-        f"  {job(hold.pods, hold.gpus_per_pod, hold.group_size)}", style="dim"
+        f"  {job(hold['pods'], hold['gpus_per_pod'], hold['group_size'])}", style="dim"
     )
-    if key := hold.key:
+    if key := hold["key"]:
         head.append(f" {glyphs.dot} key {plain(key)}", style="dim")
     head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")
-    plan = placement_tree.trees(hold.groups, (), roots, glyphs)
-    lost = (_lost(each, glyphs) for each in hold.lost)
+    plan = placement_tree.trees(hold["groups"], (), roots, glyphs)
+    lost = (_lost(each, glyphs) for each in hold["lost"])
     return Stack(Hanging(Text(), head), *plan, *lost)
 
 
 def _lost(node: LostDocument, glyphs: Glyphs) -> Hanging:
-    line = Text().append(plain(node.name), "bold").append(f"  {plain(node.why)}")
+    line = Text().append(plain(node["name"]), "bold").append(f"  {plain(node['why'])}")
     return Hanging(Text(f"{glyphs.not_ready} ", style="red"), line)
 
 
 def _state(hold: HoldSummary, glyphs: Glyphs) -> Text:
     """Committed is for good, everything else ends by itself."""
-    state = plain(hold.state)
+    state = plain(hold["state"])
     if state == "committed":
         return Text().append(f"{glyphs.ready} {state}", style="green")
     return Text().append(f"{glyphs.attention} {state}", style="yellow")
 
 
 def _ends(hold: HoldSummary) -> str:
-    rest = hold.expires_in_s
+    rest = hold["expires_in_s"]
     return "when released" if rest is None else f"in {left(rest)}"

@@ -32,6 +32,7 @@ from topo.model.rest.topology import (
     NodeDocument,
     NodeWireDocument,
     TopologyDocument,
+    is_group,
     walk,
 )
 
@@ -61,50 +62,52 @@ def page(document: TopologyDocument, name: str, glyphs: Glyphs) -> RenderableTyp
 
 
 def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
-    unplaced = next((e for e in document.unplaced if e.name == name), None)
-    leaves = ((path[:-1], v) for path, v in walk(document.groups) if isinstance(v, NodeDocument))
-    path, leaf = next((found for found in leaves if found[1].name == name), ((), unplaced))
+    unplaced = next((e for e in document["unplaced"] if e["name"] == name), None)
+    leaves = ((path[:-1], v) for path, v in walk(document["groups"]) if not is_group(v))
+    path, leaf = next((found for found in leaves if found[1]["name"] == name), ((), unplaced))
     if leaf is not None:
         yield _head(leaf, path, glyphs)
-        yield from reason_lines(leaf.reasons, glyphs)
+        yield from reason_lines(leaf["reasons"], glyphs)
     if unplaced is not None:
-        why = Text(f"in no group: {plain(unplaced.reason.text)}", style="yellow")
+        why = Text(f"in no group: {plain(unplaced['reason'].text)}", style="yellow")
         yield Hanging(Text("  "), why)
-    yield from (conflict(entry, glyphs) for entry in document.conflicts if name in entry.subjects)
-    detail = document.node
-    if detail is None or detail.identity is None:
+    yield from (
+        conflict(entry, glyphs) for entry in document["conflicts"] if name in entry.subjects
+    )
+    detail = document["node"]
+    if detail is None or detail["identity"] is None:
         yield Text("  no worker has reported this node", style="yellow")
         return
-    yield Text(f"  last message of its worker {age(detail.beat_age_s)} ago", style="dim")
+    yield Text(f"  last message of its worker {age(detail['beat_age_s'])} ago", style="dim")
     for title, block in _sections(detail, glyphs):
         yield Text(f"\n{title}", style="bold")
         yield Indented(block)
 
 
 def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Hanging:
-    head = Text().append(plain(node.name), style=f"bold {style(node.status)}")
-    head.append(f"  {plain(node.status)}", style=style(node.status))
+    head = Text().append(plain(node["name"]), style=f"bold {style(node['status'])}")
+    head.append(f"  {plain(node['status'])}", style=style(node["status"]))
     head.append(f"  in {joined(path)}" if path else "", style="dim")
-    return Hanging(mark(node.status, glyphs).append(" "), head)
+    return Hanging(mark(node["status"], glyphs).append(" "), head)
 
 
 def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
     """The parts that the worker reported, each with its title; absent parts are left out."""
-    if identity := detail.identity:
+    if identity := detail["identity"]:
         yield "identity", _identity(identity)
-    if gpus := detail.gpus:
+    if gpus := detail["gpus"]:
         yield "GPUs", _gpus(gpus, glyphs)
-    if matrix := detail.matrix:
+    if matrix := detail["matrix"]:
         yield "links inside the node", drawn(matrix)
-    if ports := detail.ports:
+    if ports := detail["ports"]:
         yield "link ports", _ports(ports, glyphs)
-    if detail.peers is not None or detail.wires:
+    if detail["peers"] is not None or detail["wires"]:
         yield "servers at the other end", _peers(detail, glyphs)
-    if fabrics := detail.fabrics:
+    if fabrics := detail["fabrics"]:
         yield "NVLink fabric", _fabrics(fabrics, glyphs)
-    if nics := detail.nics:
+    if nics := detail["nics"]:
         yield "network ports", _nics(nics, glyphs)
-    if probes := detail.probes:
+    if probes := detail["probes"]:
         yield "probes", _probes(probes)
 
 
@@ -185,21 +188,21 @@ def _ports_of(gpu: int, ports: Sequence[LinkPort], glyphs: Glyphs) -> tuple[int 
 def _peers(detail: NodeDetailDocument, glyphs: Glyphs) -> RenderableType:
     """This server and those that should be at the other ends, a cut cable among them."""
     rows: list[tuple[Text | str | int, ...]] = []
-    if detail.peers is not None:
-        here = Text(plain(detail.peers.local), style="dim")
+    if detail["peers"] is not None:
+        here = Text(plain(detail["peers"].local), style="dim")
         rows.append((Text("this", style="dim"), Text(), Text(), here))
-    rows += [_wire(wire, glyphs) for wire in detail.wires]
+    rows += [_wire(wire, glyphs) for wire in detail["wires"]]
     drawn = table("slot", "node", "state", "server", rows=rows)
-    if detail.neighbours:
+    if detail["neighbours"]:
         return drawn
     return Stack(drawn, Text("wired to no known node", style="yellow"))
 
 
 def _wire(wire: NodeWireDocument, glyphs: Glyphs) -> tuple[Text | str | int, ...]:
-    state = _verdict(wire.state is LinkState.UP, wire.state.value, glyphs)
-    if wire.state is LinkState.UNCONFIRMED:
-        state = Text(f"{glyphs.attention} {wire.state.value}", style="yellow")
-    return wire.slot, ", ".join(wire.nodes) or "not known", state, wire.server
+    state = _verdict(wire["state"] is LinkState.UP, wire["state"].value, glyphs)
+    if wire["state"] is LinkState.UNCONFIRMED:
+        state = Text(f"{glyphs.attention} {wire['state'].value}", style="yellow")
+    return wire["slot"], ", ".join(wire["nodes"]) or "not known", state, wire["server"]
 
 
 def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> Rows:

@@ -46,7 +46,7 @@ def answer(
 ) -> RenderableType:
     """The answer of `POST /v1/placements` to the request `body`, inside the `roots` it uses."""
     asked = job(body["pods"], body["gpus_per_pod"], body.get("group_size"))
-    if isinstance(document, NoFitDocument):
+    if document["feasible"] is False:
         return Stack(*_refusal(document, asked, glyphs))
     more = _why(document, glyphs) if explain else ()
     return Stack(*_plan(document, asked, roots, glyphs, explained=explain), *more)
@@ -62,33 +62,33 @@ def _plan(
 ) -> Iterator[RenderableType]:
     yield _head(document, asked, glyphs)
     yield Text()
-    yield from placement_tree.trees(document.groups, document.capacity, roots, glyphs)
-    if document.capacity:
+    yield from placement_tree.trees(document["groups"], document["capacity"], roots, glyphs)
+    if document["capacity"]:
         yield bar_legend(glyphs)
-    if document.objective:
+    if document["objective"]:
         yield Text()
         yield _proof(document, glyphs, hint="" if explained else _EXPLAIN_HINT)
-    if hold := document.hold:
+    if hold := document["hold"]:
         yield Text()
         yield held(hold, glyphs)
 
 
 def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Hanging:
     head = Text().append(f"{asked}: placed", style="bold")
-    count = len(document.groups)
-    split = sum(len(group.domains) > 1 for group in document.groups)
+    count = len(document["groups"])
+    split = sum(len(group["domains"]) > 1 for group in document["groups"])
     facts = [f"{count} group{plural(count)}" + (f", {split} split" if split else "")]
-    facts += [plain(word) for word in (document.mode, document.gpu_type) if word]
-    facts += ["from the reserve"] if document.used_reserve else []
-    facts += [f"generation {document.generation}"] if document.generation else []
+    facts += [plain(word) for word in (document["mode"], document["gpu_type"]) if word]
+    facts += ["from the reserve"] if document["used_reserve"] else []
+    facts += [f"generation {document['generation']}"] if document["generation"] else []
     head.append("".join(f" {glyphs.dot} {fact}" for fact in facts), style="dim")
     return Hanging(Text(f"{glyphs.ready} ", style="green"), head)
 
 
 def _proof(document: FitsDocument, glyphs: Glyphs, hint: str) -> Hanging:
     """In how many of its aims the plan is proven best, on one line."""
-    aims = document.objective
-    proven = sum(document.certified.get(name, False) for name in aims)
+    aims = document["objective"]
+    proven = sum(document["certified"].get(name, False) for name in aims)
     whole = proven == len(aims)
     sign, style = (glyphs.proven, "green") if whole else (glyphs.attention, "yellow")
     words = Text(f"proven best in {proven} of {len(aims)}", style=style)
@@ -98,14 +98,14 @@ def _proof(document: FitsDocument, glyphs: Glyphs, hint: str) -> Hanging:
 
 def _objective(document: FitsDocument, glyphs: Glyphs) -> Rows:
     rows = []
-    for name, value in document.objective.items():
-        best = document.bounds.get(name)
+    for name, value in document["objective"].items():
+        best = document["bounds"].get(name)
         rows.append(
             (
                 _NAMES.get(name, name.replace("_", " ")),
                 _number(value),
                 None if best is None else _number(best),
-                _verdict(glyphs, value, best, proven=document.certified.get(name, False)),
+                _verdict(glyphs, value, best, proven=document["certified"].get(name, False)),
             )
         )
     numbers = Column("value", right=True), Column("bound", right=True)
@@ -131,14 +131,14 @@ def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
 
 def _why(document: FitsDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
     """The objective with its bounds, and the sentences."""
-    if document.objective:
+    if document["objective"]:
         yield Text()
         yield _objective(document, glyphs)
-        if any(isinstance(value, Mapping) and value for value in document.objective.values()):
+        if any(isinstance(value, Mapping) and value for value in document["objective"].values()):
             yield Hanging(Text(), Text(_PROFILE_HINT, style="dim"))
-    if document.explanation:
+    if document["explanation"]:
         yield Text("\nwhy", style="bold")
-        yield from _sentences(document.explanation, glyphs)
+        yield from _sentences(document["explanation"], glyphs)
 
 
 def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[Hanging]:
@@ -147,30 +147,30 @@ def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[Hanging]:
 
 
 def _refusal(document: NoFitDocument, asked: str, glyphs: Glyphs) -> Iterator[RenderableType]:
-    verdict = "never fits on these nodes" if document.never else "no placement now"
+    verdict = "never fits on these nodes" if document["never"] else "no placement now"
     head = Text(f"{asked}: {verdict}", style="bold red")
     yield Hanging(Text(f"{glyphs.not_ready} ", style="bold red"), head)
     yield _failed(document, glyphs)
-    if suggestions := document.would_fit:
+    if suggestions := document["would_fit"]:
         yield Text("\nwould fit", style="bold")
-        yield from _sentences((each.text for each in suggestions), glyphs)
-    if sentences := document.explanation:
+        yield from _sentences((each["text"] for each in suggestions), glyphs)
+    if sentences := document["explanation"]:
         yield Text("\nwhy", style="bold")
         yield from _sentences(sentences, glyphs)
 
 
 def _failed(document: NoFitDocument, glyphs: Glyphs) -> Hanging:
-    line = Text().append(plain(document.failed), "bold red")
-    for name, number in document.shortfall.items():
+    line = Text().append(plain(document["failed"]), "bold red")
+    for name, number in document["shortfall"].items():
         line.append(f" {glyphs.dot} {plain(name).replace('_', ' ')} {number}")
     return Hanging(Text("  failed: ", style="dim"), line)
 
 
 def held(hold: HoldSummary, glyphs: Glyphs) -> Stack:
     """The hold that a placement got, and what to do with it."""
-    name = plain(hold.id)
+    name = plain(hold["id"])
     line = Text().append(f"held as {name}", "bold")
-    if (rest := hold.expires_in_s) is not None:
+    if (rest := hold["expires_in_s"]) is not None:
         line.append(f" for {left(rest)}", style="yellow")
     next_steps = Text(f"topo holds commit {name}   topo holds release {name}", style="dim")
     return Stack(

@@ -13,7 +13,7 @@ from topo.cli.render.shapes.layout import Hanging, Outline
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural, room_bar
 from topo.model.rest.placements import PodGroupDocument, RoomDocument
-from topo.model.rest.topology import GroupDocument, NodeDocument, walk
+from topo.model.rest.topology import GroupDocument, is_group, walk
 
 MAX_LEAVES = 64
 """With more nodes than this, those of one group of pods in one group of the tree share a line."""
@@ -32,7 +32,7 @@ class _Branch:
 
 def badge(group: PodGroupDocument, glyphs: Glyphs) -> Text:
     """The mark of a group of pods: a shape, a colour and its index, so that two differ twice."""
-    index = group.index
+    index = group["index"]
     shape, colour = glyphs.badges[index % len(glyphs.badges)], _COLOURS[index % len(_COLOURS)]
     return Text().append(f"{shape}{index}", style=f"bold {colour}")
 
@@ -50,18 +50,18 @@ def trees(
     O(vertices of the roots + nodes of the plan).
     """
     vertices = list(walk(roots))
-    homes = {v.name: path[:-1] for path, v in vertices if isinstance(v, NodeDocument)}
-    known = {path: v for path, v in vertices if isinstance(v, GroupDocument)}
-    stated = {domain.path: domain.kind for group in groups for domain in group.domains}
+    homes = {v["name"]: path[:-1] for path, v in vertices if not is_group(v)}
+    known = {path: v for path, v in vertices if is_group(v)}
+    stated = {domain["path"]: domain["kind"] for group in groups for domain in group["domains"]}
     top = _used(groups, homes)
     drawing = _Drawing(
-        groups={group.index: group for group in groups},
-        rooms={room.path: room for room in capacity},
+        groups={group["index"]: group for group in groups},
+        rooms={room["path"]: room for room in capacity},
         known=known,
-        kinds=stated | {path: group.kind for path, group in known.items()},
+        kinds=stated | {path: group["kind"] for path, group in known.items()},
         order={path: place for place, (path, _) in enumerate(vertices)},
         glyphs=glyphs,
-        single_lines=sum(len(group.nodes) for group in groups) <= MAX_LEAVES,
+        single_lines=sum(len(group["nodes"]) for group in groups) <= MAX_LEAVES,
     )
     for name, branch in drawing.ordered((), top.children):
         yield drawing.outline((name,), branch)
@@ -86,12 +86,12 @@ class _Drawing:
         return label
 
     def room(self, path: Path, room: RoomDocument) -> Text:
-        free, taken = room.free_gpus, room.taken_gpus
+        free, taken = room["free_gpus"], room["taken_gpus"]
         words = f"takes {taken} of {free} free GPU{plural(free)}"
-        capacity = self.known[path].capacity if path in self.known else None
+        capacity = self.known[path]["capacity"] if path in self.known else None
         if capacity is None:
             return Text(words, style="dim")
-        gpus = capacity.gpus
+        gpus = capacity["gpus"]
         bar = room_bar(gpus, free, taken, self.glyphs)
         return bar.append(f"  takes {taken} of {free} free, {gpus} in all", style="dim")
 
@@ -134,7 +134,7 @@ class _Drawing:
         line.append(plain(name))
         total = sum(pods.values())
         line.append(f"  {total} pods" if total > 1 else "", style="dim")
-        tail = any(self.groups[index].tail for index in pods)
+        tail = any(self.groups[index]["tail"] for index in pods)
         return line.append("  tail" if tail else "", style="yellow")
 
     def _many(self, index: int, nodes: Sequence[tuple[str, int]]) -> Text:
@@ -149,22 +149,22 @@ class _Drawing:
 def _used(groups: Sequence[PodGroupDocument], homes: Mapping[str, Path]) -> _Branch:
     top = _Branch()
     for group in groups:
-        for node in group.nodes:
+        for node in group["nodes"]:
             branch = top
-            for name in homes.get(node.name) or _stated_path(group, node.name):
+            for name in homes.get(node["name"]) or _stated_path(group, node["name"]):
                 branch = branch.children.setdefault(name, _Branch())
-            pods = branch.nodes[node.name]
-            pods[group.index] = pods.get(group.index, 0) + node.pods
+            pods = branch.nodes[node["name"]]
+            pods[group["index"]] = pods.get(group["index"], 0) + node["pods"]
     return top
 
 
 def _stated_path(group: PodGroupDocument, node: str) -> Path:
     """The path that the plan itself gives a node: that of its only domain, without the node."""
-    if len(group.domains) != 1:
+    if len(group["domains"]) != 1:
         return ()
-    return tuple(name for name in group.domains[0].path if name != node)
+    return tuple(name for name in group["domains"][0]["path"] if name != node)
 
 
 def _below(group: GroupDocument | None) -> int:
     """How many groups a group has right below it."""
-    return 0 if group is None else sum(isinstance(child, GroupDocument) for child in group.child)
+    return 0 if group is None else sum(is_group(child) for child in group["child"])

@@ -18,6 +18,7 @@ from topo.model.rest.topology import (
     TopologyDocument,
     UnjoinedDocument,
     UnplacedDocument,
+    is_group,
 )
 
 NO_NODES = Text("no nodes yet; `topo doctor` names what is missing", style="yellow")
@@ -29,7 +30,7 @@ def topology(document: TopologyDocument, glyphs: Glyphs, empty: Text = NO_NODES)
     """The whole answer of `/v1/topology` for people. O(vertices)."""
     lines = [head(document, glyphs), *_outlines(document, glyphs, empty)]
     lines += [part for section in _sections(document, glyphs) for part in (Text(), *section)]
-    return Stack(*lines, Text(), sources(document.sources, glyphs))
+    return Stack(*lines, Text(), sources(document["sources"], glyphs))
 
 
 def body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableType:
@@ -44,19 +45,19 @@ def body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableT
 
 
 def _outlines(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> Iterator[RenderableType]:
-    yield from (_outline(group, glyphs) for group in document.groups)
-    if not document.groups and not document.unplaced:
+    yield from (_outline(group, glyphs) for group in document["groups"])
+    if not document["groups"] and not document["unplaced"]:
         yield empty
 
 
 def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[RenderableType]]:
     """What is not in the tree, each part under its title; parts that are empty are left out."""
     for title, entries in (
-        ("in no group", [_unplaced(entry, glyphs) for entry in document.unplaced]),
-        ("conflicts", [conflict(entry, glyphs) for entry in document.conflicts]),
+        ("in no group", [_unplaced(entry, glyphs) for entry in document["unplaced"]]),
+        ("conflicts", [conflict(entry, glyphs) for entry in document["conflicts"]]),
         (
             "machines of the cluster manager that match no node",
-            [_unjoined(entry, glyphs) for entry in document.unjoined],
+            [_unjoined(entry, glyphs) for entry in document["unjoined"]],
         ),
     ):
         if entries:
@@ -65,10 +66,10 @@ def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[Rende
 
 def head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
     """One line: which generation, how groups are found, and that it is old where it is."""
-    line = Text().append(f"generation {document.generation}", style="bold")
-    if mode := document.mode:
+    line = Text().append(f"generation {document['generation']}", style="bold")
+    if mode := document["mode"]:
         line.append(f" {glyphs.dot} mode {plain(mode)}", style="dim")
-    if (restored := document.restored_age_s) is not None:
+    if (restored := document["restored_age_s"]) is not None:
         line.append(
             f" {glyphs.dot} from the state file, {age(restored)} old: no source has spoken yet",
             style="yellow",
@@ -79,16 +80,16 @@ def head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
 def _outline(group: GroupDocument, glyphs: Glyphs) -> Outline:
     """A group with all that is below it."""
     children = [
-        _leaf(child, glyphs) if isinstance(child, NodeDocument) else _outline(child, glyphs)
-        for child in group.child
+        _leaf(child, glyphs) if not is_group(child) else _outline(child, glyphs)
+        for child in group["child"]
     ]
-    entry = Hanging(_mark(group.status, glyphs), _label(group, glyphs))
-    return Outline(entry, list(reason_lines(group.reasons, glyphs)), children)
+    entry = Hanging(_mark(group["status"], glyphs), _label(group, glyphs))
+    return Outline(entry, list(reason_lines(group["reasons"], glyphs)), children)
 
 
 def _leaf(node: NodeDocument, glyphs: Glyphs) -> Outline:
-    entry = Hanging(_mark(node.status, glyphs), leaf(node))
-    return Outline(entry, list(reason_lines(node.reasons, glyphs)))
+    entry = Hanging(_mark(node["status"], glyphs), leaf(node))
+    return Outline(entry, list(reason_lines(node["reasons"], glyphs)))
 
 
 def _mark(status: str, glyphs: Glyphs) -> Text:
@@ -96,17 +97,21 @@ def _mark(status: str, glyphs: Glyphs) -> Text:
 
 
 def _label(group: GroupDocument, glyphs: Glyphs) -> Text:
-    label = Text().append(plain(group.name), style=f"bold {style(group.status)}")
-    label.append(f"  {plain(group.kind)}", style="dim")
-    label.append(f"  {plain(group.status)}", style=style(group.status))
-    ready, nodes, gpus = group.capacity.ready, group.capacity.nodes, group.capacity.gpus
+    label = Text().append(plain(group["name"]), style=f"bold {style(group['status'])}")
+    label.append(f"  {plain(group['kind'])}", style="dim")
+    label.append(f"  {plain(group['status'])}", style=style(group["status"]))
+    ready, nodes, gpus = (
+        group["capacity"]["ready"],
+        group["capacity"]["nodes"],
+        group["capacity"]["gpus"],
+    )
     label.append(f"  {ready}/{nodes} node{plural(nodes)}", style="dim")
     return label.append(f" {glyphs.dot} {gpus} GPU{plural(gpus)}" if gpus else "", style="dim")
 
 
 def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Hanging:
-    line = leaf(entry).append(f"  {plain(entry.reason.text)}", style="dim")
-    return Hanging(Text("  ").append_text(_mark(entry.status, glyphs)), line)
+    line = leaf(entry).append(f"  {plain(entry['reason'].text)}", style="dim")
+    return Hanging(Text("  ").append_text(_mark(entry["status"], glyphs)), line)
 
 
 def conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
@@ -119,9 +124,9 @@ def conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
 
 
 def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Hanging:
-    names = ", ".join(f"{plain(key)}={plain(value)}" for key, value in entry.names.items())
-    line = Text(plain(entry.id), style="yellow")
-    if path := entry.group:
+    names = ", ".join(f"{plain(key)}={plain(value)}" for key, value in entry["names"].items())
+    line = Text(plain(entry["id"]), style="yellow")
+    if path := entry["group"]:
         line.append(f"  in {joined(path)}", style="default")
     line.append(f"  {names}", style="dim")
     return Hanging(Text(f"  {glyphs.attention} ", style="yellow"), line)
@@ -139,11 +144,11 @@ def sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging:
 
 
 def _source(entry: SourceDocument) -> Text:
-    name, state = plain(entry.source), entry.state
+    name, state = plain(entry["source"]), entry["state"]
     if state == "ok":
-        return Text(f"{name} ok, {age(entry.age_s)} ago", style="dim")
+        return Text(f"{name} ok, {age(entry['age_s'])} ago", style="dim")
     if state == "waiting":
         return Text(f"{name} has not spoken yet", style="yellow")
-    trouble = plain(entry.trouble or state)
-    since, good = age(entry.failing_s), age(entry.age_s)
+    trouble = plain(entry["trouble"] or state)
+    since, good = age(entry["failing_s"]), age(entry["age_s"])
     return Text(f"{name} failing for {since}, last good {good} ago: {trouble}", style="red")

@@ -34,10 +34,10 @@ def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Iterator[Hanging]
 
 def leaf(node: NodeDocument) -> Text:
     """A node behind its mark: name, status where it is not Ready, GPUs."""
-    line = Text().append(plain(node.name), style=style(node.status))
-    if node.status != READY:
-        line.append(f"  {plain(node.status)}", style=style(node.status))
-    if count := node.gpus:
+    line = Text().append(plain(node["name"]), style=style(node["status"]))
+    if node["status"] != READY:
+        line.append(f"  {plain(node['status'])}", style=style(node["status"]))
+    if count := node["gpus"]:
         line.append(f"  {count} GPU{plural(count)}", style="dim")
     return line
 

@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
-from topo.model.rest.document import Document, one_of
+from topo.model.rest.document import default, one_of
 from topo.model.rest.placements import HoldSummary
 from topo.model.rest.topology import Capacity
 
 
-class ChangeDocument(Document):
+class ChangeDocument(TypedDict):
     """One difference between two consecutive generations; `status` of a node that came or went.
 
     `before` and `after` are paths, statuses or codes; empty where the subject was or is not there.
@@ -31,27 +31,27 @@ class ChangeDocument(Document):
         ),
     ]
     subject: str
-    before: str = ""
-    after: str = ""
-    why: str = ""
-    status: Annotated[str, one_of("", "Ready", "NotReady")] = ""
+    before: Annotated[str, default("")]
+    after: Annotated[str, default("")]
+    why: Annotated[str, default("")]
+    status: Annotated[str, one_of("", "Ready", "NotReady"), default("")]
 
 
-class StepDocument(Document):
+class StepDocument(TypedDict):
     """The data of one event of the stream: all that made one generation of the one before."""
 
     generation: int
-    changes: tuple[ChangeDocument, ...] = ()
+    changes: Annotated[list[ChangeDocument], default([])]
 
 
-class GroupCapacityDocument(Document):
+class GroupCapacityDocument(TypedDict):
     """The capacity that a group has now."""
 
     path: tuple[str, ...]
     capacity: Capacity
 
 
-class NodeCapacityDocument(Document):
+class NodeCapacityDocument(TypedDict):
     """Where the GPUs of a node are now; the fields are those of a node of the tree."""
 
     name: str
@@ -61,7 +61,7 @@ class NodeCapacityDocument(Document):
     cordoned: bool
 
 
-class CapacityEventDocument(Document):
+class CapacityEventDocument(TypedDict):
     """The data of an event `capacity`: the groups and nodes that have another one than before.
 
     `since` is the `capacity_version` of which it is the difference: who knows a lower one has
@@ -72,11 +72,11 @@ class CapacityEventDocument(Document):
     run: str
     since: int
     capacity_version: int
-    groups: tuple[GroupCapacityDocument, ...]
-    nodes: tuple[NodeCapacityDocument, ...]
+    groups: list[GroupCapacityDocument]
+    nodes: list[NodeCapacityDocument]
 
 
-class HoldEventDocument(Document):
+class HoldEventDocument(TypedDict):
     """The data of an event `hold`: the hold as it is then, or was where it ended.
 
     `elsewhere` are GPUs by node where its pods are and it did not book.
@@ -86,20 +86,23 @@ class HoldEventDocument(Document):
         str, one_of("reserved", "committed", "released", "expired", "bound", "strayed")
     ]
     hold: HoldSummary
-    elsewhere: dict[str, int] = Field(default_factory=dict)
+    elsewhere: Annotated[dict[str, int], default({})]
 
 
-class DiffDocument(Document):
+_From = TypedDict("_From", {"from": int})
+"""The key that is a keyword of Python."""
+
+
+class DiffDocument(_From):
     """What changed after `from` up to and with `to`, each counted by its run.
 
     `from_at` and `to_at` are their times where the two are kept moments, whose generations may be
     lower than those asked for; empty where each generation between is known.
     """
 
-    start: Annotated[int, Field(alias="from")]
-    end: Annotated[int, Field(alias="to")]
-    run: str = ""
-    start_run: Annotated[str, Field(alias="from_run")] = ""
-    start_at: Annotated[str, Field(alias="from_at")] = ""
-    end_at: Annotated[str, Field(alias="to_at")] = ""
-    changes: tuple[ChangeDocument, ...]
+    to: int
+    run: Annotated[str, default("")]
+    from_run: Annotated[str, default("")]
+    from_at: Annotated[str, default("")]
+    to_at: Annotated[str, default("")]
+    changes: list[ChangeDocument]

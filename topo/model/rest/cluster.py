@@ -1,11 +1,10 @@
 """What `topo doctor --kubeconfig` finds in a cluster: facts that nobody has judged yet."""
 
-from pydantic import Field
-
-from topo.model.rest.document import Document
+from dataclasses import dataclass, field
 
 
-class PodTrouble(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTrouble:
     """A pod that is not ready: its node, empty while on none, and why in the cluster's words."""
 
     name: str
@@ -13,7 +12,8 @@ class PodTrouble(Document):
     why: str = ""
 
 
-class WorkloadDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadDocument:
     """A Deployment or DaemonSet: pods wanted, made of its newest template, and ready.
 
     `images` counts pods by image; `troubles` are the first of the pods that are not ready.
@@ -24,11 +24,12 @@ class WorkloadDocument(Document):
     wanted: int
     updated: int
     ready: int
-    images: dict[str, int] = Field(default_factory=dict)
+    images: dict[str, int] = field(default_factory=dict)
     troubles: tuple[PodTrouble, ...] = ()
 
 
-class LeaseDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseDocument:
     """Who leads. `age_s`: since it was renewed, by the clock of the machine that asks.
 
     `renewing`: the age is within the term, or the lease changed while it was looked at.
@@ -41,7 +42,8 @@ class LeaseDocument(Document):
     renewing: bool = False
 
 
-class DeniedDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeniedDocument:
     """A call that the master's account may not make, and what needs it."""
 
     verb: str
@@ -50,7 +52,8 @@ class DeniedDocument(Document):
     used_for: str
 
 
-class HyperNodesDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodesDocument:
     """Volcano's HyperNodes: how many are ours, the names of the others, and what both claim.
 
     `overlaps` has the other HyperNode by the node that one of ours has as well.
@@ -58,10 +61,11 @@ class HyperNodesDocument(Document):
 
     ours: int = 0
     foreign: tuple[str, ...] = ()
-    overlaps: dict[str, str] = Field(default_factory=dict)
+    overlaps: dict[str, str] = field(default_factory=dict)
 
 
-class ClusterDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDocument:
     """What is there of this product. What is None is not there, or could not be read.
 
     `flags` are those of the master, `account` its service account. `denied` is None where whoever

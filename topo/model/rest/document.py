@@ -1,42 +1,41 @@
-"""The base of all documents, and what a field may say about itself beyond its type."""
+"""What the documents of the API are made of: typed dictionaries, request bodies, field notes.
 
+A document is defined once. The service writes it as a plain dictionary that mypy checks, a client
+checks what it received with `validator`, and `/openapi.json` and the page's types are generated
+from it. What the service itself passes around as a value (a warning, a report) is a frozen
+dataclass. orjson writes both kinds as they are.
+"""
+
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 
-class Document(BaseModel):
-    """A JSON object of the API, immutable once read.
-
-    The service sends every key, and the published schema says so. A default is what a reader
-    assumes where a service of an earlier release does not send the key. Keys that are not known
-    here come from a later release and are ignored, unless the reader passes `extra="forbid"`.
-    """
-
-    # A validator is built at its first use: a command line needs few of them and starts sooner.
-    model_config = ConfigDict(
-        frozen=True, defer_build=True, json_schema_serialization_defaults_required=True
-    )
-
-
-class Body(Document):
+class Body(BaseModel):
     """A JSON object that callers send: unknown keys and numbers in quotes are refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    # A validator is built at its first use: a command line needs few of them and starts sooner.
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid", strict=True)
 
 
-def build_validators(kind: type[Document] = Document) -> None:
-    """Builds the validators of all documents that are imported, so that no caller waits for it."""
+def build_body_validators(kind: type[Body] = Body) -> None:
+    """Build the validators of all bodies that are imported, so that no caller waits for it."""
     for below in kind.__subclasses__():
         below.model_rebuild()
-        build_validators(below)
+        build_body_validators(below)
 
 
-def optional(default: Any) -> Any:
-    """The default of a key that is absent from an answer where it has this value."""
-    return Field(default=default, exclude_if=lambda value: value == default)
+validator: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""Returns the validator of a document type, which is built at the first call."""
+
+
+def default(value: Any) -> Any:
+    """Return the note of what a reader assumes where an earlier release does not send the key."""
+    return Field(default=value)
 
 
 def one_of(*words: str) -> Any:
-    """Publishes the words that a text may be; a reader takes those of a later release, too."""
+    """Return the note that publishes the words of a text; readers accept later releases' words."""
     return Field(json_schema_extra={"enum": list(words)})

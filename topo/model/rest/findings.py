@@ -1,12 +1,14 @@
 """`GET /v1/findings`: what is wrong, causes before what follows, each with its next step."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
-from topo.model.rest.document import Document, one_of, optional
+from typing_extensions import TypedDict
+
+from topo.model.rest.document import default, one_of
 from topo.model.rest.history import AsOfDocument
 
 
-class FindingDocument(Document):
+class FindingDocument(TypedDict):
     """One thing that is not as it should be, as `topo doctor` tells it.
 
     `subject` is where, in words; `subjects` are all nodes, machines and paths of groups (their
@@ -18,16 +20,16 @@ class FindingDocument(Document):
     subject: str
     what: str
     next_step: str
-    subjects: tuple[str, ...] = ()
+    subjects: Annotated[tuple[str, ...], default(())]
 
 
-class FindingsDocument(Document):
+class FindingsDocument(TypedDict):
     """The findings of the tree of this `generation` and `run`, in the order to look at them.
 
     `as_of` only where a moment of the past was asked for.
     """
 
     generation: int
-    run: str = ""
-    findings: tuple[FindingDocument, ...]
-    as_of: AsOfDocument | None = optional(None)
+    run: Annotated[str, default("")]
+    findings: list[FindingDocument]
+    as_of: NotRequired[Annotated[AsOfDocument | None, default(None)]]

@@ -1,10 +1,11 @@
 """`GET /v1/fragmentation`: how broken up the free capacity is."""
 
-from topo.model.rest.document import Document
+from dataclasses import dataclass
 
 
-class ShareDocument(Document):
-    """Jobs of one shape and their weight among all."""
+@dataclass(frozen=True, slots=True)
+class ShareDocument:
+    """Jobs of one shape and their weight among all; weights need not sum up to anything."""
 
     pods: int
     gpus_per_pod: int
@@ -12,7 +13,8 @@ class ShareDocument(Document):
     weight: float
 
 
-class TierDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierDocument:
     """The groups of one tier and kind, by how much of them is used.
 
     `profile` has pairs: free whole groups, and how many groups of the tier have so many.
@@ -29,7 +31,8 @@ class TierDocument(Document):
     profile: tuple[tuple[int, int], ...] = ()
 
 
-class LargestDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestDocument:
     """The most pods that fit now in groups of a size; `tier` null: no group could ever hold it."""
 
     group_size: int
@@ -39,7 +42,8 @@ class LargestDocument(Document):
     tier: int | None = None
 
 
-class TypeDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeDocument:
     """What is free of one GPU type; `integrity` is the share of free GPUs in whole groups.
 
     `node_gpus`: of its usual node. `group_gpus`: of a whole group. `unusable_gpus`: free ones that
@@ -60,7 +64,8 @@ class TypeDocument(Document):
     unusable_gpus: float
 
 
-class FragmentationDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentationDocument:
     """The report by GPU type; `mix_observed`: its mix of jobs was seen, not assumed."""
 
     generation: int = 0

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from topo.model.conditions.gang_states import GangState
-from topo.model.rest.document import Document, one_of
-from topo.model.rest.placements import PlacementMode, PodGroupDocument
+from topo.model.rest.document import default, one_of
+from topo.model.rest.placements import PlacementMode, PodGroupDocument, TolerationDocument
 
 GangStateWord = Annotated[str, one_of(*GangState)]
 """The state of a gang; docs/how-placement-reaches-the-scheduler.md says what each means."""
@@ -14,7 +14,7 @@ PodState = Annotated[str, one_of("gated", "nominated", "open", "bound", "ending"
 """How far a pod of a gang is: behind its gate, nominated there, free to be bound, bound, ending."""
 
 
-class GangSummary(Document):
+class GangSummary(TypedDict):
     """A gang without its pods.
 
     `text` says why it stands where it does, `would_fit` the smallest change that would let it in.
@@ -28,38 +28,29 @@ class GangSummary(Document):
     name: str
     kind: str
     state: GangStateWord
-    text: str = ""
-    would_fit: str = ""
-    ahead: int | None = None
-    priority: int = 0
-    age_s: float = 0.0
-    mode: PlacementMode = ""
-    within: str | None = None
+    text: Annotated[str, default("")]
+    would_fit: Annotated[str, default("")]
+    ahead: Annotated[int | None, default(None)]
+    priority: Annotated[int, default(0)]
+    age_s: Annotated[float, default(0.0)]
+    mode: Annotated[PlacementMode, default("")]
+    within: Annotated[str | None, default(None)]
     pods: int
     gpus_per_pod: int
-    group_size: int | None = None
-    there: int = 0
-    placed: int = 0
-    bound: int = 0
+    group_size: Annotated[int | None, default(None)]
+    there: Annotated[int, default(0)]
+    placed: Annotated[int, default(0)]
+    bound: Annotated[int, default(0)]
 
 
-class GangPodDocument(Document):
+class GangPodDocument(TypedDict):
     """A pod of a gang; `node` is where it is or shall be, null while it has no place."""
 
     name: str
     rank: int
     group: int
-    node: str | None = None
+    node: Annotated[str | None, default(None)]
     state: PodState
-
-
-class TolerationDocument(Document):
-    """A taint that all pods of a gang bear, as Kubernetes defines it."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
 
 
 class GangDocument(GangSummary):
@@ -69,25 +60,25 @@ class GangDocument(GangSummary):
     A required node affinity is in `exclude`: the nodes that it leaves out.
     """
 
-    selector: dict[str, str] = Field(default_factory=dict)
-    tolerations: tuple[TolerationDocument, ...] = ()
-    exclude: tuple[str, ...] = ()
-    members: tuple[GangPodDocument, ...] = ()
-    groups: tuple[PodGroupDocument, ...] = ()
+    selector: Annotated[dict[str, str], default({})]
+    tolerations: Annotated[list[TolerationDocument], default([])]
+    exclude: Annotated[list[str], default([])]
+    members: Annotated[list[GangPodDocument], default([])]
+    groups: Annotated[list[PodGroupDocument], default([])]
 
 
-class OffDocument(Document):
+class OffDocument(TypedDict):
     """A part of the service that is switched off: what is off, and how it is switched on."""
 
     detail: str
     fix: str
 
 
-class GangsDocument(Document):
+class GangsDocument(TypedDict):
     """All gangs there are: those that wait in the order of their turns, then the others.
 
     `off` says that the service places none and how it would; null where it does.
     """
 
-    gangs: tuple[GangSummary, ...]
-    off: OffDocument | None = None
+    gangs: list[GangSummary]
+    off: Annotated[OffDocument | None, default(None)]

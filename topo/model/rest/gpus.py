@@ -1,20 +1,27 @@
 """`GET /v1/nodes/{name}/gpus`: which GPUs of one node to take, and what that costs the others."""
 
+from typing import Annotated
+
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from topo.model.rest.document import Document
+from topo.model.rest.document import default
+
+_SCORES = "by n: the best sum of pair weights; high is good"
+_LOSSES = "by n: what the others lose by it; low is good"
+_CHOICE = "null where n was not asked for"
 
 
-class GpuDocument(Document):
+class GpuDocument(TypedDict):
     """One GPU; `healthy` is null where nobody says. An unhealthy one is never `free`."""
 
     index: int
-    model: str | None = None
-    healthy: bool | None = None
+    model: Annotated[str | None, default(None)]
+    healthy: Annotated[bool | None, default(None)]
     free: bool
 
 
-class ChoiceDocument(Document):
+class ChoiceDocument(TypedDict):
     """The GPUs to take for `n`, with the reason; none, score 0 and loss 2000 if `n` do not fit."""
 
     n: int
@@ -25,16 +32,16 @@ class ChoiceDocument(Document):
     why: str
 
 
-class GpusDocument(Document):
+class GpusDocument(TypedDict):
     """Scores and losses of 0…2000 for n = 1…GPUs; `links[i][j]` joins `gpus[i]` and `gpus[j]`.
 
     `exact` is false where so many GPUs are free that not every set was looked at.
     """
 
     node: str
-    gpus: tuple[GpuDocument, ...]
+    gpus: list[GpuDocument]
     links: tuple[tuple[str, ...], ...]
-    scores: dict[str, int] = Field(description="by n: the best sum of pair weights; high is good")
-    losses: dict[str, int] = Field(description="by n: what the others lose by it; low is good")
-    exact: bool = True
-    choice: ChoiceDocument | None = Field(None, description="null where n was not asked for")
+    scores: Annotated[dict[str, int], Field(description=_SCORES)]
+    losses: Annotated[dict[str, int], Field(description=_LOSSES)]
+    exact: Annotated[bool, default(True)]
+    choice: Annotated[ChoiceDocument | None, default(None), Field(description=_CHOICE)]

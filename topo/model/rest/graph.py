@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
-from topo.model.rest.document import Document, one_of
+from topo.model.rest.document import one_of
 
 GRAPH_MEDIA = {
     "node-link": "application/json",
@@ -14,31 +15,29 @@ GRAPH_MEDIA = {
 """The formats of the graph by name, with their media types."""
 
 
-class VertexDocument(Document):
+@with_config(ConfigDict(extra="allow"))
+class VertexDocument(TypedDict):
     """A group, node, GPU, NIC, or a server that no node states; its facts are further keys."""
-
-    model_config = ConfigDict(extra="allow")
 
     id: str
     type: Annotated[str, one_of("group", "node", "gpu", "nic", "server")]
     name: str
 
 
-class EdgeDocument(Document):
+@with_config(ConfigDict(extra="allow"))
+class EdgeDocument(TypedDict):
     """What two vertices have to do with each other; of wires and links with further keys."""
-
-    model_config = ConfigDict(extra="allow")
 
     source: str
     target: str
     type: Annotated[str, one_of("contains", "wire", "link")]
 
 
-class GraphDocument(Document):
+class GraphDocument(TypedDict):
     """The graph, undirected; `graph` says of which generation of which run it is."""
 
     directed: bool
     multigraph: bool
     graph: dict[str, Any]
-    nodes: tuple[VertexDocument, ...]
-    edges: tuple[EdgeDocument, ...]
+    nodes: list[VertexDocument]
+    edges: list[EdgeDocument]

@@ -46,8 +46,8 @@ class AssumeBody(Body):
     drain: Nodes = Field(default_factory=list, description="nodes that take no new pods")
 
 
-class Job(Body):
-    """Identical pods in identical groups, and which nodes they may use."""
+class JobBody(Body):
+    """Identical pods in identical groups, which nodes they may use, and what is to be reserved."""
 
     pods: int = Field(
         ge=1, le=MAX_PODS, description="the number of pods, a whole number from 1 to 1000000"
@@ -88,11 +88,6 @@ class Job(Body):
         description="what the job is, training or inference: it gets nodes of that pool, of the "
         "hybrid one, or of none",
     )
-
-
-class JobBody(Job):
-    """A job, what is to be said about it, and what is to be reserved for it."""
-
     explain: bool = Field(
         False,
         description="whether the answer has sentences on why a plan is as it is, true or false",

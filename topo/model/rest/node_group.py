@@ -2,11 +2,12 @@
 
 from typing import Literal
 
+from typing_extensions import TypedDict
+
 from topo.model.forest import Status
-from topo.model.rest.document import Document
 
 
-class VendorNode(Document):
+class VendorNode(TypedDict):
     """A leaf of the vendor's document."""
 
     name: str
@@ -14,10 +15,10 @@ class VendorNode(Document):
     status: Status
 
 
-class VendorGroup(Document):
+class VendorGroup(TypedDict):
     """A group of the vendor's document."""
 
     name: str
     kind: str
-    child: "tuple[VendorGroup | VendorNode, ...]"
+    child: "list[VendorGroup | VendorNode]"
     status: Status

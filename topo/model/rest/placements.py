@@ -3,15 +3,15 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from topo.model.rest.document import Document, one_of, optional
-from topo.model.rest.jobs import AssumeBody, Job
+from topo.model.rest.document import default, one_of
 
 PlacementMode = Annotated[str, one_of("required", "preferred")]
 """Whether a group of pods might be split where it did not fit whole."""
 
 
-class DomainDocument(Document):
+class DomainDocument(TypedDict):
     """A group of the tree; `path` ends with its own name."""
 
     kind: str
@@ -19,42 +19,42 @@ class DomainDocument(Document):
     path: tuple[str, ...]
 
 
-class PodsDocument(Document):
+class PodsDocument(TypedDict):
     """So many pods on this node."""
 
     name: str
     pods: int
 
 
-class PodGroupDocument(Document):
+class PodGroupDocument(TypedDict):
     """One group of pods, nodes in rank order; more than one domain: it is split."""
 
     index: int
-    tail: bool = False
-    domains: tuple[DomainDocument, ...]
-    nodes: tuple[PodsDocument, ...]
+    tail: Annotated[bool, default(False)]
+    domains: list[DomainDocument]
+    nodes: list[PodsDocument]
 
 
-class HoldSummary(Document):
+class HoldSummary(TypedDict):
     """A hold; `expires_in_s` is null once it is committed. `nodes` is their number."""
 
     id: str
-    key: str | None = None
-    state: Annotated[str, one_of("held", "committed")] = "held"
-    hold_s: float = 0.0
-    expires_in_s: float | None = None
-    age_s: float = 0.0
-    generation: int = 0
-    mode: PlacementMode = ""
-    gpu_type: str = ""
+    key: Annotated[str | None, default(None)]
+    state: Annotated[str, one_of("held", "committed"), default("held")]
+    hold_s: Annotated[float, default(0.0)]
+    expires_in_s: Annotated[float | None, default(None)]
+    age_s: Annotated[float, default(0.0)]
+    generation: Annotated[int, default(0)]
+    mode: Annotated[PlacementMode, default("")]
+    gpu_type: Annotated[str, default("")]
     pods: int
     gpus_per_pod: int
-    group_size: int | None = None
-    gpus: int = 0
+    group_size: Annotated[int | None, default(None)]
+    gpus: Annotated[int, default(0)]
     nodes: int
 
 
-class LostDocument(Document):
+class LostDocument(TypedDict):
     """A node of a hold that is gone, closed or too small by now."""
 
     name: str
@@ -64,60 +64,99 @@ class LostDocument(Document):
 class HoldDocument(HoldSummary):
     """A hold with its groups."""
 
-    groups: tuple[PodGroupDocument, ...] = ()
-    lost: tuple[LostDocument, ...] = ()
+    groups: Annotated[list[PodGroupDocument], default([])]
+    lost: Annotated[list[LostDocument], default([])]
 
 
-class HoldsDocument(Document):
+class HoldsDocument(TypedDict):
     """All holds, the oldest first."""
 
-    holds: tuple[HoldSummary, ...]
+    holds: list[HoldSummary]
 
 
-class EndedDocument(Document):
+class EndedDocument(TypedDict):
     """A hold that was given back."""
 
     id: str
     state: Literal["released"]
 
 
-class RoomDocument(Document):
+class RoomDocument(TypedDict):
     """How full a group is that the plan uses: free on open nodes before it, and taken by it."""
 
     path: tuple[str, ...]
-    kind: str = ""
-    tier: int = 0
+    kind: Annotated[str, default("")]
+    tier: Annotated[int, default(0)]
     free_gpus: int
     taken_gpus: int
 
 
-class FitsDocument(Document):
+class PlanExtras(TypedDict, total=False):
+    """The keys of a plan that not every answer has.
+
+    `replanned` only where groups were given: whether others had to be found, and why.
+    """
+
+    replanned: Annotated[bool | None, default(None)]
+    replanned_because: Annotated[str | None, default(None)]
+    hold: Annotated[HoldSummary | None, default(None)]
+
+
+class FitsDocument(PlanExtras):
     """A plan with its proof: nodes by group in rank order, objective, bounds, one sentence each.
 
     `objective` in the order of comparison; `bounds` has the best value that a placement with the
     same numbers before could have, null where unknown. These, and `capacity`, are empty where a
     key's hold is told again.
-    `replanned` only where groups were given: whether others had to be found, and why.
     """
 
     feasible: Literal[True]
-    generation: int = 0
-    mode: PlacementMode = ""
-    gpu_type: str = ""
-    used_reserve: bool = False
-    groups: tuple[PodGroupDocument, ...] = ()
-    objective: dict[str, int | dict[str, int]] = Field(default_factory=dict)
-    bounds: dict[str, int | None] = Field(default_factory=dict)
-    certified: dict[str, bool] = Field(default_factory=dict)
-    explanation: tuple[str, ...] = ()
-    capacity: tuple[RoomDocument, ...] = ()
-    replanned: bool | None = optional(None)
-    replanned_because: str | None = optional(None)
-    run: str = ""
-    hold: HoldSummary | None = optional(None)
+    generation: Annotated[int, default(0)]
+    mode: Annotated[PlacementMode, default("")]
+    gpu_type: Annotated[str, default("")]
+    used_reserve: Annotated[bool, default(False)]
+    groups: Annotated[list[PodGroupDocument], default([])]
+    objective: Annotated[dict[str, int | dict[str, int]], default({})]
+    bounds: Annotated[dict[str, int | None], default({})]
+    certified: Annotated[dict[str, bool], default({})]
+    explanation: Annotated[tuple[str, ...], default(())]
+    capacity: Annotated[list[RoomDocument], default([])]
+    run: Annotated[str, default("")]
 
 
-class SuggestionDocument(Document):
+class TolerationDocument(TypedDict):
+    """A taint that all pods of a job bear, as Kubernetes defines it."""
+
+    key: Annotated[str, default("")]
+    operator: Annotated[str, default("Equal")]
+    value: Annotated[str, default("")]
+    effect: Annotated[str, default("")]
+
+
+class JobDocument(TypedDict):
+    """A job as `POST /v1/placements` takes it."""
+
+    pods: int
+    gpus_per_pod: int
+    group_size: Annotated[int | None, default(None)]
+    mode: Annotated[PlacementMode, default("required")]
+    within: Annotated[str | None, default(None)]
+    gpu_type: Annotated[str | None, default(None)]
+    selector: Annotated[dict[str, str], default({})]
+    tolerations: Annotated[list[TolerationDocument], default([])]
+    exclude: Annotated[list[str], default([])]
+    usage: Annotated[str | None, default(None)]
+
+
+class AssumeDocument(TypedDict):
+    """Nodes to see otherwise than they are, as `POST /v1/placements` takes them."""
+
+    free: tuple[str, ...]
+    down: tuple[str, ...]
+    drain: tuple[str, ...]
+
+
+class SuggestionDocument(TypedDict):
     """A change that would let the job in, tried out.
 
     Either a `request` to send instead, or nodes to repair or empty (`assume`) or `owners` of
@@ -126,13 +165,13 @@ class SuggestionDocument(Document):
 
     kind: str
     text: str
-    request: Job | None = None
-    assume: AssumeBody | None = None
-    owners: tuple[str, ...] = ()
-    numbers: dict[str, int] = Field(default_factory=dict)
+    request: Annotated[JobDocument | None, default(None)]
+    assume: Annotated[AssumeDocument | None, default(None)]
+    owners: Annotated[tuple[str, ...], default(())]
+    numbers: Annotated[dict[str, int], default({})]
 
 
-class NoFitDocument(Document):
+class NoFitDocument(TypedDict):
     """No placement exists now: the test that failed, its numbers, changes that would help.
 
     `never`: it would not even fit if all nodes were open and empty; `largest_pods` is then the
@@ -140,15 +179,15 @@ class NoFitDocument(Document):
     """
 
     feasible: Literal[False]
-    generation: int = 0
-    mode: PlacementMode = ""
+    generation: Annotated[int, default(0)]
+    mode: Annotated[PlacementMode, default("")]
     failed: Annotated[str, one_of("label", "gpus", "slots", "groups", "tail", "span")]
-    shortfall: dict[str, int] = Field(default_factory=dict)
-    never: bool = False
-    largest_pods: int | None = None
-    would_fit: tuple[SuggestionDocument, ...] = ()
-    explanation: tuple[str, ...] = ()
-    run: str = ""
+    shortfall: Annotated[dict[str, int], default({})]
+    never: Annotated[bool, default(False)]
+    largest_pods: Annotated[int | None, default(None)]
+    would_fit: Annotated[list[SuggestionDocument], default([])]
+    explanation: Annotated[tuple[str, ...], default(())]
+    run: Annotated[str, default("")]
 
 
 PlacementDocument = Annotated[FitsDocument | NoFitDocument, Field(discriminator="feasible")]

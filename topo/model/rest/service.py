@@ -1,22 +1,24 @@
 """What the service says of itself, and the body of every error (RFC 9457)."""
 
-from typing import Literal
+from typing import Annotated, Literal, NotRequired
 
-from topo.model.rest.document import Document, optional
+from typing_extensions import TypedDict
+
+from topo.model.rest.document import default
 from topo.model.rest.topology import TreeMode, WarningDocument
 
 
-class HealthDocument(Document):
+class HealthDocument(TypedDict):
     """The service works; where it does not, the answer is a problem.
 
     `warnings` are about how the master is run, those of `/v1/topology`.
     """
 
     status: Literal["ok"]
-    warnings: tuple[WarningDocument, ...] = ()
+    warnings: Annotated[list[WarningDocument], default([])]
 
 
-class ReadyDocument(Document):
+class ReadyDocument(TypedDict):
     """The tree may be shown; before that the answer is a problem.
 
     A follower says where it has the tree (`leader`, `config-maps`, or `state-copy`: its own disk),
@@ -24,12 +26,12 @@ class ReadyDocument(Document):
     """
 
     status: Literal["ready"]
-    origin: str = optional("")
-    age_s: float | None = optional(None)
-    why: str = optional("")
+    origin: NotRequired[Annotated[str, default("")]]
+    age_s: NotRequired[Annotated[float | None, default(None)]]
+    why: NotRequired[Annotated[str, default("")]]
 
 
-class IndexDocument(Document):
+class IndexDocument(TypedDict):
     """What this is, and the calls there are."""
 
     service: str
@@ -40,17 +42,17 @@ class IndexDocument(Document):
     calls: tuple[str, ...]
 
 
-class Problem(Document):
+class Problem(TypedDict):
     """What is wrong, the field it is about, and the fix; `title` is the status in words.
 
     `reasons` and `mode` stand beside a 503 of a tree that is not complete: what it waits for.
     """
 
-    type: str = "about:blank"
-    title: str = ""
-    status: int = 0
-    detail: str = ""
-    field: str = optional("")
-    fix: str = optional("")
-    reasons: tuple[str, ...] = optional(())
-    mode: str = optional("")
+    type: Annotated[str, default("about:blank")]
+    title: Annotated[str, default("")]
+    status: Annotated[int, default(0)]
+    detail: Annotated[str, default("")]
+    field: NotRequired[Annotated[str, default("")]]
+    fix: NotRequired[Annotated[str, default("")]]
+    reasons: NotRequired[Annotated[tuple[str, ...], default(())]]
+    mode: NotRequired[Annotated[str, default("")]]

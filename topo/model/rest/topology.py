@@ -1,9 +1,11 @@
 """`GET /v1/topology`: the tree with statuses and reasons, and what could not be placed."""
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict, TypeIs
 
 from topo.model.forest import Conflict, LinkState, Reason, Status
 from topo.model.machine import (
@@ -16,14 +18,14 @@ from topo.model.machine import (
     ProbeHealth,
     ServerPeers,
 )
-from topo.model.rest.document import Document, one_of, optional
+from topo.model.rest.document import default, one_of
 from topo.model.rest.history import AsOfDocument
 
 TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto")]
 """How groups are found: `--mode` of the master."""
 
 
-class SharedCardsDocument(Document):
+class SharedCardsDocument(TypedDict):
     """What there is of a resource in which cards are shared, and what pods have of it.
 
     The numbers are in the resource's own unit: shares of cards (`metax-tech.com/sgpu`), virtual
@@ -35,7 +37,7 @@ class SharedCardsDocument(Document):
     used: int
 
 
-class NodeDocument(Document):
+class NodeDocument(TypedDict):
     """A leaf. `gpus` are those that its worker sees, else those that Kubernetes says it has.
 
     `gpu_type` is their model, empty where nobody says.
@@ -49,19 +51,19 @@ class NodeDocument(Document):
     name: str
     kind: Literal["node"]
     status: Status
-    reasons: tuple[Reason, ...] = ()
-    gpus: int = 0
-    gpu_type: str = ""
-    free_gpus: int = 0
-    used_gpus: int = 0
-    held_gpus: int = 0
-    cordoned: bool = False
-    since_s: float | None = None
-    pool: str = optional("")
-    shared: tuple[SharedCardsDocument, ...] = optional(())
+    reasons: Annotated[tuple[Reason, ...], default(())]
+    gpus: Annotated[int, default(0)]
+    gpu_type: Annotated[str, default("")]
+    free_gpus: Annotated[int, default(0)]
+    used_gpus: Annotated[int, default(0)]
+    held_gpus: Annotated[int, default(0)]
+    cordoned: Annotated[bool, default(False)]
+    since_s: Annotated[float | None, default(None)]
+    pool: NotRequired[Annotated[str, default("")]]
+    shared: NotRequired[Annotated[list[SharedCardsDocument], default([])]]
 
 
-class Capacity(Document):
+class Capacity(TypedDict):
     """Counts over a whole subtree, whatever of it is shown.
 
     Free, used and held as of a node. `cordoned_gpus`: of cordoned nodes, booked by nobody. What is
@@ -71,14 +73,14 @@ class Capacity(Document):
     nodes: int
     ready: int
     gpus: int
-    ready_gpus: int = 0
-    free_gpus: int = 0
-    used_gpus: int = 0
-    held_gpus: int = 0
-    cordoned_gpus: int = 0
+    ready_gpus: Annotated[int, default(0)]
+    free_gpus: Annotated[int, default(0)]
+    used_gpus: Annotated[int, default(0)]
+    held_gpus: Annotated[int, default(0)]
+    cordoned_gpus: Annotated[int, default(0)]
 
 
-class GroupDocument(Document):
+class GroupDocument(TypedDict):
     """A group; `path` are the names from its root down, `expected` the nodes it should have.
 
     `source` stated the membership and calls the group `key`. `child` is empty below `depth`.
@@ -88,17 +90,22 @@ class GroupDocument(Document):
     kind: str
     tier: int
     path: tuple[str, ...]
-    key: str = ""
+    key: Annotated[str, default("")]
     status: Status
-    reasons: tuple[Reason, ...] = ()
-    expected: int | None = None
-    source: str | None = None
+    reasons: Annotated[tuple[Reason, ...], default(())]
+    expected: Annotated[int | None, default(None)]
+    source: Annotated[str | None, default(None)]
     capacity: Capacity
-    child: "tuple[Child, ...]" = ()
+    child: Annotated["list[Child]", default([])]
 
 
 Child = Annotated[NodeDocument | GroupDocument, Field(union_mode="left_to_right")]
 """What stands below a group. Tried in this order, since most children are nodes."""
+
+
+def is_group(vertex: NodeDocument | GroupDocument) -> TypeIs[GroupDocument]:
+    """Return whether it is a group; a node has no key `child`."""
+    return "child" in vertex
 
 
 def walk(
@@ -106,10 +113,10 @@ def walk(
 ) -> Iterator[tuple[tuple[str, ...], NodeDocument | GroupDocument]]:
     """Every node and group with the names from `above` down to it; a group before its children."""
     for child in children:
-        path = (*above, child.name)
+        path = (*above, child["name"])
         yield path, child
-        if isinstance(child, GroupDocument):
-            yield from walk(child.child, path)
+        if is_group(child):
+            yield from walk(child["child"], path)
 
 
 class UnplacedDocument(NodeDocument):
@@ -118,16 +125,16 @@ class UnplacedDocument(NodeDocument):
     reason: Reason
 
 
-class UnjoinedDocument(Document):
+class UnjoinedDocument(TypedDict):
     """A machine of the cluster manager that matches no node: the names by which it was tried."""
 
     id: str
     names: dict[str, str]
-    group: tuple[str, ...] = ()
-    text: str = ""
+    group: Annotated[tuple[str, ...], default(())]
+    text: Annotated[str, default("")]
 
 
-class WireDocument(Document):
+class WireDocument(TypedDict):
     """A wire between the slots of two nodes, told once.
 
     `server` is the UUID that `node` sees at the other end. `peer` is null, and the wire
@@ -137,13 +144,13 @@ class WireDocument(Document):
 
     node: str
     slot: int
-    peer: str | None = None
-    peer_slot: int | None = None
-    server: str = ""
+    peer: Annotated[str | None, default(None)]
+    peer_slot: Annotated[int | None, default(None)]
+    server: Annotated[str, default("")]
     state: Annotated[str, one_of("up", "down", "unconfirmed")]
 
 
-class SourceDocument(Document):
+class SourceDocument(TypedDict):
     """How a source fares: seconds since its last good answer, and for how long it has failed.
 
     `trouble` is why, `fix` the source's own next step. `warnings`: what is odd although it may
@@ -152,14 +159,15 @@ class SourceDocument(Document):
 
     source: str
     state: Annotated[str, one_of("ok", "waiting", "failing")]
-    age_s: float | None = None
-    failing_s: float | None = None
-    trouble: str = ""
-    fix: str = ""
-    warnings: tuple[Reason, ...] = ()
+    age_s: Annotated[float | None, default(None)]
+    failing_s: Annotated[float | None, default(None)]
+    trouble: Annotated[str, default("")]
+    fix: Annotated[str, default("")]
+    warnings: Annotated[tuple[Reason, ...], default(())]
 
 
-class WarningDocument(Document):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningDocument:
     """What is wrong with how the master itself is run, and the next step.
 
     `code`: a kind of secret that others can read, such as `worker-token-in-clear`, a kind of file
@@ -172,7 +180,7 @@ class WarningDocument(Document):
     fix: str = ""
 
 
-class NodeWireDocument(Document):
+class NodeWireDocument(TypedDict):
     """One wire as this node sees it: its slot, and the server that should be at the other end.
 
     `nodes` state that server's UUID: one as a rule, none where no worker has reported from it,
@@ -181,32 +189,32 @@ class NodeWireDocument(Document):
 
     slot: int
     server: str
-    nodes: tuple[str, ...] = ()
+    nodes: Annotated[tuple[str, ...], default(())]
     state: LinkState
-    text: str = ""
+    text: Annotated[str, default("")]
 
 
-class NodeDetailDocument(Document):
+class NodeDetailDocument(TypedDict):
     """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
 
     `wires` are what discovery makes of the `peers` it said, now and before.
     """
 
-    identity: NodeIdentity | None = None
-    gpus: tuple[Gpu, ...] = ()
-    matrix: LinkMatrix | None = None
-    ports: tuple[LinkPort, ...] = ()
-    peers: ServerPeers | None = None
-    fabrics: tuple[GpuFabric, ...] = ()
-    nics: tuple[NetworkPort, ...] = ()
-    probes: tuple[ProbeHealth, ...] = ()
-    neighbours: tuple[str, ...] = ()
-    wires: tuple[NodeWireDocument, ...] = ()
-    stale: bool = False
-    beat_age_s: float | None = None
+    identity: Annotated[NodeIdentity | None, default(None)]
+    gpus: Annotated[tuple[Gpu, ...], default(())]
+    matrix: Annotated[LinkMatrix | None, default(None)]
+    ports: Annotated[tuple[LinkPort, ...], default(())]
+    peers: Annotated[ServerPeers | None, default(None)]
+    fabrics: Annotated[tuple[GpuFabric, ...], default(())]
+    nics: Annotated[tuple[NetworkPort, ...], default(())]
+    probes: Annotated[tuple[ProbeHealth, ...], default(())]
+    neighbours: Annotated[tuple[str, ...], default(())]
+    wires: Annotated[list[NodeWireDocument], default([])]
+    stale: Annotated[bool, default(False)]
+    beat_age_s: Annotated[float | None, default(None)]
 
 
-class TopologyDocument(Document):
+class TopologyDocument(TypedDict):
     """The tree. `run` names the process that counts `generation`; `node` only where asked for.
 
     `capacity_version` grows whenever what is free, used, held or cordoned may differ. `wires` are
@@ -217,16 +225,16 @@ class TopologyDocument(Document):
     """
 
     generation: int
-    run: str = ""
-    capacity_version: int = 0
-    mode: TreeMode = ""
-    restored_age_s: float | None = None
-    groups: tuple[GroupDocument, ...]
-    unplaced: tuple[UnplacedDocument, ...] = ()
-    wires: tuple[WireDocument, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-    unjoined: tuple[UnjoinedDocument, ...] = ()
-    sources: tuple[SourceDocument, ...] = ()
-    warnings: tuple[WarningDocument, ...] = ()
-    node: NodeDetailDocument | None = optional(None)
-    as_of: AsOfDocument | None = optional(None)
+    run: Annotated[str, default("")]
+    capacity_version: Annotated[int, default(0)]
+    mode: Annotated[TreeMode, default("")]
+    restored_age_s: Annotated[float | None, default(None)]
+    groups: list[GroupDocument]
+    unplaced: Annotated[list[UnplacedDocument], default([])]
+    wires: Annotated[list[WireDocument], default([])]
+    conflicts: Annotated[tuple[Conflict, ...], default(())]
+    unjoined: Annotated[list[UnjoinedDocument], default([])]
+    sources: Annotated[list[SourceDocument], default([])]
+    warnings: Annotated[list[WarningDocument], default([])]
+    node: NotRequired[Annotated[NodeDetailDocument | None, default(None)]]
+    as_of: NotRequired[Annotated[AsOfDocument | None, default(None)]]

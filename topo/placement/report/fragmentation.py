@@ -27,7 +27,7 @@ from math import gcd
 import numpy as np
 
 from topo.model.errors import BadInputError, Refusal
-from topo.model.rest.fragmentation import LargestDocument, TierDocument, TypeDocument
+from topo.model.rest.fragmentation import LargestDocument, ShareDocument, TierDocument, TypeDocument
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.layout import Counts, Layout
@@ -43,20 +43,10 @@ SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Group sizes in GPUs for which the largest job is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobShare:
-    """Jobs of one shape and their weight among all jobs; weights need not sum up to anything."""
-
-    pods: int
-    gpus_per_pod: int
-    group_size: int | None
-    weight: float
-
-
-def _assumed_share(gpus: int, weight: float) -> JobShare:
+def _assumed_share(gpus: int, weight: float) -> ShareDocument:
     if gpus < 8:
-        return JobShare(1, gpus, None, weight)
-    return JobShare(gpus // 8, 8, CANONICAL_GPUS, weight)
+        return ShareDocument(1, gpus, None, weight)
+    return ShareDocument(gpus // 8, 8, CANONICAL_GPUS, weight)
 
 
 ASSUMED_SIZES: tuple[tuple[int, float], ...] = (
@@ -74,11 +64,11 @@ class Fragmentation:
     """The report by GPU type, and the mix it was made for."""
 
     types: tuple[TypeDocument, ...]
-    mix: tuple[JobShare, ...]
+    mix: tuple[ShareDocument, ...]
 
 
 def fragmentation(
-    capacity: CapacityView, sizes: Sequence[int] = SIZES, mix: Sequence[JobShare] = DEFAULT_MIX
+    capacity: CapacityView, sizes: Sequence[int] = SIZES, mix: Sequence[ShareDocument] = DEFAULT_MIX
 ) -> Fragmentation:
     """How whole the free capacity is, for each GPU type; jobs are taken to tolerate no taints.
 
@@ -91,10 +81,10 @@ def fragmentation(
     return Fragmentation(types, tuple(mix))
 
 
-def mix_of(requests: Iterable[Request]) -> tuple[JobShare, ...]:
+def mix_of(requests: Iterable[Request]) -> tuple[ShareDocument, ...]:
     """The mix that was asked for: each shape with how often it came, the most frequent first."""
     shapes = Counter((r.pods, r.gpus_per_pod, r.group_size) for r in requests)
-    return tuple(JobShare(*shape, count) for shape, count in shapes.most_common())
+    return tuple(ShareDocument(*shape, count) for shape, count in shapes.most_common())
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +135,7 @@ def _counts(gpu_type: str, domains: int, nodes: list[tuple[int, int, bool]]) -> 
 
 
 def _of_type(
-    capacity: CapacityView, counts: _NodeCounts, sizes: Sequence[int], mix: Sequence[JobShare]
+    capacity: CapacityView, counts: _NodeCounts, sizes: Sequence[int], mix: Sequence[ShareDocument]
 ) -> TypeDocument:
     gpu_type, node_gpus = counts.gpu_type, counts.usual_gpus
     layout = capacity.layout()
@@ -233,7 +223,7 @@ def _largest(
 
 
 def _unusable(
-    capacity: CapacityView, gpu_type: str, free_gpus: int, mix: Sequence[JobShare]
+    capacity: CapacityView, gpu_type: str, free_gpus: int, mix: Sequence[ShareDocument]
 ) -> float:
     """Expected over the mix: free GPUs outside the groups that the job could have taken."""
     weight = sum(share.weight for share in mix)
@@ -242,7 +232,7 @@ def _unusable(
     return sum(s.weight * (free_gpus - _usable(capacity, gpu_type, s)) for s in mix) / weight
 
 
-def _usable(capacity: CapacityView, gpu_type: str, share: JobShare) -> int:
+def _usable(capacity: CapacityView, gpu_type: str, share: ShareDocument) -> int:
     """Free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
     job = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
     view = view_of(capacity, job, gpu_type)

@@ -63,8 +63,9 @@ class NoFitAudit:
 
     def _count(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
         """What finds those with room; nothing that it reads changes any more."""
-        forest, cluster, policy = self._state.forest, dict(self._state.cluster), self._state.policy
-        held = [hold.gpus for hold in self._state.holds()]
+        follower, policy = self._state.follower, self._state.capacity.policy
+        forest, cluster = follower.forest, dict(follower.cluster)
+        held = [hold.gpus for hold in self._state.bookings]
         pods = tuple(self._pods.objects.values())
 
         def count() -> frozenset[GangId]:
