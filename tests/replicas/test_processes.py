@@ -14,7 +14,7 @@ from tests.replicas.installation import Installation, becomes, installation
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
-QUICK = ("--lease-duration=8s", "--renew-deadline=5s", "--retry-period=500ms")
+QUICK = ("--lease-duration=9s",)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ JITTER = 0.25
 WORK_ENDS_S = 3.0
 """What a leader began before its term was over has ended so much later: no call of a leader's work
 takes longer."""
+UNEVEN_CLOCKS_S = 1.0
+"""By so much two clocks may differ over one term."""
 MAX_RETRY_AFTER_S = 30.0
 """A candidate waits no longer than this, whatever it is asked to."""
 
@@ -36,11 +38,17 @@ class LeaseTimes:
     renew_deadline_s: float = 8.0
     retry_s: float = 2.0
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether a leader and its work have ended before another begins, and it may try twice."""
-        leaves_time = self.duration_s > self.renew_deadline_s + WORK_ENDS_S
-        return leaves_time and self.renew_deadline_s > (1 + JITTER) * self.retry_s
+    @classmethod
+    def of(cls, duration_s: float) -> "LeaseTimes":
+        """Return safe times for a term of `duration_s`, 5 s at least.
+
+        A leader and the work that it began end a second before another one begins, and a renewal
+        is tried three times.
+        """
+        renew_deadline_s = duration_s - WORK_ENDS_S - UNEVEN_CLOCKS_S
+        return cls(
+            duration_s=duration_s, renew_deadline_s=renew_deadline_s, retry_s=renew_deadline_s / 4
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

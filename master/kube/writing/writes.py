@@ -17,8 +17,8 @@ from master.kube.objects import Resource, collection_path, object_path
 MANAGER_PREFIX = "topo-master/"
 """All field managers of this product begin with it."""
 TIMEOUT_S = WORK_ENDS_S
-"""What is begun while this master leads has ended before another one does: within the time between
-`--renew-deadline` and `--lease-duration`."""
+"""What is begun while this master leads has ended before another one does: see
+`LeaseTimes.of`."""
 _APPLY = "application/apply-patch+yaml"
 """JSON is YAML, too. Source: kubernetes.io, "Server-Side Apply"."""
 _MERGE = "application/strategic-merge-patch+json"

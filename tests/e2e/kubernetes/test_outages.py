@@ -28,7 +28,7 @@ from tests.support.waiting import eventually, eventually_nothing
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LABEL = f"{DOMAIN}/dragonfly"
 DEADLINE_S = 8.0
-"""After which a leader that cannot renew its lease has ended: `--renew-deadline`."""
+"""After which a leader that cannot renew its lease has ended: `LeaseTimes.renew_deadline_s`."""
 LABELS = (LABEL, f"{DOMAIN}/switchbox")
 
 

@@ -8,7 +8,7 @@ from master.kube.writing.writer import CONCURRENCY
 
 NODES = 1000
 DEADLINE_S = 8.0
-"""After which a leader that is only stopped would have ended: `--renew-deadline`."""
+"""After which a leader that is only stopped would have ended: `LeaseTimes.renew_deadline_s`."""
 
 
 async def test_a_leader_killed_while_it_labels_leaves_no_node_wrong_and_none_written_twice() -> (

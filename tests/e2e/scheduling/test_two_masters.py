@@ -109,8 +109,8 @@ async def _two(
     token = home / "replica-token"
     write_private(token, b"a-token-that-all-masters-share")
     flags = (
-        *("--leader-elect=true", f"--lease-duration={TERM_S}s", "--renew-deadline=5s"),
-        *("--retry-period=1s", f"--replica-token-file={token}", "--pod-ip=127.0.0.1"),
+        *("--leader-elect=true", f"--lease-duration={TERM_S}s"),
+        *(f"--replica-token-file={token}", "--pod-ip=127.0.0.1"),
     )
     with own_ports() as some, own_ports() as others:
         first, second = (
