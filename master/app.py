@@ -25,6 +25,7 @@ from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.state_restore import restore, show_copy, show_kept
 from master.tree.engine import Clock
+from topo.kit.files import LOOK_S
 from topo.kit.process import collector
 from topo.kit.serving.problem import problems
 from topo.kit.tasks import Work, background
@@ -98,7 +99,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         "engine": engine.run,
         "collector": collector.look_often,
         "history": service.past.run,
-        "placements": partial(service.placements.maintenance.run, settings.recount_interval),
+        "placements": service.placements.maintenance.run,
         "capacity-events": CapacityEvents(
             service.placements.feed, service.topology.view, lambda: engine.history.run_id
         ).run,
@@ -115,14 +116,14 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
     for kind, file in service.port_tokens.files.items():
-        works[f"tokens of {kind.whose}"] = partial(file.follow, settings.config_poll_interval)
+        works[f"tokens of {kind.whose}"] = file.follow
     works |= cluster_works(service)
     if service.replicas is not None:
         works |= service.replicas.works(partial(show_kept, service))
     if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
         pair = settings.tls_cert, settings.tls_key
         renew = renewal(service.file_warnings, tls, pair, service.metrics.certificate_lasts)
-        works["certificate"] = partial(_every, settings.config_poll_interval, renew)
+        works["certificate"] = partial(_every, LOOK_S, renew)
     return works
 
 

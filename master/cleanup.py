@@ -28,6 +28,7 @@ import orjson
 import structlog
 from pydantic import BaseModel, Field
 
+from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
 from master.controllers.nomination import gang_writes, note_codec
 from master.kube.client import Call, Caller, KubeClient, unlimited
@@ -226,7 +227,7 @@ async def command(settings: MasterSettings) -> int:
             client=client,
             namespace=settings.pod_namespace,
             domain=settings.domain,
-            webhook=settings.admission_configuration,
+            webhook=ADMISSION,
             rate=rate,
         )
         sys.stdout.write(f"{await clean_up(found)}\n")

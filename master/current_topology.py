@@ -26,5 +26,5 @@ class CurrentTopology:
 
     def version(self) -> object:
         """What tells the documents of `view` from others; O(1)."""
-        capacity = self.placements.state.capacity
-        return topology_document.version(self.engine.snapshot, capacity.version, self.warnings())
+        booked = self.placements.state.version
+        return topology_document.version(self.engine.snapshot, booked, self.warnings())

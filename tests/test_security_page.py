@@ -13,6 +13,7 @@ import pytest
 
 from master.authentication.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
 from master.settings import MasterSettings
+from topo.kit.files import LOOK_S
 from topo.model.durations import parse_duration
 from worker.settings import WorkerSettings
 
@@ -99,9 +100,9 @@ def test_the_page_is_read_as_it_is_meant() -> None:
 def test_the_times_of_revocation_are_those_of_the_settings() -> None:
     """They stand in sentences: how soon a token is over, how soon its last words are."""
     settings = MasterSettings()
-    assert settings.config_poll_interval + CONFIRM_S * CONFIRMATIONS <= 2
+    assert LOOK_S + CONFIRM_S * CONFIRMATIONS <= 2
     assert GRACE_S == 300
-    assert settings.beat_interval * settings.stale_beats == 30
+    assert settings.discovery.stale_s == 30
     assert settings.discovery.forget_s == parse_duration("1d")
     assert (settings.max_holds, settings.max_hold) == (1000, parse_duration("1d"))
     held = "up to 1000 holds of a day each"

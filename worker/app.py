@@ -15,7 +15,7 @@ from worker.metrics import Metrics
 from worker.pending_report import PendingReport
 from worker.probes.catalogue import probes as probes_of_host
 from worker.probes.identity import identify
-from worker.probing import ProbeIntervals, ProbeLoops
+from worker.probing import ProbeLoops
 from worker.replay import TimelineReplay
 from worker.reporting import ReportLoop
 from worker.session import Session
@@ -64,7 +64,6 @@ def build_agent(
         probes,
         host,
         pending,
-        pace=ProbeIntervals(quick_s=settings.quick_interval, absent_s=settings.absent_interval),
         metrics=metrics,
         clock=clock,
         with_faults=with_faults,
@@ -83,7 +82,6 @@ def identity_of(settings: WorkerSettings, replay: TimelineReplay | None) -> Node
         return identify(
             settings.node_name,
             node_ip=settings.node_ip,
-            provider_id=settings.provider_id,
             sysfs_root=settings.sysfs_root,
         )
     return replay.identity(settings.node_name)

@@ -4,7 +4,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import structlog
 
@@ -17,13 +16,10 @@ from worker.probes.probe import Probe, Reading, read_in_time
 
 _log = structlog.get_logger(__name__)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeIntervals:
-    """Seconds between readings that confirm a change, and between looks for an absent source."""
-
-    quick_s: float
-    absent_s: float
+QUICK_S = 0.2
+"""Between the readings that confirm a change: three tell a change from a slip within a second."""
+ABSENT_S = 60.0
+"""Between looks for a source that this host does not have; a driver is not installed often."""
 
 
 class ProbeLoops:
@@ -39,7 +35,6 @@ class ProbeLoops:
         host: HostFacts,
         pending: PendingReport,
         *,
-        pace: ProbeIntervals,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
         with_faults: Callable[[NodeFacts], NodeFacts] = lambda facts: facts,
@@ -47,7 +42,6 @@ class ProbeLoops:
         self._probes = probes
         self._host = host
         self._pending = pending
-        self._pace = pace
         self._metrics = metrics
         self._clock = clock
         self._with_faults = with_faults
@@ -115,9 +109,9 @@ class ProbeLoops:
         if self._host.settled():
             facts = self._with_faults(self._host.facts())
             if self._pending.update(probe.name, facts):
-                return self._pace.quick_s
+                return QUICK_S
         if reading.state is ProbeState.ABSENT:
-            return max(self._pace.absent_s, probe.interval_s)
+            return max(ABSENT_S, probe.interval_s)
         return probe.interval_s
 
     def _log_change(self, health: ProbeHealth) -> None:

@@ -19,7 +19,8 @@ from topo.model.machine import LinkErrorKind, LinkErrors, NodeFacts, NodeIdentit
 from topo.recording import bundle, timeline
 from topo.recording.bundle import Bundle, RecordedProbe
 from topo.recording.timeline import Fault, Timeline
-from worker.probes.probe import Probe, Reading
+from worker.probes.probe import READING_TIMEOUT_S, Probe, Reading
+from worker.probes.sources import COMMAND_INTERVAL_S
 from worker.settings import WorkerSettings
 
 TIMELINE_FILE = "timeline.txt"
@@ -58,8 +59,8 @@ class TimelineReplay:
             Probe(
                 name=recorded.probe,
                 format=recorded.format,
-                interval_s=settings.command_interval if place else settings.probe_interval,
-                timeout_s=settings.probe_timeout,
+                interval_s=COMMAND_INTERVAL_S if place else settings.probe_interval,
+                timeout_s=READING_TIMEOUT_S,
                 read=_repeated(recorded),
             )
             for place, recorded in enumerate(self.bundle.probes)

@@ -36,8 +36,6 @@ class WorkerSettings(ServiceSettings, LogSettings):
     """This node's name in Kubernetes; without it the host name."""
     node_ip: Annotated[str, Env("NODE_IP", "HOST_IP"), Field(max_length=64)] = ""
     """This node's internal address, for managers that know machines by it."""
-    provider_id: Annotated[str, Field(max_length=512)] = ""
-    """This node's spec.providerID, for managers that know machines by it."""
     token_file: Path | None = None
     """File with the token that the master knows; read anew when it changes."""
     server_tls: bool = False
@@ -47,16 +45,6 @@ class WorkerSettings(ServiceSettings, LogSettings):
 
     probe_interval: Annotated[Seconds, Field(gt=0)] = 2.0
     """Seconds between readings of libraries and of sysfs."""
-    probe_timeout: Annotated[Seconds, Field(gt=0)] = 5.0
-    """Seconds after which a library or sysfs reading is given up."""
-    command_interval: Annotated[Seconds, Field(gt=0)] = 15.0
-    """Seconds between runs of mx-smi or nvidia-smi and between scrapes of the exporter."""
-    command_timeout: Annotated[Seconds, Field(gt=0)] = 10.0
-    """Seconds after which a command is killed and a scrape given up."""
-    absent_interval: Annotated[Seconds, Field(gt=0)] = 60.0
-    """Seconds between looks for a source that this host does not have."""
-    quick_interval: Annotated[Seconds, Field(gt=0)] = 0.2
-    """Seconds between the readings that confirm a change."""
     exporter_address: str = "127.0.0.1:8000"
     """host:port of a mx-exporter on this host."""
     mxsml_library: Path | None = None

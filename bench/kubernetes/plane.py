@@ -68,7 +68,6 @@ class Plane:
         return (
             "--mode=config",
             f"--config-file={self._config}",
-            "--config-poll-interval=200ms",
             "--kubernetes=on",
             f"--kubeconfig={self.kubeconfig}",
         )

@@ -1,6 +1,5 @@
 """The admission webhook of a master, put together; nothing here does I/O."""
 
-import datetime as dt
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from dataclasses import dataclass, replace
 import prometheus_client as prom
 from aiohttp import web
 
+from master.admission import ADMISSION
 from master.admission.keeper import CertificateKeeper, CertificateObjects
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
@@ -49,8 +49,7 @@ def build_admission(
 ) -> Admission:
     """The parts, nothing served yet. `acts`: whether this master leads; `tiers`: of HyperNodes."""
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
-    names = _names(settings.admission_service, settings.pod_namespace)
-    life = dt.timedelta(seconds=settings.admission_certificate_life)
+    names = _names(ADMISSION, settings.pod_namespace)
     is_own = settings.admission_certificates == "own"
     resources = settings.policy.gpu_resources
     reader = SchedulerConfigReader(
@@ -72,12 +71,12 @@ def build_admission(
             client,
             CertificateObjects(
                 namespace=settings.pod_namespace,
-                secret=settings.admission_secret,
-                configuration=settings.admission_configuration,
+                secret=ADMISSION,
+                configuration=ADMISSION,
             ),
             tls,
             names=names[:1],
-            rotation=Rotation(names=names, life=life) if is_own else None,
+            rotation=Rotation(names=names) if is_own else None,
             acts=acts,
             metrics=metrics,
             clock=clock,

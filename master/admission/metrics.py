@@ -5,9 +5,9 @@ from itertools import product
 import prometheus_client as prom
 
 from topo.gangs.admission.outcome import Result
+from topo.gangs.job_kinds.kinds import names
 from topo.kit.metrics import counter, gauge, histogram
 
-KINDS = ("volcano-job", "job", "pod", "pod-group", "other")
 REFUSED, UNREADABLE, FAILED = "refused", "unreadable", "failed"
 """Results beside those of `topo.gangs.admission`: a 422, no review, a mistake of ours."""
 
@@ -16,7 +16,7 @@ class AdmissionMetrics:
     """Counted by kind and result, both of which are known words."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        known = product(KINDS[:-1], (result.value for result in Result))
+        known = product((*names(), "pod", "pod-group"), (result.value for result in Result))
         self.reviews = counter(registry, "topo_master_admission_reviews", known)
         self.seconds = histogram(registry, "topo_master_admission_review_seconds")
         self._begins_at = gauge(

@@ -10,18 +10,18 @@ Source: kubernetes.io, "Dynamic Admission Control", webhook request and response
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import orjson
 
 from master.admission.metrics import REFUSED
-from topo.gangs.admission.batch_job import batch_job
 from topo.gangs.admission.jobs import admit_job
-from topo.gangs.admission.json_patch import mapping
 from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
-from topo.gangs.admission.volcano_job import volcano_job
+from topo.gangs.job_kinds import kinds
+from topo.gangs.json_patch import mapping
 from topo.model.errors import BadInputError, Refusal
 
 REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
@@ -32,14 +32,6 @@ Invalid = Literal["warn", "deny"]
 Judge = Callable[[Mapping[str, Any], Rules], AdmissionOutcome]
 
 _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
-    ("batch.volcano.sh", "v1alpha1", "Job"): (
-        "volcano-job",
-        lambda found, rules: admit_job(found, volcano_job(found), rules),
-    ),
-    ("batch", "v1", "Job"): (
-        "job",
-        lambda found, rules: admit_job(found, batch_job(found), rules),
-    ),
     ("", "v1", "Pod"): ("pod", admit_pod),
     ("scheduling.volcano.sh", "v1beta1", "PodGroup"): ("pod-group", admit_pod_group),
 }
@@ -59,11 +51,11 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     request = _request(content)
     uid = str(request["uid"])
     kind = mapping(request.get("kind"))
-    key = (str(kind.get("group", "")), str(kind.get("version", "")), str(kind.get("kind", "")))
-    if key not in _JUDGES or request.get("operation") != "CREATE":
+    judged = _judge(*(str(kind.get(each, "")) for each in ("group", "version", "kind")))
+    if judged is None or request.get("operation") != "CREATE":
         text = "topo-master judges new jobs, PodGroups and pods alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
-    name, judge = _JUDGES[key]
+    name, judge = judged
     outcome = judge(mapping(request.get("object")), rules)
     if outcome.result is Result.UNDECIDED:
         return Reviewed(b"", name, outcome.result.value)
@@ -75,6 +67,18 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     text = f"the job runs without groups: {outcome.refusal}"
     answer = _answer(uid, patch=outcome.patch, warnings=(text,))
     return Reviewed(answer, name, outcome.result.value)
+
+
+def _judge(group: str, version: str, kind: str) -> tuple[str, Judge] | None:
+    """Return the name and the judge of a kind of object; None if reviews of it are not answered."""
+    for each in kinds.JOB_KINDS:
+        if (group, version, kind) == (each.group, each.version, each.kind):
+            return each.name, partial(_judge_job, each)
+    return _JUDGES.get((group, version, kind))
+
+
+def _judge_job(kind: kinds.JobKind, job: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    return admit_job(job, kind.parts(job), rules)
 
 
 def _request(content: bytes) -> Mapping[str, Any]:

@@ -21,6 +21,8 @@ from topo.model.errors import Refusal
 
 CERT, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
 NEXT_CERT, NEXT_KEY = "next.crt", "next.key"
+LIFE = dt.timedelta(days=90)
+"""How long a pair of ours is valid; cert-manager and Let's Encrypt take the same."""
 RENEWED_AT = 2 / 3
 """This share of its life, a pair gets a following one."""
 LATE_AT = 5 / 6
@@ -62,7 +64,7 @@ class Rotation:
     """How long a pair lives, and for which names."""
 
     names: tuple[str, ...]
-    life: dt.timedelta
+    life: dt.timedelta = LIFE
 
     def step(self, kept: Kept, now: dt.datetime, trusted_s: float) -> Change | None:
         """What is to be written; None where all is well.

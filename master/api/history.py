@@ -1,6 +1,6 @@
 """What was: `GET /v1/topology/diff`, `GET /v1/history`, and the tree and findings of a moment.
 
-The last changes are remembered one by one (`--history-limit`): a difference of generations among
+The last changes are remembered one by one: a difference of generations among
 them is exact. What is older, of an earlier run, or asked for by time is that of kept moments.
 """
 

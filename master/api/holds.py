@@ -50,7 +50,7 @@ async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """One hold with its groups."""
     service = request.app[SERVICE]
     hold_id = HoldId(query["id"])
-    return await _shown(service, hold_id, service.placements.holds.find(hold_id))
+    return await _shown(service, hold_id, service.placements.state.find_hold(hold_id))
 
 
 async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:

@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from master.file_warnings import FileWarnings
-from topo.kit.files import AbsentFile, NotAFile, OutOfFiles, WatchedFile
+from topo.kit.files import LOOK_S, AbsentFile, NotAFile, OutOfFiles, WatchedFile
 from topo.kit.metrics import gauge
 from topo.kit.threads import off_loop
 from topo.kit.tokens import Identity, WorkerTokens, bearer
@@ -126,10 +126,10 @@ class TokenFile:
         self._metrics.show(self._kind.whose, tokens)
         return tokens
 
-    async def follow(self, poll_s: float) -> None:
-        """Takes up what the file says, until cancelled: within `poll_s` and a confirmation."""
+    async def follow(self) -> None:
+        """Takes up what the file says, until cancelled: within `LOOK_S` and a confirmation."""
         while True:
-            await asyncio.sleep(poll_s)
+            await asyncio.sleep(LOOK_S)
             content = await self._settled()
             if isinstance(content, bytes):
                 self._read(_parsed(content))

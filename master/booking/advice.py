@@ -55,7 +55,7 @@ class Adviser:
     same again and again. When too many ask at once, the later ones learn only what failed.
     """
 
-    def __init__(self, capacity: CapacityView) -> None:
+    def __init__(self, capacity: Callable[[], CapacityView]) -> None:
         self._capacity = capacity
         self._known: dict[_Case, Advice] = {}
         self._executor = SingleThreadExecutor(AT_ONCE)
@@ -72,10 +72,11 @@ class Adviser:
 
     async def advice(self, refused: NoFit) -> Advice:
         """Why the capacity has just refused the job, and the changes under which it would fit."""
-        key = (self._capacity.version, refused.request)
+        capacity = self._capacity()
+        key = (capacity.version, refused.request)
         if key in self._known or self._executor.full:
             return self._known.get(key, Advice((refused.text,)))
-        copy = self._capacity.copy()  # before anything else can happen
+        copy = capacity.copy()  # before anything else can happen
 
         def prepare() -> Callable[[], Advice]:
             known = self._known.get(key)

@@ -26,7 +26,7 @@ class GpuTotals:
 
     async def renew(self) -> None:
         """Counts anew if the capacity is another than the one that was counted."""
-        if self._version != self._state.capacity.version:
+        if self._version != self._state.version:
             usage = self._state.usage()
             self.by_type = await asyncio.to_thread(usage.by_type)
             self.shared = await asyncio.to_thread(usage.shared_by_resource)

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from master.booking.metrics import PlacementMetrics
-from topo.placement.capacity.capacity_view import CapacityView
+from master.booking.state import BookingState
 from topo.placement.job.request import Request
 from topo.placement.report.fragmentation import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
 
@@ -30,8 +30,8 @@ class FragmentationReport:
 class FragmentationReporter:
     """Makes reports in a thread on a copy, and remembers the last one and the jobs that came."""
 
-    def __init__(self, capacity: CapacityView, metrics: PlacementMetrics) -> None:
-        self._capacity = capacity
+    def __init__(self, state: BookingState, metrics: PlacementMetrics) -> None:
+        self._state = state
         self._metrics = metrics
         self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
         self._last: FragmentationReport | None = None
@@ -49,14 +49,15 @@ class FragmentationReporter:
             last = self._last
             if last is not None and self._begun > begun:
                 return last  # begun after this was asked, so it is as new as was asked for
-            if last is not None and last.version == self._capacity.version:
+            capacity = self._state.capacity
+            if last is not None and last.version == capacity.version:
                 if last.generation != generation:
                     last = self._last = replace(last, generation=generation)
                 return last
             self._begun += 1
             observed = len(self._jobs) >= JOBS_NEEDED
             mix = mix_of(self._jobs) if observed else DEFAULT_MIX
-            copy = self._capacity.copy()
+            copy = capacity.copy()
             report = await asyncio.to_thread(fragmentation, copy, mix=mix)
             self._last = FragmentationReport(copy.version, generation, observed, report)
             self._metrics.reported(report)

@@ -34,14 +34,13 @@ class HoldService:
         self, state: BookingState, planner: Planner, reserved: Callable[[Request], None]
     ) -> None:
         self._state, self._planner, self._reserved = state, planner, reserved
-        self._list = -1, 0.0, b""
+        self._list: tuple[object, float, bytes] = None, 0.0, b""
         self._listing = asyncio.Lock()
 
     def known(self, wish: HoldRequest) -> Hold | HoldRefused | None:
         """The hold that the wish's key has, if any, or why there can be none, before planning."""
-        self._state.advance()
-        bookings, metrics = self._state.bookings, self._state.metrics
-        found = bookings.known(wish) or bookings.flaw(wish)
+        bookings, metrics, now_s = self._state.bookings, self._state.metrics, self._state.clock()
+        found = bookings.find_by_key(wish, now_s) or bookings.refuse_impossible(wish, now_s)
         if isinstance(found, HoldRefused):
             metrics.declined(found.obstacle)
         elif found is not None:
@@ -92,37 +91,27 @@ class HoldService:
     def commit(self, hold_id: HoldId) -> Hold | Ended | None:
         """The hold without its time limit; how it ended, or None for one that never was."""
         self._state.advance(HoldCommitted(hold_id))
-        return self._state.bookings.find(hold_id)
+        return self._state.find_hold(hold_id)
 
     def release(self, hold_id: HoldId) -> Hold | Ended | None:
         """The hold that is not any more; how it ended before, or None for one that never was."""
         *_, change = self._state.advance(HoldReleased(hold_id))
-        return change.hold if isinstance(change, HoldChange) else self._state.bookings.find(hold_id)
-
-    def find(self, hold_id: HoldId) -> Hold | Ended | None:
-        """A hold, how it ended, or None."""
-        self._state.advance()
-        return self._state.bookings.find(hold_id)
-
-    def all(self) -> list[Hold]:
-        """All holds, the oldest first."""
-        self._state.advance()
-        return list(self._state.bookings)
+        return change.hold if isinstance(change, HoldChange) else self._state.find_hold(hold_id)
 
     def booked(self) -> list[tuple[HoldState, int]]:
-        """The state of each hold and the GPUs that it books, those less that its pods take."""
+        """Return the state of each hold and the GPUs that it books for pods that are not there."""
         awaited = self._state.bookings.awaited
-        return [(hold.state, sum(awaited(hold.id).values())) for hold in self.all()]
+        return [(hold.state, sum(awaited(hold.id).values())) for hold in self._state.holds()]
 
     async def listed(self, render: Callable[[Sequence[Hold], float], bytes]) -> bytes:
-        """All holds rendered, at most `LIST_AGE_S` old; made once for all who ask."""
+        """Return all holds rendered, at most `LIST_AGE_S` old; made once for all who ask."""
         async with self._listing:
-            holds, now_s = self.all(), self._state.clock()
-            version, made_s, body = self._list
-            if version != self._state.bookings.version or now_s - made_s >= LIST_AGE_S:
-                version = self._state.bookings.version
+            holds, now_s = self._state.holds(), self._state.clock()
+            shown_are = self._state.bookings.version, len(holds)
+            made_of, made_s, body = self._list
+            if made_of != shown_are or now_s - made_s >= LIST_AGE_S:
                 body = await asyncio.to_thread(render, holds, now_s)
-                self._list = version, now_s, body
+                self._list = shown_are, now_s, body
             return body
 
     def unusable_nodes(self, hold: Hold) -> Mapping[NodeName, str]:

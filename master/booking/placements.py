@@ -23,6 +23,6 @@ class Placements:
         self.planner = Planner(self.state)
         self.feed = BookingFeed()
         self.totals = GpuTotals(self.state)
-        reporter = FragmentationReporter(self.state.capacity, metrics)
+        reporter = FragmentationReporter(self.state, metrics)
         self.holds = HoldService(self.state, self.planner, reporter.job_held)
         self.maintenance = BookingMaintenance(self.state, reporter)

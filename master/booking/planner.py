@@ -73,12 +73,11 @@ class Planner:
 
     def __init__(self, state: BookingState) -> None:
         self._state = state
-        self._adviser = Adviser(state.capacity)
+        self._adviser = Adviser(lambda: state.capacity)
         self.loop_queue, self.executor = LoopQueue(), SingleThreadExecutor()
 
     def plan(self, request: Request) -> Outcome:
         """The best placement now, without words about it: see `in_words`."""
-        self._state.advance()
         return self._on(self._state.capacity, request)
 
     def takes_long(self, request: Request) -> bool:
@@ -93,7 +92,6 @@ class Planner:
         """The best placement on a copy, found in a thread; raises `QueueFullError`."""
 
         def prepare() -> Callable[[], PlannedAside]:
-            self._state.advance()
             copy, generation = self._state.capacity.copy(), self._state.generation
             return lambda: PlannedAside(
                 replace(self._on(copy, request), generation=generation), copy.version
@@ -106,7 +104,6 @@ class Planner:
 
         Nothing is proven of a plan once the capacity has changed: something better may be free.
         """
-        self._state.advance()
         capacity, best = self._state.capacity, found.outcome.result
         if capacity.version == found.version:
             return found.outcome
@@ -124,7 +121,6 @@ class Planner:
         """A copy of the capacity before a plan is booked, if the reasons for one are wanted."""
         if not question.explain:
             return None
-        self._state.advance()
         return self._state.capacity.copy()
 
     async def what_if(
@@ -136,7 +132,6 @@ class Planner:
         """
 
         def prepare() -> Callable[[], R]:
-            self._state.advance()
             return partial(find, self._state.capacity.copy(), self._state.generation)
 
         def find(copy: CapacityView, generation: int) -> R:

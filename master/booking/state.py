@@ -6,7 +6,7 @@ else can take what was found.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -15,13 +15,24 @@ from master.booking.saved_changes import SavedChanges
 from master.tree.engine import Clock
 from topo.kit.process.boot import boot_id
 from topo.model.cluster import ClusterNode
-from topo.model.forest import Snapshot
+from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.bookings_view import BookingsView
 from topo.placement.booking.events import Change, Event, HoldChange, What
-from topo.placement.booking.holds import ClockReading, Hold, HoldRefused, HoldsMemory, Limits
+from topo.placement.booking.holds import (
+    ClockReading,
+    Ended,
+    Hold,
+    HoldId,
+    HoldRefused,
+    HoldsMemory,
+    Limits,
+)
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.difference import Difference
 from topo.placement.capacity.host_follower import HostFollower, differences
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.recount import restore_hosts
@@ -39,9 +50,9 @@ class BookingState:
     def __init__(
         self, policy: Policy, limits: Limits, metrics: PlacementMetrics, clock: Clock
     ) -> None:
-        self.capacity = Capacity(policy)
-        self.bookings = Bookings(self.capacity, limits)
-        self.follower = HostFollower(self.capacity)
+        self._capacity = Capacity(policy)
+        self._bookings = Bookings(self._capacity, limits)
+        self._follower = HostFollower(self._capacity)
         self.saved = SavedChanges()
         self.metrics = metrics
         self.clock = clock
@@ -52,46 +63,140 @@ class BookingState:
         """Called with what happens to holds, when it is told."""
         self._limits = limits
         self._usage: NodeUsage | None = None
+        self._judged: tuple[object, CapacityView] | None = None
+        """The last view without holds whose time is over, and what it was made of."""
+
+    # What there is. Nothing here changes anything, whoever asks and however often.
+
+    @property
+    def capacity(self) -> CapacityView:
+        """The capacity now: holds whose time is over take nothing, also before the timer ends them.
+
+        Of one turn of the loop: `copy` it for a thread.
+        """
+        expired = self._bookings.expired(self.clock())
+        if not expired:
+            return self._capacity
+        made_of = self._capacity.version, expired
+        if self._judged is None or self._judged[0] != made_of:
+            self._judged = made_of, self._capacity.with_changes(released=expired)
+        return self._judged[1]
+
+    @property
+    def version(self) -> int:
+        """The version of what is booked, which documents are tagged with."""
+        return self._capacity.version
+
+    @property
+    def policy(self) -> Policy:
+        """What the operator wants of placement."""
+        return self._capacity.policy
+
+    @property
+    def bookings(self) -> BookingsView:
+        """Holds and pods."""
+        return self._bookings
+
+    @property
+    def forest(self) -> Forest:
+        """The forest that the hosts are taken from."""
+        return self._follower.forest
+
+    @property
+    def cluster(self) -> Mapping[NodeName, ClusterNode]:
+        """The nodes of the cluster that the hosts are taken from."""
+        return self._follower.cluster
+
+    def holds(self) -> list[Hold]:
+        """Return the holds whose time is not over, the oldest first; O(holds)."""
+        return self._bookings.running(self.clock())
+
+    def find_hold(self, hold_id: HoldId) -> Hold | Ended | None:
+        """Return the hold, how it ended, or None if it never was or ended long ago; O(1)."""
+        return self._bookings.find(hold_id, self.clock())
+
+    def usage(self) -> NodeUsage:
+        """Return which GPUs are free, used and held, frozen; the same value until that changes.
+
+        O(hosts) of plain copying after a change.
+        """
+        if self._usage is None or self._usage.version != self.version:
+            self._usage = self._capacity.usage(
+                (hold.id for hold in self._bookings), self._bookings.shared_used()
+            )
+        return self._usage
+
+    def header(self) -> LogHeader:
+        """Return where a log that begins now starts; O(hosts and bookings)."""
+        hosts = tuple(self._capacity.hosts())
+        bookings = self._bookings.state()
+        return LogHeader(policy=self.policy, limits=self._limits, hosts=hosts, bookings=bookings)
+
+    def memory(self) -> HoldsMemory:
+        """Return what the state file keeps of the holds."""
+        return self._bookings.memory(self._now())
+
+    # What changes them. This is the only place that does.
 
     def follow(self, snapshot: Snapshot) -> None:
         """Takes over what is published; O(changes), and O(groups) where nodes moved."""
         self.generation = snapshot.generation
-        if snapshot.forest is self.follower.forest:
+        if snapshot.forest is self._follower.forest:
             self.settle()
         else:
-            self._record_hosts(self.follower.follow(snapshot.forest))
-        self.capacity.layout()  # now, so that no decision waits until groups are in order
+            self._record_hosts(self._follower.follow(snapshot.forest))
+        self._capacity.layout()  # now, so that no decision waits until groups are in order
 
     async def follow_ahead(self, snapshot: Snapshot) -> None:
         """Takes over in turns what is about to be published, where much in it may be new."""
-        before, after = self.follower.forest, snapshot.forest
+        before, after = self._follower.forest, snapshot.forest
         found = await asyncio.to_thread(differences, before, after)
-        if self.follower.forest is not before:
+        if self._follower.forest is not before:
             return  # something else was published: this will be followed at once
-        self.follower.begin(after, found)
-        while self.follower.waits:
-            self._record_hosts(self.follower.join(TURN))
+        self._follower.begin(after, found)
+        while self._follower.waits:
+            self._record_hosts(self._follower.join(TURN))
             await asyncio.sleep(0)
 
     def settle(self) -> None:
         """Takes over at once what is left of the turns of `follow_ahead`."""
-        self._record_hosts(self.follower.join_all())
+        self._record_hosts(self._follower.join_all())
 
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
     ) -> None:
         """Takes over nodes of the cluster that came or changed, and that went; O(nodes given)."""
-        self._record_hosts(self.follower.follow_cluster(changed, removed))
+        self._record_hosts(self._follower.follow_cluster(changed, removed))
 
-    def restore_hosts(self, nodes: Sequence[NodeName]) -> None:
-        """Joins the hosts of these nodes anew: a recount found them to be others."""
-        restore_hosts(self.capacity, self.follower.forest, self.follower.cluster, nodes)
-        self._record_hosts(nodes)
+    def recount(self, moved: Sequence[Difference]) -> tuple[Difference, ...]:
+        """Count everything from nothing and correct what differs, which is returned.
+
+        `moved`: the hosts that are known to differ. Raises `BrokenInvariantError` where bookings
+        contradict themselves. O(hosts x classes).
+        """
+        nodes = [each.node for each in moved]
+        if nodes:
+            restore_hosts(self._capacity, self.forest, self.cluster, nodes)
+            self._record_hosts(nodes)
+        return (*moved, *self._bookings.recount(), *self._capacity.recount())
+
+    def note_touched(self) -> None:
+        """Begin to note the nodes of which something changes, for `take_touched`."""
+        self._capacity.touched = set()
+
+    def take_touched(self) -> set[NodeName]:
+        """Return the nodes of which something changed since the last call; for one caller."""
+        touched, self._capacity.touched = self._capacity.touched or set(), set()
+        return touched
 
     def advance(self, *events: Event) -> tuple[Change, ...]:
-        """Takes up events now; what came of them is counted, and soon told and on disk."""
+        """End the holds whose time is over, then take up events; return what came of both.
+
+        The changes are counted at once, and logged and on disk soon. Without events it is called by
+        the timer of `BookingMaintenance` alone.
+        """
         now_s = self.clock()
-        changes = self.bookings.advance(now_s, *events)
+        changes = self._bookings.advance(now_s, *events)
         if self.record is not None and (events or changes):
             self.record(Advanced.of(now_s, events, changes))
         for change in changes:
@@ -101,53 +206,29 @@ class BookingState:
                 self._note(change)
         return changes
 
-    def usage(self) -> NodeUsage:
-        """Which GPUs are free, used and held now, frozen; the same value until that changes.
-
-        O(hosts) of plain copying after a change.
-        """
-        if self._usage is None or self._usage.version != self.capacity.version:
-            self._usage = self.capacity.usage(
-                (hold.id for hold in self.bookings), self.bookings.shared_used()
-            )
-        return self._usage
-
-    def header(self) -> LogHeader:
-        """Where a log that begins now starts; O(hosts and bookings)."""
-        hosts = tuple(self.capacity.hosts())
-        bookings = self.bookings.state()
-        return LogHeader(
-            policy=self.capacity.policy, limits=self._limits, hosts=hosts, bookings=bookings
-        )
-
-    def memory(self) -> HoldsMemory:
-        """What the state file keeps of the holds."""
-        self.advance()
-        return self.bookings.memory(self._now())
-
     def restore(self, memory: HoldsMemory) -> None:
         """Takes up the holds of an earlier process; those that ended meanwhile are said."""
-        dropped = self.bookings.restore(memory, self._now())
+        dropped = self._bookings.restore(memory, self._now())
         for hold in dropped:
             self.metrics.count(What.EXPIRED)
             _log.info("hold expired while the master was away", hold=hold.id, pods=_pods(hold))
-        if len(self.bookings):
-            _log.info("holds restored", holds=len(self.bookings))
-        for _ in self.bookings:
+        if len(self._bookings):
+            _log.info("holds restored", holds=len(self._bookings))
+        for _ in self._bookings:
             self.metrics.count("restored")
         if dropped:
             self.saved.count()
 
     def replicate(self, memory: HoldsMemory) -> None:
         """Shows the holds of another process, in the place of all that are shown."""
-        self.bookings.restore(memory, self._now())
+        self._bookings.restore(memory, self._now())
 
     def _now(self) -> ClockReading:
         return ClockReading(boot_id(), self.clock(), time.time())
 
     def _record_hosts(self, names: Sequence[NodeName]) -> None:
         if self.record is not None and names:
-            hosts = {name: self.capacity.host(name) for name in names}
+            hosts = {name: self._capacity.host(name) for name in names}
             changed = tuple(host for host in hosts.values() if host is not None)
             gone = tuple(name for name, host in hosts.items() if host is None)
             self.record(HostsChanged(changed, gone))

@@ -3,26 +3,28 @@
 from master.booking.executors import SingleThreadExecutor
 from master.metrics import ServiceMetrics
 from master.service import ApiLimits
-from master.settings import MasterSettings
 from master.streams import Streams
 from topo.kit.serving.connections import Connections
 
 PARTS = 64
 """Callers that may wait for a part of the topology; one takes up to 0.1 s at 10,000 nodes."""
+CONNECTIONS = 2048
+"""Connections that the port of the API holds; beyond it the one that was idle longest is closed.
+Pollers, schedulers and streams of a cluster are some hundreds."""
+UNREAD_BYTES = 64 * 1024 * 1024
+"""Bytes of answers that wait for their readers; beyond it the slowest are cut. `/v1/topology` of
+10,000 nodes has 11 MB."""
+STREAMS = 256
+"""Event streams at once; each event is encoded once for all of them."""
 GRAPHS = 8
 """Callers that may wait for a graph of the fabric; one takes about a second at 10,000 nodes."""
 
 
-def api_limits(settings: MasterSettings, metrics: ServiceMetrics) -> ApiLimits:
+def api_limits(metrics: ServiceMetrics) -> ApiLimits:
     """The limits, each with its threads or places."""
     return ApiLimits(
-        connections=Connections(
-            "api",
-            settings.connection_limit,
-            settings.unread_limit,
-            setting="--connection-limit",
-        ),
-        streams=Streams(settings.event_stream_limit, metrics.event_streams),
+        connections=Connections("api", CONNECTIONS, UNREAD_BYTES),
+        streams=Streams(STREAMS, metrics.event_streams),
         parts=SingleThreadExecutor(PARTS),
         graphs=SingleThreadExecutor(GRAPHS),
     )

@@ -94,8 +94,6 @@ def _engine(
     engine = Engine(
         Discovery(settings.discovery, tuple(sources)),
         metrics,
-        queue_limit=settings.queue_limit,
-        history_limit=settings.history_limit,
         tick_s=min(1.0, settings.beat_interval / 4),
         standstill_s=settings.discovery.standstill_s,
         clock=clock,

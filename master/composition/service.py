@@ -78,7 +78,7 @@ def build_service(
         port_tokens=port_tokens,
         worker_port=worker_port(core, port_tokens.workers, cluster, replicas),
         report_connections=report_connections(settings),
-        api_limits=api_limits(settings, core.metrics),
+        api_limits=api_limits(core.metrics),
         warnings=warnings,
         topology=topology,
         documents=build_documents(core, topology, availability),

@@ -54,7 +54,6 @@ def _worker_accounts(settings: MasterSettings, cluster: Cluster | None) -> Worke
 def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Sessions:
     return Sessions(
         submit=engine.submit,
-        rate=settings.worker_rate_limit,
         beat_s=settings.beat_interval,
         stale_s=settings.discovery.stale_s,
         forget_s=settings.discovery.forget_s,

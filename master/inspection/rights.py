@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from master.admission import ADMISSION
 from master.kube.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -57,7 +58,6 @@ NOMINATION = "nomination"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
 HEEDING = "whether Volcano heeds groups"
-_ADMISSION = "topo-master-admission"
 DEVICE_CONFIG_MAP = "metax-device-config"
 VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
 
@@ -80,9 +80,9 @@ RIGHTS = (
     Right(EVENTS, ("create", "patch"), RightScope.DEFAULT, "events"),
     Right(EVENTS, ("create", "patch"), RightScope.OWN, "events"),
     Right(DEPLOYMENTS, ("get",), RightScope.OWN, "events", _NAME),
-    Right(SECRETS, ("get",), RightScope.OWN, PLACEMENT, _ADMISSION),
-    Right(SECRETS, ("patch",), RightScope.OWN, CERTIFICATES, _ADMISSION),
-    Right(MUTATING_WEBHOOKS, ("get", "patch"), RightScope.CLUSTER, CERTIFICATES, _ADMISSION),
+    Right(SECRETS, ("get",), RightScope.OWN, PLACEMENT, ADMISSION),
+    Right(SECRETS, ("patch",), RightScope.OWN, CERTIFICATES, ADMISSION),
+    Right(MUTATING_WEBHOOKS, ("get", "patch"), RightScope.CLUSTER, CERTIFICATES, ADMISSION),
     Right(CONFIG_MAPS, ("get",), RightScope.CLUSTER, HEEDING, VOLCANO_CONFIG_MAP),
     Right(NODES, ("patch",), RightScope.CLUSTER, NOMINATION),
     Right(PODS, ("patch",), RightScope.CLUSTER, NOMINATION),

@@ -27,6 +27,8 @@ ORIGIN = "Topo-Origin"
 """Where a follower has what it shows: an `Origin`."""
 AGE = "Topo-Age"
 """Seconds since the leader knew that its document holds."""
+POLL_S = 1.0
+"""How often a follower asks whether the leader's state has changed; an unchanged one is a 304."""
 TIMEOUT_S = 10.0
 MAX_TIME_SHARE = 0.25
 """The share of the time that taking up may have: 10,000 nodes are a second or two of work."""
@@ -92,7 +94,6 @@ class Follower:
         credential: Credential,
         role: Callable[[], Role],
         take_up: TakeUp,
-        poll_s: float,
         clock: Callable[[], float],
     ) -> None:
         self._peer = peer
@@ -101,7 +102,6 @@ class Follower:
         self._role = role
         self._take_up = take_up
         self._sources: tuple[SourceState, ...] = ()
-        self._poll_s = poll_s
         self._clock = clock
         self._tag = ""
         self._worked_s = 0.0
@@ -133,7 +133,7 @@ class Follower:
         while not self._role().acts:
             if url := self._role().leader_url:
                 await self._ask(url)
-            await asyncio.sleep(max(self._poll_s, self._worked_s / MAX_TIME_SHARE))
+            await asyncio.sleep(max(POLL_S, self._worked_s / MAX_TIME_SHARE))
         await asyncio.Event().wait()
 
     async def _ask(self, url: str) -> None:

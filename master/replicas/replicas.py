@@ -132,7 +132,6 @@ def build_replicas(
         credential=credential,
         role=lambda: replica.role,
         take_up=take_up,
-        poll_s=settings.replica_poll_interval,
         clock=clock,
     )
     forwarder = ReportForwarder(role=lambda: replica.role, peer=peer, reports=reports)

@@ -31,10 +31,6 @@ class BookingSettings(ClusterSettings):
     """The longest time that a placement may be held before it is committed."""
     max_holds: Count = 1000
     """Holds that there may be at once, committed ones too."""
-    max_hold_pods: Count = 100_000
-    """Pods that one hold may have."""
-    recount_interval: Annotated[Seconds, Field(ge=1)] = 60.0
-    """How often the free capacity is counted anew; a difference is logged and corrected."""
     booking_log: Path | None = None
     """Where holds, pods and nodes are recorded as they change, for `topo sim replay`."""
     gpu_resources: CommaList = ()
@@ -78,7 +74,7 @@ class BookingSettings(ClusterSettings):
     @property
     def hold_limits(self) -> Limits:
         """How much may be held."""
-        return Limits(self.max_holds, self.max_hold, self.max_hold_pods)
+        return Limits(self.max_holds, self.max_hold)
 
 
 def _reserve(text: str) -> tuple[GroupPath, int] | None:

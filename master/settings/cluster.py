@@ -20,7 +20,7 @@ from topo.publish.node_labels import is_label_key, label_keys
 
 WORKER_ACCOUNT = "topo-worker"
 AUDIENCE = "topo-master"
-"""The same word as in the chart, where kubelet is asked for the workers' tokens."""
+"""Audience of the workers' tokens: the chart asks kubelet for it."""
 CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}")
 NO_CONTROLLERS = "none"
 
@@ -49,8 +49,6 @@ class ClusterSettings(ServiceSettings):
     device_config_map: str = "metax-device-config"
     """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
     this pod, or `<namespace>/<name>`. One that is not there says nothing."""
-    worker_token_audience: str = AUDIENCE
-    """Audience of the service-account tokens by which Kubernetes says who a worker is."""
     worker_service_account: str = ""
     """Service account of the workers, namespace:name; else topo-worker in this pod's namespace."""
     domain: str = "metax-tech.com"
@@ -131,7 +129,7 @@ class ClusterSettings(ServiceSettings):
             name = f"{self.pod_namespace}:{WORKER_ACCOUNT}"
         if not name:
             return None
-        return Wanted(account=name, audience=self.worker_token_audience, on_node=True)
+        return Wanted(account=name, audience=AUDIENCE, on_node=True)
 
     @property
     def _kube_config(self) -> KubeConfig:

@@ -27,8 +27,6 @@ class FindingSettings(ServiceSettings):
     """GPUs a healthy node has; 0 means that nobody says."""
     config_file: Path = Path("/config/nodegroup.yaml")
     """The configured tree, read in config mode; reloaded when it changes."""
-    config_poll_interval: Annotated[Seconds, Field(ge=0.05)] = 1.0
-    """How often files (configuration, tokens, certificate) are looked at for a change."""
     cluster_manager_address: str = ""
     """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode."""
     cluster_manager_poll_topo_period: Annotated[Seconds, Field(ge=0.1)] = 30.0
@@ -51,16 +49,8 @@ class FindingSettings(ServiceSettings):
     """Tokens of workers, a line each: `<token>`, or `<node-name> <token>`; re-read on change."""
     allow_anonymous_workers: bool = False
     """Accept reports without a token. For trials only."""
-    worker_rate_limit: Annotated[float, Field(gt=0, le=1000)] = 20.0
-    """Reports per second that one worker may send before it is told to wait."""
     beat_interval: Annotated[Seconds, Field(ge=0.1, le=3600)] = 10.0
     """How often a worker that sees no change says that it is alive."""
-    stale_beats: Count = 3
-    """Missed beats after which a worker is stale and its node NotReady."""
-    bad_readings: Count = 2
-    """Readings in a row after which a GPU or link counts as bad."""
-    good_readings: Count = 3
-    """Readings in a row after which it counts as good again."""
     missed_hardware: CommaList = MISSED
     """What makes its node NotReady when it vanishes: gpus, their ports and links, nics."""
     max_nodes: Count = 20_000
@@ -110,9 +100,6 @@ class FindingSettings(ServiceSettings):
             node_number=self.node_number,
             gpus_per_node=self.gpus_per_node,
             beat_s=self.beat_interval,
-            stale_beats=self.stale_beats,
-            bad_readings=self.bad_readings,
-            good_readings=self.good_readings,
             missed=self.missed_hardware,
             join_keys=self.join_keys,
         )

@@ -11,10 +11,6 @@ from topo.gangs.machine.pending_queue import Order
 from topo.kit.durations import Seconds
 from topo.kit.settings import Port
 from topo.model.errors import Refusal
-from topo.publish.names import is_dns_name
-
-ADMISSION = "topo-master-admission"
-"""What the chart calls everything of the admission webhook."""
 
 
 class JobSettings(ClusterSettings):
@@ -24,10 +20,6 @@ class JobSettings(ClusterSettings):
     """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
     has their pods wait for a plan), native (it asks Volcano, whose scheduler chooses by HyperNodes;
     a job may name the other way), or off: nothing."""
-    gang_qps: Annotated[float, Field(gt=0)] = 400.0
-    """Requests per second to Kubernetes by which gangs are placed, besides `--kube-qps`."""
-    gang_burst: Annotated[int, Field(gt=0)] = 400
-    """Such requests in one go."""
     gang_order: Order = Order.RESERVE
     """What gangs behind the first one that does not fit may do: reserve (start where they do not
     delay it), fifo (wait for it), greedy (start where there is room)."""
@@ -51,14 +43,6 @@ class JobSettings(ClusterSettings):
     admission_certificates: Literal["own", "external"] = "own"
     """Who makes and renews the webhook's certificates: the leading master, or somebody else, such
     as cert-manager."""
-    admission_certificate_life: Annotated[Seconds, Field(ge=600)] = 90 * 86400.0
-    """How long a certificate of our own is valid; it is renewed after two thirds of that."""
-    admission_secret: str = ADMISSION
-    """Secret of this pod's namespace that holds the webhook's certificate."""
-    admission_service: str = ADMISSION
-    """Service by which API servers reach the webhook; its certificate names it."""
-    admission_configuration: str = ADMISSION
-    """MutatingWebhookConfiguration that is told which authority to trust."""
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields, or with files that must be there from the start."""
@@ -86,16 +70,7 @@ class JobSettings(ClusterSettings):
             fix = "write <namespace>/<name>, such as volcano-system/volcano-scheduler-configmap"
             what = f"{self.volcano_config_map!r} is no ConfigMap of a namespace"
             return (Refusal(what, "--volcano-config-map", fix),)
-        fix = "write a name of Kubernetes in small letters, such as topo-master-admission"
-        return tuple(
-            Refusal(f"{name!r} is no name of an object", f"--admission-{of}", fix)
-            for of, name in (
-                ("secret", self.admission_secret),
-                ("service", self.admission_service),
-                ("configuration", self.admission_configuration),
-            )
-            if not is_dns_name(name)
-        )
+        return ()
 
     @property
     def volcano_config(self) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from topo.kit.addresses import networks
 from topo.kit.durations import Seconds
-from topo.kit.settings import CommaList, Count, Port, ServiceSettings
+from topo.kit.settings import CommaList, Port, ServiceSettings
 from topo.model.errors import Refusal
 
 
@@ -30,21 +30,10 @@ class ListeningSettings(ServiceSettings):
     tls_proxies: CommaList = ()
     """Addresses or networks of proxies that end TLS before this master: a token that comes from
     there is no secret in clear text."""
-    queue_limit: Count = 50_000
-    """Events that may wait for the engine; beyond it workers are told to come back."""
-    history_limit: Count = 50_000
-    """Changes that are remembered for diffs and resumed event streams."""
     history_bytes: Annotated[int, Field(ge=1 << 20, le=256 << 20)] = 16 << 20
     """Memory for moments of the tree that are kept for longer, packed; the oldest go."""
     history_age: Annotated[Seconds, Field(ge=60)] = 7 * 86400.0
     """How long such a moment is kept."""
-    event_stream_limit: Count = 256
-    """Event streams that may be open at once."""
-    connection_limit: Count = 2048
-    """Connections that the port of the API holds at once; beyond it the one that has been idle
-    longest is closed."""
-    unread_limit: Annotated[int, Field(ge=1024 * 1024)] = 64 * 1024 * 1024
-    """Bytes of answers of the API that wait for their readers; beyond it the slowest are cut."""
     group_metrics: bool = False
     """Whether /metrics has a series for each group; there may be thousands."""
     api_token_file: Path | None = None

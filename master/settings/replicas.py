@@ -36,8 +36,6 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
     replica_token_file: Path = REPLICA_TOKEN
     """Token by which masters know each other: of their service account, with the audience
     topo-master-replica, or one that all share."""
-    replica_poll_interval: Annotated[Seconds, Field(ge=0.1)] = 1.0
-    """How often a follower asks the leader whether its state has changed."""
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields, or with files that must be there from the start."""

@@ -10,7 +10,7 @@ from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink, sent
 from topo.discovery.sources import CONFIGURED
 from topo.facts import MAX_BYTES, decode, parse
-from topo.kit.files import WatchedFile
+from topo.kit.files import LOOK_S, WatchedFile
 from topo.kit.tasks import Work
 from topo.kit.threads import off_loop
 from topo.model.errors import Refusal
@@ -31,11 +31,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class ConfigFile:
-    """Looks at the file every `poll_s` and sends what changed: a forest, or why there is none."""
+    """Looks at the file every `LOOK_S` and sends what changed: a forest, or why there is none."""
 
     sink: EventSink
     path: Path
-    poll_s: float
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -50,7 +49,7 @@ class ConfigFile:
                 if isinstance(event, ConfigLoaded):
                     good = event
                     await sent(self.sink, _doubts(warnings))
-            await asyncio.sleep(self.poll_s)
+            await asyncio.sleep(LOOK_S)
 
     def _log(self, event: ConfigLoaded | SourceFailed, warnings: tuple[str, ...]) -> None:
         for warning in warnings:  # once per content: the same one is not looked at again
@@ -80,7 +79,7 @@ def _doubts(warnings: tuple[str, ...]) -> SourceWarned:
 
 def _start(context: SourceContext) -> Work:
     settings = context.settings
-    return ConfigFile(context.sink, settings.config_file, settings.config_poll_interval).run
+    return ConfigFile(context.sink, settings.config_file).run
 
 
 ROW = SourceRow(CONFIGURED, _start)

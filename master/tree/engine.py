@@ -31,6 +31,10 @@ from topo.model.observation import (
     Ticked,
 )
 
+QUEUE_LIMIT = 50_000
+"""Events that may wait; beyond it senders come back. Two reports of each of 20,000 nodes, 40 MB."""
+HISTORY_LIMIT = 50_000
+"""Changes that are remembered one by one, for differences and resumed streams: some 20 MB."""
 GATHER_S = 0.02
 """Events that come within this are applied together; a change is visible after it at the latest
 plus the time of two batches. The wait is fixed, not prolonged by further events, so constant churn
@@ -80,8 +84,7 @@ class Engine:
         discovery: Discovery,
         metrics: EngineMetrics,
         *,
-        queue_limit: int = 50_000,
-        history_limit: int = 50_000,
+        queue_limit: int = QUEUE_LIMIT,
         tick_s: float = 1.0,
         standstill_s: float = STUCK_S,
         clock: Clock = time.monotonic,
@@ -90,7 +93,6 @@ class Engine:
         self._metrics = metrics
         self._queue: deque[Event] = deque()
         self._queue_limit = queue_limit
-        self._history_limit = history_limit
         self._tick_s = tick_s
         self._standstill_s = standstill_s
         self._woken = asyncio.Event()
@@ -111,7 +113,7 @@ class Engine:
         self.on_advanced: Callable[[float], None] | None = None
         """Called with the time of every step, about once a second at least."""
         self.advanced_at_s = clock()
-        self.history = History(history_limit, discovery.snapshot.generation)
+        self.history = History(HISTORY_LIMIT, discovery.snapshot.generation)
         self.status_times = StatusTimes()
 
     @property
@@ -212,7 +214,7 @@ class Engine:
     def _show_anew(self, discovery: Discovery) -> None:
         self.history.close()
         self._discovery = discovery
-        self.history = History(self._history_limit, discovery.snapshot.generation)
+        self.history = History(HISTORY_LIMIT, discovery.snapshot.generation)
         self.status_times = StatusTimes()
         self._publish()
 

@@ -122,7 +122,7 @@ _HTTP = Section(
         ),
         Panel(
             title="Connections",
-            means="Connections open at each port; the limit is that of --connection-limit.",
+            means="Connections open at each port; 2048 at the port of the API.",
             queries=(
                 Query(f"sum by (port) ({masters('connections')})", "{{port}}"),
                 Query(most("connection_limit", "port"), "limit of {{port}}"),
@@ -130,7 +130,7 @@ _HTTP = Section(
         ),
         Panel(
             title="Unread answers",
-            means="Bytes that wait for their readers: the slowest is cut at --unread-limit.",
+            means="Bytes that wait for their readers: the slowest is cut at 64 MiB.",
             queries=(Query(f"sum by (port) ({masters('unread_bytes')})", "{{port}}"),),
             unit=Unit.BYTES,
         ),

@@ -7,16 +7,12 @@ from typing import Any
 import orjson
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
-_KINDS = {
-    "batch.volcano.sh/v1alpha1": {"group": "batch.volcano.sh", "version": "v1alpha1"},
-    "batch/v1": {"group": "batch", "version": "v1"},
-    "v1": {"group": "", "version": "v1"},
-}
 
 
 def asked(found: Mapping[str, Any], **request: object) -> bytes:
     """The review of an object that is to be created."""
-    kind = {**_KINDS[found["apiVersion"]], "kind": found["kind"]}
+    group, _, version = found["apiVersion"].rpartition("/")
+    kind = {"group": group, "version": version, "kind": found["kind"]}
     body = {"uid": UID, "kind": kind, "operation": "CREATE", "object": found, **request}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": body}
     return orjson.dumps(review)

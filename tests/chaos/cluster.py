@@ -18,8 +18,9 @@ from tests.chaos.model.truth import SILENT, Truth
 from tests.chaos.model.verdicts import Violation
 from tests.chaos.schedule import MASTER
 from topo.cli import worlds
-from topo.cli.demo.plan import BEAT_S, DemoFiles, DemoPorts, prepare, programs
+from topo.cli.demo.plan import DemoFiles, DemoPorts, prepare, programs
 from topo.cli.demo.processes import Program, environment
+from topo.discovery.modes import DiscoverySettings
 from topo.kit.process.child_process import die_with_parent_command
 
 _AGAIN_S, _LOOK_S = 1.0, 0.05
@@ -39,8 +40,8 @@ class Cluster:
         prepare(self.files, world)
         made = programs(self.files, world, truth.wiring.world, self.ports)
         self._programs = {program.name: program for program in made}
-        beats = f"--stale-beats={round(truth.bounds.stale_s / BEAT_S)}"
-        self._programs[MASTER] = _with(self._programs[MASTER], beats, "--config-poll-interval=0.5")
+        beat = f"--beat-interval={truth.bounds.stale_s / DiscoverySettings().stale_beats}"
+        self._programs[MASTER] = _with(self._programs[MASTER], beat)
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._watchers: set[asyncio.Task[None]] = set()
         self.may_end: set[str] = set()

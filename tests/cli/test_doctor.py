@@ -162,7 +162,7 @@ async def test_a_failing_manager_is_said_once_with_its_own_fix(tmp_path: Path) -
 async def test_a_kind_that_looks_like_a_slip_is_said_where_people_look(tmp_path: Path) -> None:
     path = tmp_path / "nodegroup.yaml"
     path.write_text(config().replace("kind: dragonfly", "kind: dragonfy", 1))
-    flags = (f"--config-file={path}", "--config-poll-interval=50ms", "--gpus-per-node=8")
+    flags = (f"--config-file={path}", "--gpus-per-node=8")
     async with running(*flags) as master:
         finding = await sole(master, "doubtful-config")
         assert "dragonfy is taken as a kind of your own; did you mean dragonfly?" in finding.what

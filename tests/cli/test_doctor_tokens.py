@@ -50,7 +50,7 @@ async def test_workers_whose_token_was_taken_back_are_silent_for_that_reason(
     """`is topo-worker running?` would send the operator to the wrong place."""
     path = tmp_path / "tokens"
     path.write_text("first\n")
-    flags = (f"--worker-token-file={path}", "--config-poll-interval=50ms", "--beat-interval=1")
+    flags = (f"--worker-token-file={path}", "--beat-interval=1")
     async with running("--mode=dragonfly", *flags) as master:
         first, second = master.worker("n1", "first"), master.worker("n2", "first")
         assert (await first.full(facts("n1", "n2"))).status == 200

@@ -18,7 +18,7 @@ from tests.cli.test_gpus import document as gpus
 from topo.cli.demo_directory import Demo, DemoDirectory
 from topo.cli.main import app
 from topo.model.ids import NodeName
-from topo.placement.booking.bookings import BookingsState
+from topo.placement.booking.bookings_view import BookingsState
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import Limits
 from topo.placement.booking.log import Advanced, LogHeader, line_of

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from topo.gangs.admission.batch_job import batch_job
 from topo.gangs.admission.jobs import admit_job
 from topo.gangs.admission.outcome import AdmissionOutcome, Rules
-from topo.gangs.admission.volcano_job import volcano_job
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.job_kinds.batch_job import batch_job
+from topo.gangs.job_kinds.volcano_job import volcano_job
 
 DOMAIN = "metax-tech.com"
 WORDS = AnnotationKeys(DOMAIN)

@@ -136,7 +136,6 @@ CHANGED = {
     "number": 7.5,
     "placement.gateTimeout": "7s",
     "placement.preemptAfter": "7m",
-    "placement.certificateLife": "7d",
     "placement.volcanoConfigMap": "other/volcano",
 }
 """Another value for each, by its path, its definition or its type."""
@@ -172,8 +171,8 @@ def test_every_value_changes_something(helm: Path, path: str) -> None:
     pytest.fail(f"{path} changes no rendering: {told or change}")
 
 
-NO_VALUE = {"recount_interval", "booking_log"}
-"""What looks after the master's own count, for who looks for a fault in it: by `extraArgs`."""
+NO_VALUE = {"booking_log"}
+"""Set by `extraArgs`, to look for a fault."""
 
 
 def test_what_operators_decide_about_placement_are_values(helm: Path) -> None:
@@ -192,7 +191,7 @@ def test_what_operators_decide_about_placement_are_values(helm: Path) -> None:
     [
         ("maxHold=forever", "does not match pattern"),
         ("maxHolds=0", "minimum: got 0, want 1"),
-        ("maxHoldPods=1000001", "maximum: got 1.000001"),
+        ("maxHolds=1000001", "maximum: got 1.000001"),
     ],
 )
 def test_a_limit_of_holds_that_the_master_refuses_is_refused_before_it_starts(

@@ -234,7 +234,7 @@ async def following(
     file = home / "nodegroup.yaml"
     file.write_text(text or declared())
     path = kubeconfig(home, server.url)
-    config = ("--mode=config", f"--config-file={file}", "--config-poll-interval=1h")
+    config = ("--mode=config", f"--config-file={file}")
     kube = ("--kubernetes=on", f"--kubeconfig={path}", "--gpus-per-node=8")
     async with running(*config, *kube, *flags) as master:
         yield master
@@ -258,7 +258,7 @@ async def agree(master: Master, cluster: Cluster) -> None:
         shared = {each["resource"]: (each["allocatable"], each["used"]) for each in found["shared"]}
         assert shared == node.shared, name
     assert all(not said[name]["free_gpus"] for name in said.keys() - expected.keys())
-    capacity = master.service.placements.state.capacity
+    capacity = master.service.placements.state._capacity
     for gpus in (1, 2, 8):
         slots: Counter[str] = Counter()
         for node in expected.values():
@@ -266,7 +266,7 @@ async def agree(master: Master, cluster: Cluster) -> None:
         for gpu_type in ("MXC500", "MXC550", ""):
             kept = capacity.slots(Eligibility(), gpu_type, gpus)
             assert kept.total == int(kept.free.sum()) == slots[gpu_type], (gpu_type, gpus)
-    master.service.placements.state.bookings.validate()
+    master.service.placements.state._bookings.validate()
     assert capacity.recount() == ()
 
 

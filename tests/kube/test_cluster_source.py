@@ -242,7 +242,8 @@ async def test_a_full_queue_gets_the_nodes_when_it_has_room(
     """The engine takes a few events at a time, and of a node the latest counts."""
     for number in range(40):
         await put_node(server, f"n{number}")
-    async with following(server, tmp_path, "--queue-limit=1", text=PAIR) as master:
+    async with following(server, tmp_path, text=PAIR) as master:
+        master.service.engine._queue_limit = 1
         await master.ready()
         for number in range(40):
             unknown = [{"type": "Ready", "status": "Unknown"}]

@@ -39,7 +39,7 @@ def replayed(path: Path) -> Replay:
 
 async def test_what_a_master_did_is_replayed_to_the_same_bookings(tmp_path: Path) -> None:
     log = tmp_path / "bookings.log"
-    async with placing(tmp_path, f"--booking-log={log}", "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path, f"--booking-log={log}") as caller:
         state = caller.master.service.placements.state
         first = (await caller.held(2, key="a"))["hold"]["id"]
         await caller.held(3, hold_s=0.05)

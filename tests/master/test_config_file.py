@@ -14,8 +14,6 @@ from topo.model.observation import ConfigLoaded, SourceFailed
 
 pytestmark = pytest.mark.virtual_time
 
-POLL = "--config-poll-interval=50ms"
-
 
 def _tree(*nodes: str) -> str:
     return f"group: [{{name: g, kind: dragonfly, child: [{', '.join(nodes)}]}}]\n"
@@ -44,7 +42,7 @@ async def test_a_configmap_swap_is_followed(tmp_path: Path) -> None:
         (tmp_path / version / "nodegroup.yaml").write_text(_tree(*nodes))
     (tmp_path / "..data").symlink_to("v1")
     (tmp_path / "nodegroup.yaml").symlink_to("..data/nodegroup.yaml")
-    async with running(f"--config-file={tmp_path / 'nodegroup.yaml'}", POLL) as master:
+    async with running(f"--config-file={tmp_path / 'nodegroup.yaml'}") as master:
         await _shows(master, "a", "b")
         (tmp_path / "..data_tmp").symlink_to("v2")
         (tmp_path / "..data_tmp").replace(tmp_path / "..data")
@@ -54,7 +52,7 @@ async def test_a_configmap_swap_is_followed(tmp_path: Path) -> None:
 async def test_a_broken_file_keeps_the_last_good_tree_and_says_why(tmp_path: Path) -> None:
     path = tmp_path / "nodegroup.yaml"
     path.write_text(_tree("a", "b"))
-    async with running(f"--config-file={path}", POLL) as master:
+    async with running(f"--config-file={path}") as master:
         await _shows(master, "a", "b")
         path.write_text("group: [")
         assert await _source(master, "failing")
@@ -72,7 +70,7 @@ async def test_a_doubt_about_the_file_is_said_once_per_content(tmp_path: Path) -
     path = tmp_path / "nodegroup.yaml"
     path.write_text(_tree("a").replace("dragonfly", "dragonfy"))
     with capture_logs() as logs:
-        async with running(f"--config-file={path}", POLL) as master:
+        async with running(f"--config-file={path}") as master:
             await _shows(master, "a")
             path.touch()
             await asyncio.sleep(0.15)
@@ -84,7 +82,7 @@ async def test_a_doubt_about_the_file_is_said_once_per_content(tmp_path: Path) -
 
 async def test_a_file_that_comes_late_makes_the_master_ready(tmp_path: Path) -> None:
     path = tmp_path / "nodegroup.yaml"
-    async with running(f"--config-file={path}", POLL) as master:
+    async with running(f"--config-file={path}") as master:
         await _source(master, "failing")
         assert (await master.get("/ready")).status == 503
         path.write_text(_tree("a"))
@@ -94,7 +92,7 @@ async def test_a_file_that_comes_late_makes_the_master_ready(tmp_path: Path) -> 
 async def test_the_served_document_is_valid_input(tmp_path: Path) -> None:
     path = tmp_path / "nodegroup.yaml"
     path.write_text(_tree("n10", "n9", "n1"))
-    async with running(f"--config-file={path}", POLL) as master:
+    async with running(f"--config-file={path}") as master:
         await _shows(master, "n1", "n9", "n10")
         served = (await master.get("/node_group")).body
         tag = (await master.get("/node_group")).headers["ETag"]

@@ -137,7 +137,7 @@ async def test_what_was_proven_aside_is_not_said_of_a_capacity_that_changed_sinc
     wish = Request(pods=2, gpus_per_pod=8, group_size=16)
     async with placing(tmp_path, text=config(boxes=1, flies=2, nodes=2)) as caller:
         placements = caller.master.service.placements
-        planner, capacity = placements.planner, placements.state.capacity
+        planner, capacity = placements.planner, placements.state._capacity
         taken = {NodeName("n0-0-0"): 8, NodeName("n0-1-0"): 8}
         split = replace(wish, mode=PlacementMode.PREFERRED)
         capacity.book("another", taken)

@@ -218,7 +218,7 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(
     tmp_path: Path, token_flag: str
 ) -> None:
     cert, key = _pair(tmp_path)
-    flags = (f"--tls-cert={cert}", f"--tls-key={key}", "--config-poll-interval=50ms")
+    flags = (f"--tls-cert={cert}", f"--tls-key={key}")
     async with master_process("--mode=dragonfly", token_flag, *flags) as master:
         port = master.ports["api"]
         before = await _serial(port, cert)

@@ -30,7 +30,7 @@ async def replica(home: Path, *flags: str, role: Role = FOLLOWER) -> AsyncIterat
     (home / "nodegroup.yaml").write_text(config())
     (home / "writers").write_text(WRITER)
     files = (f"--config-file={home / 'nodegroup.yaml'}", f"--api-token-file={home / 'writers'}")
-    async with running(*files, "--config-poll-interval=50ms", *flags, role=role) as master:
+    async with running(*files, *flags, role=role) as master:
         yield Caller(master)
 
 

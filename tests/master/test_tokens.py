@@ -19,13 +19,13 @@ from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client.client import connect, target
 from topo.cli.diagnosis import checkup
 from topo.diagnosis.finding import Severity
+from topo.kit.files import LOOK_S
 from topo.model.errors import BadInputError
 from topo.model.wire import REPORTS_PATH
 
 pytestmark = pytest.mark.virtual_time
 
-POLL_S = 0.05
-WITHIN_S = POLL_S + CONFIRM_S + 0.001
+WITHIN_S = LOOK_S + CONFIRM_S + 0.001
 """How soon a change of the file counts."""
 ONE, TWO = "token-of-one", "token-of-two"
 
@@ -40,8 +40,7 @@ def path(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def following(path: Path) -> AsyncIterator[Master]:
     """A master that follows the file, to which both workers have reported."""
-    flags = (f"--worker-token-file={path}", f"--config-poll-interval={POLL_S}")
-    async with running("--mode=dragonfly", *flags) as master:
+    async with running("--mode=dragonfly", f"--worker-token-file={path}") as master:
         assert await statuses(master) == [200, 200]
         yield master
 
@@ -271,7 +270,7 @@ async def test_a_report_whose_token_ended_while_its_body_came_is_refused(path: P
 
 
 async def test_a_hold_whose_token_ended_while_its_body_came_is_refused(tmp_path: Path) -> None:
-    async with placing(tmp_path, f"--config-poll-interval={POLL_S}") as caller:
+    async with placing(tmp_path) as caller:
         port = int(caller.master.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = json.dumps({"pods": 1, "gpus_per_pod": 8, "hold_s": 60}).encode()
@@ -296,7 +295,6 @@ async def test_a_writer_whose_token_is_removed_holds_nothing_more(tmp_path: Path
     flags = (
         f"--config-file={tmp_path / 'nodegroup.yaml'}",
         f"--api-token-file={writers}",
-        f"--config-poll-interval={POLL_S}",
         "--gpus-per-node=8",
     )
     async with running(*flags) as master:
@@ -342,7 +340,7 @@ def test_a_start_with_a_file_that_is_not_all_good_is_refused(
 
 async def test_anonymous_workers_stay_out_while_there_is_a_token_file(path: Path) -> None:
     """A file that says nobody is not the same as none."""
-    flags = (f"--worker-token-file={path}", f"--config-poll-interval={POLL_S}")
+    flags = (f"--worker-token-file={path}",)
     async with running("--mode=dragonfly", *flags, "--allow-anonymous-workers") as master:
         path.unlink()
 

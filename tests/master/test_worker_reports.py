@@ -246,7 +246,8 @@ async def test_other_calls_on_the_workers_port_are_problems_too(token_flag: str)
 
 
 async def test_a_flood_of_one_worker_is_429_with_a_time_to_come_back(token_flag: str) -> None:
-    async with running("--mode=dragonfly", token_flag, "--worker-rate-limit=1") as master:
+    async with running("--mode=dragonfly", token_flag) as master:
+        master.service.worker_port.sessions.rate = 1.0
         worker = master.worker("n1")
         await worker.full(facts("n1"))
         statuses = [(await worker.beat()) for _ in range(5)]
@@ -257,7 +258,8 @@ async def test_a_flood_of_one_worker_is_429_with_a_time_to_come_back(token_flag:
 
 
 async def test_a_full_queue_is_503_and_is_counted(token_flag: str) -> None:
-    async with running("--mode=dragonfly", token_flag, "--queue-limit=1") as master:
+    async with running("--mode=dragonfly", token_flag) as master:
+        master.service.engine._queue_limit = 1
         workers = [master.worker(f"n{i}") for i in range(20)]
         sent = [w.full(facts(w.node)) for w in workers]
         answers = await asyncio.gather(*sent)

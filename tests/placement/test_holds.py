@@ -100,11 +100,11 @@ def test_the_same_key_and_request_is_the_same_hold() -> None:
     capacity = cluster()
     holds = Bookings(capacity)
     first = reserved(holds, capacity, wish(key="job-7"), name="h1")
-    assert holds.known(wish(key="job-7")) == first
+    assert holds.find_by_key(wish(key="job-7")) == first
     assert reserved(holds, capacity, wish(key="job-7"), name="h2") == first
     assert list(capacity.bookings()) == ["h1"]
     committed(holds, HoldId("h1"), 0.0)
-    assert holds.known(wish(key="job-7")) == holds.find(HoldId("h1"))
+    assert holds.find_by_key(wish(key="job-7")) == holds.find(HoldId("h1"))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_same_key_with_another_request_is_refused_and_names_both(
     capacity = cluster()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
-    found = holds.known(other)
+    found = holds.find_by_key(other)
     assert isinstance(found, HoldRefused)
     assert found.obstacle is Obstacle.KEY
     for part in ("job-7", "h1", difference):
@@ -137,7 +137,7 @@ def test_a_key_is_free_again_when_its_hold_has_ended() -> None:
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
     released(holds, HoldId("h1"), 1.0)
-    assert holds.known(wish(5, key="job-7")) is None
+    assert holds.find_by_key(wish(5, key="job-7")) is None
     hold = reserved(holds, capacity, wish(key="job-7"), name="h2")
     assert isinstance(hold, Hold)
     assert hold.id == "h2"
@@ -225,7 +225,7 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     found = again.find(HoldId("long"))
     assert isinstance(found, Hold)
     assert found.deadline_s == pytest.approx(5.0 + 480.0)
-    assert again.known(wish(1, hold_s=600, key="k")) == found
+    assert again.find_by_key(wish(1, hold_s=600, key="k")) == found
     assert expired(again, 484.0) == ()
     assert expired(again, 486.0) == (found,)
     assert expired(again, 1e9) == ()

@@ -61,7 +61,7 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
     for number, (request, hold_s, kept, key) in enumerate(asked):
         wish = HoldRequest(request, hold_s, key)
         plan = place(capacity, request)
-        if isinstance(plan, NoFit) or holds.known(wish):
+        if isinstance(plan, NoFit) or holds.find_by_key(wish):
             continue
         hold = reserved_as(holds, wish, plan, HoldId(f"h{number}"), 50.0)
         assert isinstance(hold, Hold)
@@ -92,6 +92,6 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
         assert found[name].wish == hold.wish
         assert found[name].groups == hold.groups
         assert fresh.bookings()[name] == capacity.bookings()[name]
-        assert again.known(hold.wish) == (found[name] if hold.wish.key else None)
+        assert again.find_by_key(hold.wish) == (found[name] if hold.wish.key else None)
     assert again.recount() == ()
     assert fresh.recount() == ()

@@ -75,7 +75,7 @@ async def test_a_follower_shows_the_leaders_sources_and_how_old_what_they_said_i
 ) -> None:
     file = installed.home / "nodegroup.yaml"
     file.write_text(config())
-    flags = (*flags, "--mode=config", f"--config-file={file}", "--config-poll-interval=1s")
+    flags = (*flags, "--mode=config", f"--config-file={file}")
 
     async def sources(master: Master) -> dict[str, dict[str, Any]]:
         found = (await master.get("/v1/topology")).json["sources"]

@@ -21,6 +21,7 @@ from topo.model.machine import ProbeState
 from topo.model.wire import RETRY_CEILING_S, Report
 from topo.recording.bundle import Bundle, RecordedProbe, write
 from topo.sim.worlds.presets import demo_world
+from worker import probing
 from worker.app import build_agent, build_app
 from worker.replay import open_replay
 from worker.settings import WorkerSettings
@@ -190,12 +191,13 @@ async def test_metrics_and_health_are_served(recording: Path) -> None:
     [(10, 50, 200), (10, 70, 503), (70, 140, 200), (70, 160, 503)],
 )
 async def test_rounds_that_stand_still_are_not_healthy(
-    tmp_path: Path, absent_s: float, age_s: float, status: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent_s: float, age_s: float, status: int
 ) -> None:
     """The kubelet restarts a worker whose probes no longer come round, not one that may pause."""
     take = RecordedProbe("mxsml", "mxsml", ProbeState.ABSENT, detail="not here")
     write(tmp_path, Bundle(HOST.identity, (take,)))
-    settings = read(WorkerSettings, (f"--absent-interval={absent_s}",))
+    monkeypatch.setattr(probing, "ABSENT_S", absent_s)
+    settings = read(WorkerSettings, ())
     assert isinstance(settings, WorkerSettings)
     late_s = [0.0]
     clock = asyncio.get_running_loop().time

@@ -56,7 +56,7 @@ from worker.probes import sources
 def probes(settings):
     yield sources.library(settings, "acme-library", "worker.probes.no_such_library")
     for name in ("acme-list", "acme-matrix"):
-        yield sources.command(settings, name, instead_of="acme-library")
+        yield sources.command(name, instead_of="acme-library")
 '''
 TOOL = """#!/bin/sh
 case $1 in

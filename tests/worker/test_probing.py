@@ -16,7 +16,7 @@ from worker.host_facts import HostFacts
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
 from worker.probes.probe import Probe, Reading, absent, failed, ok
-from worker.probing import ProbeIntervals, ProbeLoops
+from worker.probing import ProbeLoops
 
 pytestmark = pytest.mark.virtual_time
 HOST = demo_world().nodes[0]
@@ -49,7 +49,6 @@ async def watching(
         probes,
         HostFacts(HOST.identity, probes),
         pending,
-        pace=ProbeIntervals(quick_s=0.2, absent_s=60.0),
         metrics=Metrics(),
         with_faults=with_faults,
     )

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
 import pytest
 
+from tests.support import tuned
 from tests.support.processes import gone
 from tests.support.waiting import CEILING_S, eventually
 from tests.worker.masters import TestMaster, listening
@@ -21,6 +22,9 @@ from topo.sim.clustermanager.certificates import Authority
 from topo.sim.worlds.presets import demo_world
 
 pytestmark = pytest.mark.slow
+WORKER = (sys.executable, "-m", "worker")
+READING_TIMEOUT = "worker.probes.probe:READING_TIMEOUT_S"
+COMMAND_INTERVAL = "worker.probes.sources:COMMAND_INTERVAL_S"
 HOST = demo_world().nodes[2]
 
 
@@ -57,12 +61,12 @@ class Worker:
 
 
 @asynccontextmanager
-async def worker(*argv: str, **environment: str) -> AsyncIterator[Worker]:
+async def worker(
+    *argv: str, program: Sequence[str] = WORKER, **environment: str
+) -> AsyncIterator[Worker]:
     """`topo-worker` with these flags; stopped at the end."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "worker",
+        *program,
         "--metrics-address=127.0.0.1:0",
         *argv,
         stdout=asyncio.subprocess.PIPE,
@@ -81,7 +85,6 @@ def replaying(master: TestMaster, recording: Path) -> tuple[str, ...]:
         f"--server-address={master.address}",
         f"--replay={recording}",
         "--probe-interval=0.1",
-        "--quick-interval=0.05",
     )
 
 
@@ -119,8 +122,8 @@ async def test_sigterm_ends_it_whatever_hangs(mxsml: Path, tmp_path: Path) -> No
             f"--server-address={master.address}",
             f"--mxsml-library={mxsml}",
             f"--sysfs-root={tmp_path}",
-            "--probe-timeout=0.3",
             "--exporter-address=127.0.0.1:9",
+            program=tuned.command("worker", {READING_TIMEOUT: 0.3}),
             FAKE_MXSML="hang",
             PATH=f"{folder}:/usr/bin:/bin",
         ) as running,
@@ -153,9 +156,8 @@ async def test_a_hanging_library_does_not_hide_what_the_command_sees(
             f"--mxsml-library={mxsml}",
             f"--sysfs-root={tmp_path}",
             "--node-name=node-7",
-            "--probe-timeout=1",
-            "--command-interval=1",
             "--exporter-address=127.0.0.1:9",
+            program=tuned.command("worker", {READING_TIMEOUT: 1, COMMAND_INTERVAL: 1}),
             FAKE_MXSML="hang",
             PATH=f"{folder}:/usr/bin:/bin",
         ),

@@ -193,18 +193,15 @@ async def test_a_reading_that_fails_names_the_file(tmp_path: Path) -> None:
 def test_the_identity_prefers_what_was_given(tmp_path: Path) -> None:
     """Kubernetes knows the node's name and address; the kernel the rest."""
     write(tmp_path / "class/dmi/id/product_uuid", "4C4C4544-0042\n")
-    identity = identify(
-        "node-7", node_ip="10.0.0.7", provider_id="metax://node-7", sysfs_root=tmp_path
-    )
+    identity = identify("node-7", node_ip="10.0.0.7", sysfs_root=tmp_path)
     assert (identity.name, identity.internal_ip) == ("node-7", "10.0.0.7")
-    assert identity.provider_id == "metax://node-7"
     assert identity.system_uuid == "4c4c4544-0042"
     assert len(identity.boot_id) == 36
 
 
 def test_the_identity_falls_back_to_the_host_name(tmp_path: Path) -> None:
     """And to empty fields where nobody knows."""
-    identity = identify("", node_ip="", provider_id="", sysfs_root=tmp_path)
+    identity = identify("", node_ip="", sysfs_root=tmp_path)
     assert identity.name == identity.hostname
     assert (identity.internal_ip, identity.system_uuid) == ("", "")
 
@@ -214,5 +211,5 @@ def test_a_board_that_does_not_answer_keeps_no_worker_from_its_start(tmp_path: P
     file = tmp_path / "class/dmi/id/product_uuid"
     file.parent.mkdir(parents=True)
     os.mkfifo(file)
-    identity = identify("node-7", node_ip="", provider_id="", sysfs_root=tmp_path)
+    identity = identify("node-7", node_ip="", sysfs_root=tmp_path)
     assert identity.system_uuid == ""

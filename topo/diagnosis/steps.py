@@ -48,7 +48,7 @@ STEPS: Mapping[str, str] = {
     "and its token",
     "no-service-account": "project the token of the pod's service account (audience "
     "topo-master), or give the worker one of --worker-token-file",
-    "wrong-audience": "project the worker's token with the audience of --worker-token-audience",
+    "wrong-audience": "project the worker's token with the audience topo-master",
     "wrong-service-account": "run the workers as the account that the text names, or name "
     "theirs in --worker-service-account",
     "token-without-node": "Kubernetes 1.30 and later put the node into it; with an older one "

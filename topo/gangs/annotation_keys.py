@@ -12,9 +12,6 @@ TASK_INDEX = "volcano.sh/task-index"
 """Label and annotation of a Volcano Job's pod: which pod of its task it is, from 0."""
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation of an Indexed batch Job's pod: its rank, from 0."""
-VOLCANO_JOB = ("batch.volcano.sh/v1alpha1", "Job")
-BATCH_JOB = ("batch/v1", "Job")
-"""API version and kind of the objects whose pods can be gangs."""
 OPTED_OUT = "disabled"
 """Value of `AnnotationKeys.placement` as a label of a namespace whose jobs are left alone."""
 

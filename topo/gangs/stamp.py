@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topo.gangs.annotation_keys import COMPLETION_INDEX, TASK_INDEX, AnnotationKeys
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.job_kinds import kinds
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS
 
@@ -55,8 +56,11 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
 
 
 def pod_index(metadata: Mapping[str, Mapping[str, object]]) -> int | None:
-    """Which pod of its template this is, from its `annotations` and `labels`; None: nobody says."""
-    for name in (TASK_INDEX, COMPLETION_INDEX):
+    """Return a pod's number within its template, from its `annotations` and `labels`.
+
+    None if neither holds the index key of any kind of job.
+    """
+    for name in (kind.index_key for kind in kinds.JOB_KINDS):
         for place in ("annotations", "labels"):
             number = read_number(metadata.get(place, {}).get(name))
             if number is not None:

@@ -22,6 +22,8 @@ from topo.kit.threads import DAEMON_THREADS
 from topo.model.errors import Refusal
 
 T = TypeVar("T")
+LOOK_S = 1.0
+"""How often a file is looked at for a change: one `stat`, which costs nothing."""
 SILENCE_S = 5.0
 """A disk answers within milliseconds, a busy one within a second; a dead mount never."""
 RAISE_FILES = "raise the limit of open files of this process (`ulimit -n`, `LimitNOFILE=`)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from worker.probes import sysfs, vendors
-from worker.probes.probe import Probe
+from worker.probes.probe import READING_TIMEOUT_S, Probe
 from worker.settings import WorkerSettings
 
 _PCI_INTERVAL_S = 60.0
@@ -40,6 +40,6 @@ def _kernel(settings: WorkerSettings) -> Iterator[Probe]:
             name=name,
             format=name,
             interval_s=interval_s,
-            timeout_s=settings.probe_timeout,
+            timeout_s=READING_TIMEOUT_S,
             read=sysfs.SysfsReader(function, root).read,
         )

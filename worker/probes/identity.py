@@ -12,7 +12,7 @@ _PRODUCT_UUID = "class/dmi/id/product_uuid"
 _MAX_UUID_BYTES = 64
 
 
-def identify(node_name: str, *, node_ip: str, provider_id: str, sysfs_root: Path) -> NodeIdentity:
+def identify(node_name: str, *, node_ip: str, sysfs_root: Path) -> NodeIdentity:
     """The identity: what Kubernetes or the administrator states (empty: nothing), then the kernel.
 
     The node name falls back to the host name. The board's UUID is readable by root only; without
@@ -24,7 +24,6 @@ def identify(node_name: str, *, node_ip: str, provider_id: str, sysfs_root: Path
         boot_id=BootId(boot_id()),
         hostname=hostname[:253],
         internal_ip=node_ip,
-        provider_id=provider_id,
         system_uuid=_board_uuid(sysfs_root),
     )
 

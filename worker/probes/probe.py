@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from topo.kit.hiding import hide_in_text
 from topo.model.machine import ProbeState
 
+READING_TIMEOUT_S = 5.0
+"""After which a reading of a library or of sysfs is given up; they answer within milliseconds."""
 MAX_OUTPUT_BYTES = 8 << 20
 """What one reading may be; the largest seen, `nvidia-smi -q -x` of eight B200, is 360 kB."""
 MAX_DETAIL_CHARS = 200

@@ -6,9 +6,14 @@ from types import MappingProxyType
 from topo.facts.registry import READERS
 from worker.probes.commands import Command
 from worker.probes.helper_process import HelperProcess
-from worker.probes.probe import Probe, Reading
+from worker.probes.probe import READING_TIMEOUT_S, Probe, Reading
 from worker.settings import WorkerSettings
 
+COMMAND_INTERVAL_S = 15.0
+"""Between runs of `mx-smi` or `nvidia-smi`, and between scrapes of the exporter: on a node of eight
+cards one takes up to two seconds of a core."""
+COMMAND_TIMEOUT_S = 10.0
+"""After which a command is killed, and a scrape given up."""
 _COUNT_INTERVAL_S = 60.0
 """Who reads counters looks at them over minutes, and a vendor's tool opens every card anew."""
 
@@ -20,14 +25,13 @@ def library(settings: WorkerSettings, name: str, module: str, *arguments: str) -
         name=name,
         format=name,
         interval_s=settings.probe_interval,
-        timeout_s=settings.probe_timeout,
+        timeout_s=READING_TIMEOUT_S,
         read=helper.read,
         close=helper.close,
     )
 
 
 def command(
-    settings: WorkerSettings,
     name: str,
     *,
     instead_of: str,
@@ -36,11 +40,10 @@ def command(
 ) -> Probe:
     """The command that prints this format, looked for on the PATH and in `folders`."""
     tool = Command(READERS[name].command.split(), folders=folders, exits=exits)
-    return stand_in(settings, name, tool.read, instead_of=instead_of)
+    return stand_in(name, tool.read, instead_of=instead_of)
 
 
 def counters(
-    settings: WorkerSettings,
     name: str,
     *,
     exits: Mapping[int, str] = MappingProxyType({}),
@@ -51,26 +54,20 @@ def counters(
     return Probe(
         name=name,
         format=name,
-        interval_s=max(_COUNT_INTERVAL_S, settings.command_interval),
-        timeout_s=settings.command_timeout,
+        interval_s=_COUNT_INTERVAL_S,
+        timeout_s=COMMAND_TIMEOUT_S,
         read=Command(words, exits=exits, absent_exits=absent_exits).read,
         awaited=False,
     )
 
 
-def stand_in(
-    settings: WorkerSettings,
-    name: str,
-    read: Callable[[], Awaitable[Reading]],
-    *,
-    instead_of: str,
-) -> Probe:
+def stand_in(name: str, read: Callable[[], Awaitable[Reading]], *, instead_of: str) -> Probe:
     """A source that is read while the probe `instead_of` does not answer all that it gives."""
     return Probe(
         name=name,
         format=name,
-        interval_s=settings.command_interval,
-        timeout_s=settings.command_timeout,
+        interval_s=COMMAND_INTERVAL_S,
+        timeout_s=COMMAND_TIMEOUT_S,
         read=read,
         instead_of=(instead_of,),
         gives=frozenset(READERS[name].gives),

@@ -64,7 +64,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
         refused = problem(
             503,
             f"{streams.limit} event streams are open already",
-            fix="close one, or raise --event-stream-limit",
+            fix="close one, or share one stream between your programs",
             headers={"Retry-After": "10"},
         )
         refused.force_close()  # who follows has no other use for the connection

@@ -31,14 +31,12 @@ class CapacityDelta:
 
     def begin(self) -> None:
         """Looks at all nodes; from here on the capacity notes which were touched. O(nodes)."""
-        capacity = self._state.capacity
-        capacity.touched = set()
-        self._seen = {host.name: self._room(host.name) for host in capacity.hosts()}
+        self._state.note_touched()
+        self._seen = {host.name: self._room(host.name) for host in self._state.capacity.hosts()}
 
     def changes(self) -> Iterator[CapacityChanged]:
         """What changed since the last look, as one event at most; O(touched nodes)."""
-        capacity = self._state.capacity
-        touched, capacity.touched = capacity.touched or set(), set()
+        touched = self._state.take_touched()
         changed: list[NodeName] = []
         regrouped: list[NodeName] = []
         grew = False

@@ -46,16 +46,14 @@ class PlacementAnswers:
 
     def holds(self) -> dict[GangId, tuple[HoldId, ...]]:
         """The holds that were made for gangs, by gang; O(holds)."""
-        self._state.advance()
         found: dict[GangId, tuple[HoldId, ...]] = {}
-        for hold in self._state.bookings:
+        for hold in self._state.holds():
             if (gang := gang_of_hold(hold)) is not None:
                 found[gang] = (*found.get(gang, ()), hold.id)
         return found
 
     def place(self, asked: Place) -> Planned | Refused:
         """Nodes for the wanted pods, held; or why there are none."""
-        self._state.advance()
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
@@ -79,7 +77,6 @@ class PlacementAnswers:
 
     def check(self, asked: Check, blocked: str) -> Checked:
         """Which planned nodes cannot take their pods now; `blocked`: why the queue cannot."""
-        self._state.advance()
         capacity = self._state.capacity
         own = self._state.bookings.pods(pod.uid for pod, _ in asked.waiting)
         owners = [*(pod.owner for pod in own), *asked.holds]

@@ -26,6 +26,9 @@ REFUSAL_EVERY_S = 15.0
 """One refusal of a kind is sent to discovery this often; it lists it for a minute."""
 NAMES_SHOWN = 3
 """Names that the one listed refusal of a token's holder shows: those it tried last."""
+REPORTS_PER_S = 20.0
+"""Reports that one worker may send; ours sends five a second at most, while readings confirm a
+change."""
 BURST_FACTOR = 2.0
 """What a worker may send at once, in seconds of its rate."""
 
@@ -102,7 +105,7 @@ class Sessions:
     """
 
     submit: Callable[[Event], bool]
-    rate: float
+    rate: float = REPORTS_PER_S
     beat_s: float
     stale_s: float
     forget_s: float

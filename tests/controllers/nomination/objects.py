@@ -7,7 +7,8 @@ from pydantic import TypeAdapter
 from master.controllers.nomination.gang_builder import POD_GROUP, GangContext
 from master.kube.objects import NodeObject, PodObject
 from master.kube.volcano import PodGroupObject, QueueObject
-from topo.gangs.annotation_keys import TASK_INDEX, VOLCANO_JOB, AnnotationKeys
+from topo.gangs.annotation_keys import TASK_INDEX, AnnotationKeys
+from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 from topo.placement.job.policy import Policy
@@ -17,8 +18,8 @@ GPU = "metax-tech.com/gpu"
 POD, NODE = TypeAdapter(PodObject), TypeAdapter(NodeObject)
 GROUP, QUEUE = TypeAdapter(PodGroupObject), TypeAdapter(QueueObject)
 JOB = {
-    "apiVersion": VOLCANO_JOB[0],
-    "kind": VOLCANO_JOB[1],
+    "apiVersion": JOB_KINDS[0].api_version,
+    "kind": JOB_KINDS[0].kind,
     "name": "train",
     "uid": "job-1",
     "controller": True,

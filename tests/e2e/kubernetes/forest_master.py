@@ -94,7 +94,7 @@ async def forest_master(
     argv = (
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1"),
-        *("--config-poll-interval=50ms", f"--kubeconfig={kubeconfig}", *flags),
+        *(f"--kubeconfig={kubeconfig}", *flags),
     )
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "topo-master-0"}
     program = Program("topo-master", argv, home / "master.log", environment)

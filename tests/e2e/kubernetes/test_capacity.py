@@ -147,8 +147,8 @@ async def test_whatever_happens_in_a_cluster_both_count_the_same_in_the_end(
     assert sum(node.used for node in (await recount(api)).values()) > 16
     assert life.done >= {"created", "finished", "deleted", "cordoned", "failed", "lost"}
     state = master.service.placements.state
-    state.bookings.validate()
-    assert state.capacity.recount() == ()
+    state._bookings.validate()
+    assert state._capacity.recount() == ()
 
 
 class _Life:

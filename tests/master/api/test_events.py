@@ -15,6 +15,8 @@ from aiohttp import ClientResponse, ClientTimeout
 from master.api.events import step_events
 from master.api.events.stream import HEARTBEAT_S, follow
 from master.booking.feed import BookingFeed
+from master.composition import api_limits
+from master.tree import engine
 from master.tree.history import History, Step
 from tests.master.documents import read_json
 from tests.master.placing import config, placing
@@ -148,8 +150,11 @@ async def test_an_empty_id_is_none(token_flag: str) -> None:
 
 
 @pytest.mark.parametrize("since", [1, 999_999])
-async def test_a_generation_out_of_the_history_is_a_reset(token_flag: str, since: int) -> None:
-    async with running("--mode=dragonfly", token_flag, "--history-limit=2") as master:
+async def test_a_generation_out_of_the_history_is_a_reset(
+    token_flag: str, since: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "HISTORY_LIMIT", 2)
+    async with running("--mode=dragonfly", token_flag) as master:
         now = 0
         for name in ("n1", "n2", "n3"):
             await master.worker(name).full(facts(name))
@@ -288,16 +293,16 @@ async def test_a_silent_stream_shows_that_it_lives(token_flag: str) -> None:
 
 
 async def test_streams_beyond_the_limit_are_refused_and_a_closed_one_makes_room(
-    token_flag: str,
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = ("--mode=dragonfly", token_flag, "--event-stream-limit=1")
-    async with running(*flags) as master:
+    monkeypatch.setattr(api_limits, "STREAMS", 1)
+    async with running("--mode=dragonfly", token_flag) as master:
         async with _stream(master) as stream:
             await stream.comment()
             refused = await master.get("/v1/topology/events")
             assert refused.status == 503
             assert refused.headers["Retry-After"]
-            assert "--event-stream-limit" in refused.json["fix"]
+            assert "close one" in refused.json["fix"]
             metrics = (await master.get("/metrics")).body.decode()
             assert "topo_master_event_streams 1.0" in metrics
         await asyncio.sleep(2 * HEARTBEAT_S)  # writing to it fails

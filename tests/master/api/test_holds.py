@@ -12,6 +12,7 @@ from tests.master.placing import NODES, Caller, config, nodes_of, placing
 from tests.support.waiting import eventually
 from topo.model.ids import NodeName
 from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
+from topo.placement.booking.holds import Limits
 
 pytestmark = pytest.mark.virtual_time
 
@@ -103,7 +104,7 @@ async def test_a_retry_gets_its_hold_though_a_node_that_it_excludes_went(tmp_pat
     async with placing(tmp_path) as caller:
         body = {**GANG, "key": "job-7", "exclude": ["n1-1-3"]}
         first = await caller.post("/v1/holds", body)
-        caller.master.service.placements.state.capacity.remove(NodeName("n1-1-3"))
+        caller.master.service.placements.state._capacity.remove(NodeName("n1-1-3"))
         again = await caller.post("/v1/holds", body)
         assert again.json["hold"]["id"] == first.json["hold"]["id"]
         other = await caller.post("/v1/holds", {**body, "key": "job-8"})
@@ -179,7 +180,8 @@ async def test_a_given_group_that_would_be_split_is_replanned(tmp_path: Path) ->
 async def test_a_wrong_hold_is_named_by_its_field(
     tmp_path: Path, change: dict[str, Any], status: int, field: str
 ) -> None:
-    async with placing(tmp_path, "--max-hold-pods=8") as caller:
+    async with placing(tmp_path) as caller:
+        caller.master.service.placements.state.bookings._limits = Limits(pods=8)
         answer = await caller.post("/v1/holds", {**GANG, "group_size": None, **change})
         assert (answer.status, answer.json["field"]) == (status, field)
         assert answer.json["fix"]
@@ -233,7 +235,7 @@ async def test_without_a_token_file_nothing_can_be_written(tmp_path: Path) -> No
 
 
 async def test_tokens_are_taken_up_when_the_file_changes(tmp_path: Path) -> None:
-    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path) as caller:
         (tmp_path / "writers").write_text("another-writer-1\n")
 
         async def refused() -> bool:

@@ -137,7 +137,7 @@ async def test_a_state_file_of_an_earlier_version_has_no_holds(tmp_path: Path) -
 
 
 async def test_a_node_that_went_stays_booked_and_is_told_as_lost(tmp_path: Path) -> None:
-    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path) as caller:
         given = await caller.held()
         name, gone = given["hold"]["id"], nodes_of(given)[0]
         text = (tmp_path / "nodegroup.yaml").read_text()
@@ -178,7 +178,7 @@ async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> No
 
 async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        capacity = caller.master.service.placements.state.capacity
+        capacity = caller.master.service.placements.state._capacity
         right = {host.name: host for host in capacity.hosts()}
         capacity.upsert(replace(right[NodeName("n0-0-0")], gpus=4))
         capacity.remove(NodeName("n0-0-1"))
@@ -195,7 +195,7 @@ async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path)
 
 async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        capacity = caller.master.service.placements.state.capacity
+        capacity = caller.master.service.placements.state._capacity
         kept = (await caller.held())["hold"]["id"]
         gone = (await caller.held())["hold"]["id"]
         await caller.delete(f"/v1/holds/{gone}")
@@ -209,7 +209,7 @@ async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Pa
 
 
 async def test_it_is_recounted_at_the_interval(tmp_path: Path) -> None:
-    async with placing(tmp_path, "--recount-interval=1s") as caller:
+    async with placing(tmp_path) as caller:
 
         async def recounted() -> bool:
             text = (await caller.master.get("/metrics")).body
@@ -223,7 +223,7 @@ async def test_it_is_recounted_at_the_interval(tmp_path: Path) -> None:
 async def test_nodes_that_come_later_than_the_hold_after_a_restart_are_still_held(
     tmp_path: Path,
 ) -> None:
-    flags = (f"--state-file={tmp_path / 'state'}", "--config-poll-interval=50ms", FAST)
+    flags = (f"--state-file={tmp_path / 'state'}", FAST)
     async with placing(tmp_path, *flags) as caller:
         taken = nodes_of(await caller.held(pods=2))
     without = config().replace("".join(f"{node}, " for node in taken), "")
@@ -280,7 +280,7 @@ async def test_a_hold_whose_pods_are_bound_is_gone_and_its_gpus_are_still_taken(
 async def test_what_the_cluster_says_of_a_node_outlives_changes_of_the_tree_and_recounts(
     tmp_path: Path,
 ) -> None:
-    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path) as caller:
         placements = caller.master.service.placements
         cordoned = ClusterNode(name=NodeName("n0-0-0"), unschedulable=True)
         placements.state.follow_cluster([cordoned])

@@ -26,7 +26,7 @@ def booking() -> tuple[BookingState, list[str]]:
     )
     for dragonfly in ("d1", "d2"):
         for number in (1, 2):
-            state.capacity.upsert(host(f"n-{dragonfly}-{number}", ("s1", dragonfly)))
+            state._capacity.upsert(host(f"n-{dragonfly}-{number}", ("s1", dragonfly)))
     heard: list[str] = []
     state.on_hold = lambda change: heard.append(f"{change.what} {change.hold.id}")
     return state, heard

@@ -230,7 +230,7 @@ async def test_a_what_if_changes_nothing(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         before = caller.master.service.placements.state.capacity.version
         await caller.held(NODES)
-        (hold,) = caller.master.service.placements.holds.all()
+        (hold,) = caller.master.service.placements.state.holds()
         job = {"pods": NODES, "gpus_per_pod": 8, "group_size": 32}
         free = checked(
             await caller.post("/v1/placements", {**job, "assume": {"free": list(hold.gpus)}})
@@ -270,7 +270,7 @@ async def test_a_hold_can_be_taken_with_the_placement(tmp_path: Path) -> None:
 
 
 async def test_the_free_capacity_follows_the_tree(tmp_path: Path) -> None:
-    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+    async with placing(tmp_path) as caller:
         job = {"pods": NODES, "gpus_per_pod": 8, "exclude": ["n0-0-0"]}
         assert checked(await caller.post("/v1/placements", job))["feasible"] is True
         text = (tmp_path / "nodegroup.yaml").read_text()
@@ -279,7 +279,7 @@ async def test_the_free_capacity_follows_the_tree(tmp_path: Path) -> None:
         await eventually(lambda: engine.snapshot.generation > 1)
         answer = await caller.post("/v1/placements", job)
         assert (answer.status, answer.json["field"]) == (400, "exclude")
-        assert caller.master.service.placements.state.capacity.recount() == ()
+        assert caller.master.service.placements.state._capacity.recount() == ()
 
 
 async def test_before_the_tree_is_complete_nothing_is_placed(token_flag: str) -> None:

@@ -34,7 +34,7 @@ def refused(capacity: Capacity, pods: int = 9) -> NoFit:
 
 async def test_what_is_advised_fits() -> None:
     capacity = cluster()
-    found = (await Adviser(capacity).advice(refused(capacity))).would_fit
+    found = (await Adviser(lambda: capacity).advice(refused(capacity))).would_fit
     requests = [suggestion.request for suggestion in found if suggestion.request is not None]
     assert requests
     for request in requests:
@@ -43,7 +43,7 @@ async def test_what_is_advised_fits() -> None:
 
 async def test_those_who_ask_for_the_same_get_the_same_until_something_changes() -> None:
     capacity = cluster()
-    adviser = Adviser(capacity)
+    adviser = Adviser(lambda: capacity)
     refusal = refused(capacity)
     first, second = await asyncio.gather(adviser.advice(refusal), adviser.advice(refusal))
     assert first is second is await adviser.advice(refusal)
@@ -55,7 +55,7 @@ async def test_those_who_ask_for_the_same_get_the_same_until_something_changes()
 
 async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
     capacity = cluster()
-    adviser = Adviser(capacity)
+    adviser = Adviser(lambda: capacity)
     asked = [adviser.advice(refused(capacity, 9 + n)) for n in range(advice.AT_ONCE + 4)]
     found = await asyncio.gather(*asked)
     assert all(each.would_fit for each in found[: advice.AT_ONCE])
@@ -67,7 +67,7 @@ async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
 
 async def test_a_plan_is_explained_aside_on_the_capacity_that_it_was_made_on() -> None:
     capacity = cluster()
-    adviser = Adviser(capacity)
+    adviser = Adviser(lambda: capacity)
     plan = place(capacity, Request(pods=4, gpus_per_pod=8))
     assert isinstance(plan, Plan)
     seen = capacity.copy()
@@ -80,14 +80,14 @@ async def test_a_plan_is_explained_aside_on_the_capacity_that_it_was_made_on() -
 
 async def test_the_reasons_have_the_numbers_of_the_refusal() -> None:
     capacity = cluster()
-    why = (await Adviser(capacity).advice(refused(capacity))).reasons
+    why = (await Adviser(lambda: capacity).advice(refused(capacity))).reasons
     assert "8 missing of 72" in why[0]
     assert len(why) > 1
 
 
 async def test_what_is_remembered_is_bounded() -> None:
     capacity = cluster()
-    adviser = Adviser(capacity)
+    adviser = Adviser(lambda: capacity)
     for pods in range(9, 9 + advice.KEPT + 5):
         await adviser.advice(refused(capacity, pods))
     assert len(adviser) == advice.KEPT

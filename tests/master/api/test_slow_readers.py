@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from master.composition import api_limits
 from tests.master.placing import config, placing
 from tests.master.world import Master, running
 from tests.support.readers import slow_readers
@@ -21,9 +22,10 @@ async def _measured(master: Master, name: str) -> float:
 
 
 async def test_parts_that_nobody_reads_stay_within_the_budget_beside_a_reader_that_reads(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with placing(tmp_path, "--unread-limit=2097152", text=_WIDE) as caller:
+    monkeypatch.setattr(api_limits, "UNREAD_BYTES", 2 * _MIB)
+    async with placing(tmp_path, text=_WIDE) as caller:
         master = caller.master
         whole = len((await master.get("/v1/topology?depth=9")).body)
         assert whole > _MIB / 2
@@ -43,10 +45,10 @@ async def test_parts_that_nobody_reads_stay_within_the_budget_beside_a_reader_th
 
 @pytest.mark.slow
 async def test_a_listener_that_takes_nothing_loses_its_connection_and_its_place(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = ("--event-stream-limit=2", "--mode=config")
-    async with placing(tmp_path, *flags, text=_WIDE) as caller:
+    monkeypatch.setattr(api_limits, "STREAMS", 2)
+    async with placing(tmp_path, "--mode=config", text=_WIDE) as caller:
         master = caller.master
         with slow_readers(master.url) as asking:
             stuck = [await asking("/v1/topology/events?since=0") for _ in range(2)]
@@ -63,10 +65,10 @@ async def test_a_listener_that_takes_nothing_loses_its_connection_and_its_place(
 
 
 async def test_a_listener_beyond_the_limit_is_told_so_and_its_connection_ends(
-    token_flag: str,
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = ("--mode=dragonfly", token_flag, "--event-stream-limit=1")
-    async with running(*flags) as master:
+    monkeypatch.setattr(api_limits, "STREAMS", 1)
+    async with running("--mode=dragonfly", token_flag) as master:
         with slow_readers(master.url) as asking:
             first = await asking("/v1/topology/events")
             assert await first.take(12) == b"HTTP/1.1 200"

@@ -17,6 +17,7 @@ from tests.master.documents import read
 from tests.master.world import Master, facts, running
 from tests.publish.forests import VENDOR
 from tests.support.waiting import eventually
+from topo.discovery.modes import DiscoverySettings
 from topo.history.ring import Piece, rebuilt
 from topo.model.rest.changes import DiffDocument
 from topo.model.rest.findings import FindingsDocument
@@ -24,16 +25,18 @@ from topo.model.rest.history import HistoryDocument
 from topo.model.rest.topology import TopologyDocument, walk
 
 pytestmark = pytest.mark.virtual_time
-FLAGS = ("--mode=dragonfly", "--allow-anonymous-workers", "--stale-beats=1000")
+FLAGS = ("--mode=dragonfly", "--allow-anonymous-workers")
 BEGAN_S = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
 
 
 @asynccontextmanager
 async def keeping(*flags: str) -> AsyncIterator[Master]:
-    """A master whose time of day goes with its clock."""
-    async with running(*FLAGS, *flags, began_s=BEGAN_S) as master:
-        yield master
+    """A master whose time of day goes with its clock, and to which no worker is ever silent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DiscoverySettings, "stale_s", 1e6)
+        async with running(*FLAGS, *flags, began_s=BEGAN_S) as master:
+            yield master
 
 
 async def cut_and_heal(master: Master) -> tuple[str, str]:

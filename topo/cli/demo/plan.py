@@ -14,9 +14,8 @@ from topo.kit.files import write_private
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import World
 
-BEAT_S = 1.0
-STALE_BEATS = 6
-"""A killed worker is back sooner, also on a busy machine: its death is no fault of its node."""
+BEAT_S = 2.0
+"""A node is stale after three of them: a killed worker is back sooner, also on a busy machine."""
 _PROBE_S = 0.25
 USUAL_PORTS = (9001, 10001, 9443)
 """The vendor's two, and one for the cluster manager."""
@@ -165,7 +164,6 @@ def _master(files: DemoFiles, world: World, ports: DemoPorts, *, managed: bool) 
         f"--api-token-file={files.api_token}",
         f"--state-file={files.state / 'state.json'}",
         f"--beat-interval={BEAT_S}",
-        f"--stale-beats={STALE_BEATS}",
         "--state-save-interval=1",
         "--log-format=console",
         *(manager_flags if managed else ()),

@@ -17,10 +17,10 @@ from itertools import chain
 from typing import Any
 
 from topo.gangs.admission import native_jobs
-from topo.gangs.admission.json_patch import Operation, Path, entries, mapping, remove
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
-from topo.gangs.admission.templates import JobParts, Template, field_path, pod_gpus
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.job_kinds.templates import JobParts, Template, field_path, pod_gpus
+from topo.gangs.json_patch import Operation, Path, entries, mapping, remove
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.errors import BrokenInvariantError, Refusal

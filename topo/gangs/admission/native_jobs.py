@@ -7,7 +7,7 @@ judges.
 from collections.abc import Iterator, Mapping
 
 from topo.gangs.admission.outcome import Rules
-from topo.gangs.admission.templates import JobParts
+from topo.gangs.job_kinds.templates import JobParts
 from topo.gangs.native import holding, kinds, of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal

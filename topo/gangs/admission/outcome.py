@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topo.gangs.admission.json_patch import Operation
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.json_patch import Operation
 from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
 from topo.model.errors import Refusal

@@ -7,8 +7,8 @@ What it has already stays: its user wrote it on the job.
 from collections.abc import Mapping
 from typing import Any
 
-from topo.gangs.admission.json_patch import add, mapping, sequence
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
+from topo.gangs.json_patch import add, mapping, sequence
 from topo.gangs.native import constraints
 from topo.gangs.stamp import Stamp, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms

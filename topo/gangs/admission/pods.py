@@ -7,10 +7,10 @@ controller can find and place: of a job that is its controller, with an index, a
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topo.gangs.admission.json_patch import Operation, add, entries, mapping, sequence
 from topo.gangs.admission.outcome import UNCHANGED, AdmissionOutcome, Result, Rules
-from topo.gangs.admission.templates import pod_gpus
-from topo.gangs.annotation_keys import BATCH_JOB, VOLCANO_JOB
+from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.templates import pod_gpus
+from topo.gangs.json_patch import Operation, add, entries, mapping, sequence
 from topo.gangs.stamp import Stamp, pod_index, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.errors import Refusal
@@ -60,16 +60,17 @@ def _why_not(
     if terms is None:
         return "it names no group size"
     if not _of_a_job(metadata):
-        return "it belongs to no Volcano Job and no batch Job"
+        return f"it belongs to {' and '.join(f'no {each.title}' for each in kinds.JOB_KINDS)}"
     return "it has no index in its job" if index is None else ""
 
 
 def _of_a_job(metadata: Mapping[str, Any]) -> bool:
     owners = map(mapping, sequence(metadata.get("ownerReferences")))
-    kinds = [
-        (each.get("apiVersion"), each.get("kind")) for each in owners if each.get("controller")
-    ]
-    return any(kind in (VOLCANO_JOB, BATCH_JOB) for kind in kinds)
+    controllers = (each for each in owners if each.get("controller"))
+    return (
+        kinds.job_kind((str(each.get("apiVersion")), str(each.get("kind"))) for each in controllers)
+        is not None
+    )
 
 
 def _gate(spec: Mapping[str, Any], name: str) -> Iterator[Operation]:

@@ -28,7 +28,7 @@ class ReportCondition(Condition):
     WRONG_AUDIENCE = Row(
         "wrong-audience",
         "reports with a service-account token for another audience are refused",
-        "project the worker's token with the audience of --worker-token-audience",
+        "project the worker's token with the audience topo-master",
     )
     WRONG_ACCOUNT = Row(
         "wrong-service-account",

@@ -14,13 +14,13 @@ pod is bound to n9: pods n1 8, n9 8, hold n2 8, and `STRAYED n9 8`. A pod is bou
 n9 8, n2 8, and the hold has ended, `BOUND n9 8`.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName
+from topo.placement.booking.bookings_view import BookingsState, BookingsView
 from topo.placement.booking.events import (
     Absent,
     Change,
@@ -38,19 +38,15 @@ from topo.placement.booking.events import (
     What,
 )
 from topo.placement.booking.holds import (
-    FORMAT,
     ClockReading,
     Ended,
     Hold,
     HoldId,
-    HoldRefused,
-    HoldRequest,
     HoldsMemory,
     Limits,
     booked,
 )
-from topo.placement.booking.pod_counts import PodCounts
-from topo.placement.booking.refusals import beyond_limits, no_longer_fits, of_another
+from topo.placement.booking.refusals import no_longer_fits
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.difference import Difference
 
@@ -60,90 +56,12 @@ _PHASES = tuple(PodPhase)
 _STAYING = (PodPhase.NOMINATED, PodPhase.BOUND)
 
 
-@dataclass(frozen=True, slots=True)
-class BookingsState:
-    """All that a machine knows, to go on from in another process. Times are of its clock."""
-
-    holds: tuple[Hold, ...] = ()
-    pods: tuple[PodSeen, ...] = ()
-    ended: tuple[Ended, ...] = ()
-
-
-class Bookings:
-    """All holds and pods; what they take is booked in the capacity, and nothing else is."""
+class Bookings(BookingsView):
+    """The one writer of holds and pods; what they take is booked in the capacity, and no more."""
 
     def __init__(self, capacity: Capacity, limits: Limits | None = None) -> None:
+        super().__init__(limits)
         self._capacity = capacity
-        self._limits = limits or Limits()
-        self._holds: dict[HoldId, Hold] = {}
-        self._planned: dict[HoldId, Mapping[NodeName, int]] = {}
-        self._keys: dict[str, HoldId] = {}
-        self._deadlines: list[tuple[float, HoldId]] = []
-        self._ends: dict[HoldId, Ended] = {}
-        self._ended: deque[HoldId] = deque()
-        self._pods: dict[str, PodSeen] = {}
-        self._pods_of: dict[HoldId, dict[str, None]] = {}
-        self._counts = PodCounts()
-        self._elsewhere: dict[HoldId, Gpus] = {}
-        self._as_planned: set[HoldId] = set()
-        """Holds whose pods take nowhere more than was planned there."""
-        self._touched: dict[HoldId, dict[NodeName, None]] = {}
-        """Holds whose pods are to be looked at before `advance` returns, and the nodes of these."""
-        self._most = self._limits.holds
-        self.version = 0
-        """Grows with every change."""
-
-    # What there is
-
-    def __len__(self) -> int:
-        return len(self._holds)
-
-    def __iter__(self) -> Iterator[Hold]:
-        """The holds, the oldest first."""
-        return iter(self._holds.values())
-
-    def find(self, hold_id: HoldId) -> Hold | Ended | None:
-        """The hold, how it ended, or None for one that never was (or ended long ago); O(1)."""
-        return self._holds.get(hold_id) or self._ends.get(hold_id)
-
-    def known(self, wish: HoldRequest) -> Hold | HoldRefused | None:
-        """The hold that the wish's key already has; declined where that is for something else.
-
-        None: the key is new, so a hold is yet to be made. O(1).
-        """
-        if wish.key is None or wish.key not in self._keys:
-            return None
-        hold = self._holds[self._keys[wish.key]]
-        if hold.wish == wish:
-            return hold
-        return of_another(hold, wish)
-
-    def flaw(self, wish: HoldRequest) -> HoldRefused | None:
-        """What makes a wish impossible whatever is free: time, pods, key, number of holds; O(1)."""
-        return beyond_limits(wish, self._limits, len(self._holds))
-
-    def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
-        """GPUs by node that a hold keeps for pods that are not there yet; O(nodes)."""
-        planned = self._planned[hold_id]
-        if hold_id not in self._pods_of:
-            return planned
-        taken = self._counts.taken(hold_id)
-        left = max(0, sum(planned.values()) - taken.total())
-        awaited: dict[NodeName, int] = {}
-        for node, gpus in planned.items():
-            share = min(left, gpus - taken.get(node, 0))
-            if share > 0:
-                awaited[node] = share
-                left -= share
-        return awaited
-
-    def pods(self, uids: Iterable[str]) -> list[Pod]:
-        """Those of some pods that take something."""
-        return [self._pods[uid].pod for uid in uids if uid in self._pods]
-
-    def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
-        """What pods take of shared cards, by node: (resource, number); O(nodes with such pods)."""
-        return self._counts.shared()
 
     # What happens
 
@@ -188,11 +106,13 @@ class Bookings:
         """All of it or nothing: a node that is gone, closed or too full by now declines it."""
         if self.find(asked.id) is not None:
             raise BrokenInvariantError(f"bookings: {asked.id} is not a new name for a hold")
-        known = self.known(asked.wish)
+        known = self.find_by_key(asked.wish)
         if isinstance(known, Hold):
             return HoldChange(What.REPEATED, known)
         gpus = booked((group.pods for group in asked.groups), asked.wish.request.gpus_per_pod)
-        declined = known or self.flaw(asked.wish) or no_longer_fits(gpus, self._capacity)
+        declined = (
+            known or self.refuse_impossible(asked.wish) or no_longer_fits(gpus, self._capacity)
+        )
         if declined is not None:
             return declined
         hold = Hold(
@@ -214,7 +134,7 @@ class Bookings:
             yield Absent(hold_id, self._ends.get(hold_id))
         elif hold.deadline_s is not None:
             kept = self._holds[hold_id] = replace(hold, deadline_s=None)
-            self.version += 1
+            self._version += 1
             yield HoldChange(What.COMMITTED, kept)
 
     def _released(self, hold_id: HoldId, now_s: float) -> Change:
@@ -235,7 +155,7 @@ class Bookings:
         if before is not None:
             self._touch(before.pod)
         self._take(seen)
-        self.version += 1
+        self._version += 1
         self._touch(pod)
         yield PodChange(pod, seen.phase)
 
@@ -251,7 +171,7 @@ class Bookings:
             if not self._pods_of[pod.hold]:
                 del self._pods_of[pod.hold]
         self._touch(pod)
-        self.version += 1
+        self._version += 1
         yield PodChange(pod, None)
 
     def _touch(self, pod: Pod) -> None:
@@ -291,11 +211,6 @@ class Bookings:
 
     # A state to go on from, and checks
 
-    def state(self) -> BookingsState:
-        """All of it as a value; O(holds and pods)."""
-        ended = tuple(self._ends[hold_id] for hold_id in self._ended)
-        return BookingsState(tuple(self), tuple(self._pods.values()), ended)
-
     def take_up(self, state: BookingsState) -> None:
         """Goes on from a state, in a machine that nothing has happened to yet."""
         for seen in state.pods:
@@ -305,14 +220,6 @@ class Bookings:
         for ended in state.ended:
             self._remember(ended)
         self._most = max(self._most, len(self))
-
-    def memory(self, now: ClockReading) -> HoldsMemory:
-        """What a state file keeps of this moment.
-
-        No pods: the cluster tells of them anew.
-        """
-        ahead_s = now.unix_s - now.clock_s
-        return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in self), now)
 
     def restore(self, memory: HoldsMemory, now: ClockReading) -> tuple[Hold, ...]:
         """Takes up kept holds, in the place of all; those whose time is over, which are dropped.
@@ -448,7 +355,7 @@ class Bookings:
             self._keys[hold.wish.key] = hold.id
         if hold.deadline_s is not None:
             heappush(self._deadlines, (hold.deadline_s, hold.id))
-        self.version += 1
+        self._version += 1
 
     def _end(self, hold: Hold, what: What, at_s: float) -> HoldChange:
         self._remember(Ended(hold.id, what.value, at_s))
@@ -461,7 +368,7 @@ class Bookings:
         self._as_planned.discard(hold.id)
         if hold.wish.key is not None:
             del self._keys[hold.wish.key]
-        self.version += 1
+        self._version += 1
         return self._elsewhere.pop(hold.id, ())
 
     def _remember(self, ended: Ended) -> None:
@@ -469,12 +376,3 @@ class Bookings:
         self._ended.append(ended.id)
         if len(self._ended) > _REMEMBERED_ENDS:
             self._ends.pop(self._ended.popleft(), None)
-
-
-def _moved(hold: Hold, by_s: float) -> Hold:
-    deadline_s = hold.deadline_s
-    return replace(
-        hold,
-        created_s=hold.created_s + by_s,
-        deadline_s=None if deadline_s is None else deadline_s + by_s,
-    )

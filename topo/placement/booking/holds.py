@@ -57,6 +57,10 @@ class Hold:
         """Whether it still has a time limit."""
         return HoldState.COMMITTED if self.deadline_s is None else HoldState.HELD
 
+    def is_expired(self, now_s: float) -> bool:
+        """Whether its time is over; never for a committed hold."""
+        return self.deadline_s is not None and self.deadline_s <= now_s
+
     @property
     def gpus(self) -> dict[NodeName, int]:
         """What it books."""
@@ -65,7 +69,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many holds there may be at once, how long each may wait, how many pods each may have."""
+    """How many holds there may be at once, how long each may wait, how many pods each may have.
+
+    `pods` bounds the memory of one hold: ten times the pods of the largest job known, and as many
+    GPUs as the largest cluster that is tested has.
+    """
 
     holds: int = 1000
     hold_s: float = 86_400.0

@@ -15,7 +15,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.placement.booking.bookings import Bookings, BookingsState
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.bookings_view import BookingsState
 from topo.placement.booking.events import Absent, Change, Event, HoldAsked, HoldChange, PodChange
 from topo.placement.booking.holds import HoldRefused, Limits
 from topo.placement.capacity.capacity import Capacity

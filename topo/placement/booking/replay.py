@@ -79,7 +79,7 @@ def _advanced(done: Replay, entry: Advanced) -> Iterator[Change]:
 
 
 def _compare(done: Replay, asked: HoldAsked) -> None:
-    if done.bookings.known(asked.wish) or done.bookings.flaw(asked.wish):
+    if done.bookings.find_by_key(asked.wish) or done.bookings.refuse_impossible(asked.wish):
         return  # answered without looking at groups
     kept = done.capacity.free_on(asked.without)
     best = place(done.capacity.with_changes(taken={_KEPT: kept}), asked.wish.request)

@@ -160,12 +160,13 @@ class CapacityView:
     def copy(self, policy: Policy | None = None) -> Self:
         """Return the same state, apart from then on, for another thread; O(hosts) of plain copying.
 
-        The index is shared until one of the two gets or loses a host.
+        The index is shared until one of the two gets or loses a host. The copy of a view with
+        changes stands by itself.
         """
         self._settle()
         twin = type(self)(policy or self.policy)
         self._share_index(twin)
-        twin._version, twin._changes = self._version, self._changes
+        twin._version = self._version
         twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
         twin._bookings, twin._columns = self._bookings.copy(), self._columns.copy()
         twin._types = self._types.copy()
@@ -185,7 +186,7 @@ class CapacityView:
 
         `released`: owners that give everything back; unknown ones are no error. `taken`: what
         owners take instead of what they had, by node. `hosts`: known hosts in another state or with
-        other taints and labels, with the place, GPUs and type that they have.
+        other taints, with the place, GPUs, type and labels that they have.
 
         The result reads from this one: it is for questions that are asked before this one changes,
         and raises `BrokenInvariantError` after that. O(nodes that change) and some plain copying of
@@ -218,13 +219,8 @@ class CapacityView:
     def _restate(self, base: "CapacityView", host: Host) -> tuple[_HostRow, _HostRow]:
         """Put a host in another state, on a view without classes; its rows before and after."""
         before = base._row(self._index.ids[host.name])
-        is_same = (before[2].place, before[2].gpus, before[2].gpu_type) == (
-            host.place,
-            host.gpus,
-            host.gpu_type,
-        )
-        if not is_same:
-            raise BrokenInvariantError(f"capacity: {host.name} is assumed elsewhere, or of a size")
+        if _fixed(before[2]) != _fixed(host):
+            raise BrokenInvariantError(f"capacity: {host.name} is assumed to be another host")
         self._columns.put(before[0], host, self._free_gpus_of(host))
         return before, self._row(before[0])
 
@@ -419,3 +415,8 @@ class CapacityView:
 
     def _free_gpus_of(self, host: Host) -> int:
         return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
+
+
+def _fixed(host: Host) -> tuple[object, ...]:
+    """What a view counts on: an assumption changes the state and the taints of a host alone."""
+    return host.place, host.gpus, host.gpu_type, host.labels

@@ -6,13 +6,14 @@ from topo.model.cluster import ClusterNode
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.difference import Difference
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.host_follower import hosts_of
 
 
 def host_differences(
-    capacity: Capacity, forest: Forest, cluster: Mapping[NodeName, ClusterNode]
+    capacity: CapacityView, forest: Forest, cluster: Mapping[NodeName, ClusterNode]
 ) -> tuple[Difference, ...]:
     """The nodes whose host is not the join of the two, with the GPUs there and here; O(nodes)."""
     there = hosts_of(forest, cluster, capacity.policy)

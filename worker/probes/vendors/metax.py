@@ -17,6 +17,6 @@ def probes(settings: WorkerSettings) -> Iterator[Probe]:
     arguments = () if path is None else (str(path),)
     yield sources.library(settings, "mxsml", "worker.probes.metax_library", *arguments)
     for name in ("mx-smi-list", "mx-smi-topo", "mx-smi-table"):
-        yield sources.command(settings, name, instead_of="mxsml", folders=FOLDERS)
+        yield sources.command(name, instead_of="mxsml", folders=FOLDERS)
     exporter = Exporter(settings.exporter_address)
-    yield sources.stand_in(settings, "mx-exporter", exporter.read, instead_of="mxsml")
+    yield sources.stand_in("mx-exporter", exporter.read, instead_of="mxsml")

@@ -28,5 +28,5 @@ def probes(settings: WorkerSettings) -> Iterator[Probe]:
     """The library first, then what stands in for it, then what is only counted."""
     yield sources.library(settings, "nvml", "worker.probes.nvidia_library")
     for name in ("nvidia-smi-xml", "nvidia-smi-topo"):
-        yield sources.command(settings, name, instead_of="nvml", exits=EXITS)
-    yield sources.counters(settings, "nvlink-errors", exits=EXITS, absent_exits={NOT_SUPPORTED})
+        yield sources.command(name, instead_of="nvml", exits=EXITS)
+    yield sources.counters("nvlink-errors", exits=EXITS, absent_exits={NOT_SUPPORTED})

@@ -63,9 +63,8 @@ class NoFitAudit:
 
     def _count(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
         """What finds those with room; nothing that it reads changes any more."""
-        follower, policy = self._state.follower, self._state.capacity.policy
-        forest, cluster = follower.forest, dict(follower.cluster)
-        held = [hold.gpus for hold in self._state.bookings]
+        forest, cluster, policy = self._state.forest, dict(self._state.cluster), self._state.policy
+        held = [hold.gpus for hold in self._state.holds()]
         pods = tuple(self._pods.objects.values())
 
         def count() -> frozenset[GangId]:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topo.gangs.admission.json_patch import add, mapping, sequence
-from topo.gangs.admission.templates import JobParts, Template, count
+from topo.gangs.job_kinds.templates import JobParts, Template, count
+from topo.gangs.json_patch import add, mapping, sequence
 from topo.model.errors import Refusal
 
 MAX_TASKS = 1000

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topo.gangs.admission.json_patch import Operation, Path, mapping, sequence
+from topo.gangs.json_patch import Operation, Path, mapping, sequence
 from topo.model.errors import Refusal
 from topo.model.pod_requests import requested, unreadable
 

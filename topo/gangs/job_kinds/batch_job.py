@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from topo.gangs.admission.json_patch import mapping
-from topo.gangs.admission.templates import JobParts, Template, count
+from topo.gangs.job_kinds.templates import JobParts, Template, count
+from topo.gangs.json_patch import mapping
 from topo.model.errors import Refusal
 
 

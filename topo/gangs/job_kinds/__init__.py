@@ -1,0 +1,1 @@
+"""The kinds of jobs whose pods can be gangs: a row of `kinds` and a reader each."""

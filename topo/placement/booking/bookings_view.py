@@ -1,0 +1,153 @@
+"""What is booked, to be read: holds, how they ended, and what pods take.
+
+A reader gives its own time. A hold whose time is over then counts as ended for it, though only the
+next `Bookings.advance` ends it: reading changes nothing.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from topo.model.ids import NodeName
+from topo.placement.booking.events import Gpus, Pod, PodSeen, What
+from topo.placement.booking.holds import (
+    FORMAT,
+    ClockReading,
+    Ended,
+    Hold,
+    HoldId,
+    HoldRefused,
+    HoldRequest,
+    HoldsMemory,
+    Limits,
+)
+from topo.placement.booking.pod_counts import PodCounts
+from topo.placement.booking.refusals import beyond_limits, of_another
+
+
+@dataclass(frozen=True, slots=True)
+class BookingsState:
+    """All that a machine knows, to go on from in another process. Times are of its clock."""
+
+    holds: tuple[Hold, ...] = ()
+    pods: tuple[PodSeen, ...] = ()
+    ended: tuple[Ended, ...] = ()
+
+
+class BookingsView:
+    """All holds and pods, without anything that changes them.
+
+    Times are those of the clock of `advance`; without one, the answer is as of the last `advance`.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._holds: dict[HoldId, Hold] = {}
+        self._planned: dict[HoldId, Mapping[NodeName, int]] = {}
+        self._keys: dict[str, HoldId] = {}
+        self._deadlines: list[tuple[float, HoldId]] = []
+        self._ends: dict[HoldId, Ended] = {}
+        self._ended: deque[HoldId] = deque()
+        self._pods: dict[str, PodSeen] = {}
+        self._pods_of: dict[HoldId, dict[str, None]] = {}
+        self._counts = PodCounts()
+        self._elsewhere: dict[HoldId, Gpus] = {}
+        self._as_planned: set[HoldId] = set()
+        """Holds whose pods take nowhere more than was planned there."""
+        self._touched: dict[HoldId, dict[NodeName, None]] = {}
+        """Holds whose pods are to be looked at before `advance` returns, and the nodes of these."""
+        self._most = self._limits.holds
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change."""
+        return self._version
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def __iter__(self) -> Iterator[Hold]:
+        """The holds that no `advance` has ended, the oldest first."""
+        return iter(self._holds.values())
+
+    def expired(self, now_s: float) -> tuple[HoldId, ...]:
+        """Return the holds whose time is over and that no `advance` has ended; mostly O(1)."""
+        if not self._deadlines or self._deadlines[0][0] > now_s:
+            return ()
+        return tuple(hold.id for hold in self if hold.is_expired(now_s))
+
+    def running(self, now_s: float) -> list[Hold]:
+        """Return the holds whose time is not over, the oldest first."""
+        return [hold for hold in self if not hold.is_expired(now_s)]
+
+    def find(self, hold_id: HoldId, now_s: float = -inf) -> Hold | Ended | None:
+        """Return the hold, how it ended, or None if it never was or ended long ago; O(1)."""
+        hold = self._holds.get(hold_id)
+        if hold is not None and hold.deadline_s is not None and hold.is_expired(now_s):
+            return Ended(hold_id, What.EXPIRED.value, hold.deadline_s)
+        return hold or self._ends.get(hold_id)
+
+    def find_by_key(self, wish: HoldRequest, now_s: float = -inf) -> Hold | HoldRefused | None:
+        """Return the hold that has the wish's key, or a refusal if it is for another request.
+
+        None if the key is new, or the wish has none. O(1).
+        """
+        hold = self._holds[self._keys[wish.key]] if wish.key in self._keys else None
+        if hold is None or hold.is_expired(now_s):
+            return None
+        return hold if hold.wish == wish else of_another(hold, wish)
+
+    def refuse_impossible(self, wish: HoldRequest, now_s: float = -inf) -> HoldRefused | None:
+        """Return what makes a wish impossible whatever is free: time, pods, key, number of holds.
+
+        Mostly O(1).
+        """
+        return beyond_limits(wish, self._limits, len(self._holds) - len(self.expired(now_s)))
+
+    def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
+        """Return the GPUs by node that a hold keeps for pods that are not there yet; O(nodes)."""
+        planned = self._planned[hold_id]
+        if hold_id not in self._pods_of:
+            return planned
+        taken = self._counts.taken(hold_id)
+        left = max(0, sum(planned.values()) - taken.total())
+        awaited: dict[NodeName, int] = {}
+        for node, gpus in planned.items():
+            share = min(left, gpus - taken.get(node, 0))
+            if share > 0:
+                awaited[node] = share
+                left -= share
+        return awaited
+
+    def pods(self, uids: Iterable[str]) -> list[Pod]:
+        """Return those of some pods that take something."""
+        return [self._pods[uid].pod for uid in uids if uid in self._pods]
+
+    def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
+        """Return what pods take of shared cards by node, as (resource, number); O(such nodes)."""
+        return self._counts.shared()
+
+    def state(self) -> BookingsState:
+        """Return all of it as a value; O(holds and pods)."""
+        ended = tuple(self._ends[hold_id] for hold_id in self._ended)
+        return BookingsState(tuple(self), tuple(self._pods.values()), ended)
+
+    def memory(self, now: ClockReading) -> HoldsMemory:
+        """Return what a state file keeps at this moment.
+
+        Pods are not kept: a new process learns of them from the cluster.
+        """
+        ahead_s = now.unix_s - now.clock_s
+        holds = self.running(now.clock_s)
+        return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in holds), now)
+
+
+def _moved(hold: Hold, by_s: float) -> Hold:
+    deadline_s = hold.deadline_s
+    return replace(
+        hold,
+        created_s=hold.created_s + by_s,
+        deadline_s=None if deadline_s is None else deadline_s + by_s,
+    )
