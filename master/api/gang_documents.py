@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from topo.gangs.machine.gang import Gang, Member
 from topo.gangs.machine.placement_requests import request_of
-from topo.gangs.machine.status import Standing
+from topo.gangs.status import GangStatus
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
 from topo.model.rest.placements import (
@@ -18,7 +18,7 @@ from topo.placement.capacity.host import Host
 HostOf = Callable[[NodeName], Host | None]
 
 
-def gang_summary(gang: Gang, stands: Standing, now_s: float) -> GangSummary:
+def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
     """The gang without its pods; `now_s` is on the clock of its creation. O(members)."""
     request, live = request_of(gang, now_s), [member for member in gang.members if member.live]
     return GangSummary(
@@ -26,10 +26,10 @@ def gang_summary(gang: Gang, stands: Standing, now_s: float) -> GangSummary:
         namespace=gang.namespace,
         name=gang.name,
         kind=gang.kind,
-        state=stands.reason,
-        text=stands.text,
-        would_fit=stands.would_fit,
-        ahead=stands.ahead,
+        state=status.state,
+        text=status.text,
+        would_fit=status.would_fit,
+        ahead=status.ahead,
         priority=gang.priority,
         age_s=round(max(0.0, now_s - gang.created_s), 3),
         mode=request.mode,
@@ -38,14 +38,16 @@ def gang_summary(gang: Gang, stands: Standing, now_s: float) -> GangSummary:
         gpus_per_pod=request.gpus_per_pod,
         group_size=request.group_size,
         there=len(live),
-        placed=len(stands.places),
+        placed=len(status.places),
         bound=sum(member.node is not None for member in live),
     )
 
 
-def gang_document(summary: GangSummary, gang: Gang, stands: Standing, host: HostOf) -> GangDocument:
+def gang_document(
+    summary: GangSummary, gang: Gang, status: GangStatus, host: HostOf
+) -> GangDocument:
     """The gang with its pods by rank, its nodes and its groups; O(members x tiers + excluded)."""
-    places, eligible = dict(stands.places), gang.request.eligible
+    places, eligible = dict(status.places), gang.request.eligible
     return GangDocument(
         **summary,
         selector=dict(eligible.selector),

@@ -1,4 +1,4 @@
-"""`/v1/gangs`: the jobs whose pods go together, where each stands, and why.
+"""`/v1/gangs`: the jobs whose pods go together, where each status, and why.
 
 Only a master that leads plans them; one that follows passes the leader's answer on.
 """
@@ -44,8 +44,8 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
         return await _of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
     found = (
-        gang_summary(gang, stands, now_s)
-        for gang, stands in nomination.shown.all()
+        gang_summary(gang, status, now_s)
+        for gang, status in nomination.view.all()
         if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
     )
     return json_body(orjson.dumps(GangsDocument(gangs=in_turn(found), off=None)))
@@ -59,13 +59,13 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
         return _off()
     if not service.role.acts:
         return await _of_leader(service, f"{_PATH}/{gang_id}", {})
-    found = await nomination.shown.advised(gang_id)
+    found = await nomination.view.get_advised(gang_id)
     if found is None:
         return _unknown(gang_id)
-    gang, stands = found
-    summary = gang_summary(gang, stands, service.engine.clock())
+    gang, status = found
+    summary = gang_summary(gang, status, service.engine.clock())
     host = service.placements.state.capacity.host
-    return json_body(orjson.dumps(gang_document(summary, gang, stands, host)))
+    return json_body(orjson.dumps(gang_document(summary, gang, status, host)))
 
 
 async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
@@ -74,12 +74,12 @@ async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
     nomination = service.controllers.nomination
     if nomination is None:
         return _off()
-    found = nomination.shown.of(gang_id)
+    found = nomination.view.get(gang_id)
     if found is None:
         return _unknown(gang_id)
-    gang, stands = found
+    gang, status = found
     nomination.ungate((gang_id,), _ORDERED)
-    summary = gang_summary(gang, stands, service.engine.clock())
+    summary = gang_summary(gang, status, service.engine.clock())
     return json_body(orjson.dumps(summary))
 
 

@@ -35,7 +35,7 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
         works["unattended-gates"] = unattended.run
         denied = NoFitAudit(
-            service.controllers.nomination.shown.without_room,
+            service.controllers.nomination.view.without_room,
             cluster.pods,
             service.placements.state,
             service.registry,
@@ -76,7 +76,7 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> G
         is_heard=lambda: cluster.pods.synced and cluster.pods.trouble is None,
         pods=cluster.pods,
         writer=cluster.gang_writer,
-        telling=nomination.telling,
+        status_writer=nomination.status_writer,
         keys=AnnotationKeys(service.settings.domain),
         registry=service.registry,
         clock=service.engine.clock,

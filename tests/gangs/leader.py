@@ -14,7 +14,7 @@ from topo.gangs.machine.instructions import (
     Check,
     Instruction,
     Place,
-    Say,
+    ReportStatus,
 )
 from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import GroupPath, NodeName
@@ -27,7 +27,7 @@ class Leader:
     cluster: Cluster
     gangs: Gangs = field(default_factory=Gangs)
     now_s: float = 0.0
-    said: list[Say] = field(default_factory=list)
+    said: list[ReportStatus] = field(default_factory=list)
     given: list[Instruction] = field(default_factory=list)
     before: dict[NodeName, int] = field(default_factory=dict)
     stood: dict[NodeName, GroupPath] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Leader:
                     pending.append(self.cluster.place(each))
                 elif isinstance(each, Check):
                     pending.append(self.cluster.check(each))
-                elif isinstance(each, Say):
+                elif isinstance(each, ReportStatus):
                     self.said.append(each)
                 else:
                     writes.append(each)

@@ -31,7 +31,7 @@ from topo.gangs.machine.instructions import (
     Open,
     Place,
     Release,
-    Say,
+    ReportStatus,
     UnlabelNodes,
 )
 from topo.gangs.machine.settings import GangSettings
@@ -225,7 +225,7 @@ class Model:
                 elif isinstance(each, Release):
                     holds = tuple(hold for hold in state.holds if hold != each.hold)
                     state = replace(state, holds=holds)
-                elif not isinstance(each, Say):
+                elif not isinstance(each, ReportStatus):
                     sent.append(each)
         writer = Writer(pickle.dumps(machine), repr(machine.state()), tuple(sent))
         return replace(state, leader=writer)

@@ -169,6 +169,6 @@ def test_what_several_groups_that_volcano_would_mix_are_told_to_do_has_them_run(
     for name in list(world.foreign) if ends else ():
         world.leave(name)
     leader.settle()
-    found = leader.gangs.standing(GangId("a"))
+    found = leader.gangs.status(GangId("a"))
     assert found is not None
-    assert found.reason is stands
+    assert found.state is stands

@@ -6,8 +6,8 @@ import pytest
 
 from tests.master.api.test_gang_documents import NODES, gang, host, member
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.status import Standing
-from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_standing
+from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_status
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, Kind, NodeName
 from topo.placement.capacity.host import Host
@@ -36,15 +36,13 @@ def bound_at(*numbers: int) -> Gang:
     return gang(*(member(rank, node=nodes[at]) for rank, at in enumerate(numbers)))
 
 
-def stands(found: Gang, asked: NativeAsked | None = PAIRS) -> Standing:
-    return native_standing(
-        found, asked, TreeLookup(host=tiered, kind_of_tier=kind_of, lowest=lowest)
-    )
+def stands(found: Gang, asked: NativeAsked | None = PAIRS) -> GangStatus:
+    return native_status(found, asked, TreeLookup(host=tiered, kind_of_tier=kind_of, lowest=lowest))
 
 
 def test_one_that_runs_in_whole_groups_says_so_and_what_volcano_was_asked():
     told = stands(bound_at(0, 1, 2, 3))
-    assert told.reason is GangState.BOUND
+    assert told.state is GangState.BOUND
     assert told.text == (
         "Volcano chooses its nodes; asked of it: 2 pods in one dragonfly (hard, tier 1), which it"
         " heeds; 4 of 4 pods bound, 2 of 2 groups whole"
@@ -56,7 +54,7 @@ def test_one_that_runs_in_whole_groups_says_so_and_what_volcano_was_asked():
 def test_a_group_in_two_dragonflies_or_on_a_node_nobody_knows_is_split(at: tuple[int, ...]):
     ignored = NativeAsked(policies=PAIRS.policies, unheeded="Volcano ignores them")
     told = stands(bound_at(*at), ignored)
-    assert told.reason is GangState.SPLIT
+    assert told.state is GangState.SPLIT
     assert "(hard, tier 1), but Volcano ignores them; 4 of 4 pods bound" in told.text
     assert "(split: group 0" in told.text
 
@@ -64,17 +62,17 @@ def test_a_group_in_two_dragonflies_or_on_a_node_nobody_knows_is_split(at: tuple
 def test_groups_that_may_be_in_one_switchbox_are_whole_there():
     far = NativeAsked(policies=(Nearness(2, pods=2),), together=Nearness(2))
     told = stands(bound_at(0, 2, 1, 3), far)
-    assert told.reason is GangState.BOUND
+    assert told.state is GangState.BOUND
     assert "2 pods in one switchbox (hard, tier 2), all pods in one switchbox" in told.text
 
 
 def test_pods_that_do_not_share_what_all_of_them_are_within_are_split_though_their_groups_are_not():
     within = replace(PAIRS, together=Nearness(1))
     told = stands(bound_at(0, 1, 2, 3), within)
-    assert told.reason is GangState.SPLIT
+    assert told.state is GangState.SPLIT
     assert told.text.endswith("2 of 2 groups whole; its pods share no dragonfly")
     assert (
-        stands(bound_at(0, 1, 2, 3), replace(PAIRS, together=Nearness(2))).reason is GangState.BOUND
+        stands(bound_at(0, 1, 2, 3), replace(PAIRS, together=Nearness(2))).state is GangState.BOUND
     )
 
 
@@ -84,10 +82,10 @@ def test_where_nobody_asked_volcano_a_group_is_whole_in_the_lowest_tier_that_hol
     asked: NativeAsked | None, size: int, at: tuple[int, ...]
 ):
     found = bound_at(*at)
-    assert stands(
-        replace(found, request=replace(found.request, group_size=size)), asked
-    ).reason is (GangState.BOUND)
-    assert stands(bound_at(0, 2, 1, 3), asked).reason is GangState.SPLIT
+    assert stands(replace(found, request=replace(found.request, group_size=size)), asked).state is (
+        GangState.BOUND
+    )
+    assert stands(bound_at(0, 2, 1, 3), asked).state is GangState.SPLIT
 
 
 @pytest.mark.parametrize(
@@ -95,21 +93,21 @@ def test_where_nobody_asked_volcano_a_group_is_whole_in_the_lowest_tier_that_hol
     [NativeAsked(policies=(Nearness(None, 2),)), NativeAsked(together=Nearness(2))],
 )
 def test_what_its_user_asks_volcano_himself_is_no_fault_where_it_was_heeded(asked: NativeAsked):
-    assert stands(bound_at(0, 2, 1, 3), asked).reason is GangState.BOUND
+    assert stands(bound_at(0, 2, 1, 3), asked).state is GangState.BOUND
 
 
 def test_preferred_groups_may_be_split_and_a_gang_that_names_no_groups_is_not_judged():
     found = bound_at(0, 2, 1, 3)
     preferred = replace(found, request=replace(found.request, mode=PlacementMode.PREFERRED))
-    assert stands(preferred).reason is GangState.BOUND
+    assert stands(preferred).state is GangState.BOUND
     unread = stands(replace(found, ungated="its pods do not say"), NativeAsked())
-    assert unread.reason is GangState.BOUND
+    assert unread.state is GangState.BOUND
     assert unread.text.endswith("4 of 4 pods bound")
 
 
 def test_one_that_waits_says_how_its_pod_group_stands():
     told = stands(gang(*(member(rank) for rank in range(4))))
-    assert told.reason is GangState.NATIVE
+    assert told.state is GangState.NATIVE
     assert told.text.endswith(
         "none of 4 pods is bound; its PodGroup is Inqueue: 4/4 tasks unschedulable"
     )

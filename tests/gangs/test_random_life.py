@@ -143,17 +143,17 @@ def reasons_are_true(life: Life) -> None:
     """An independent count: who waits for room has none, who is told to be behind would have."""
     capacity = life.cluster.capacity
     for gang_id, each in life.cluster.jobs.items():
-        standing = life.leader.gangs.standing(gang_id)
+        standing = life.leader.gangs.status(gang_id)
         assert standing is not None
         bound = life.cluster.bound(gang_id)
         if len(bound) == each.request.pods:
-            assert standing.reason in {GangState.BOUND, GangState.SPLIT}, standing
+            assert standing.state in {GangState.BOUND, GangState.SPLIT}, standing
         else:
-            assert standing.reason is not GangState.BOUND, standing
+            assert standing.state is not GangState.BOUND, standing
             assert standing.text
-        if standing.reason in WAITING:
+        if standing.state in WAITING:
             fits = not isinstance(place(capacity, each.request), NoFit)
-            assert standing.reason is GangState.BEHIND or not fits, standing
+            assert standing.state is GangState.BEHIND or not fits, standing
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def led(*boxes: int, order: Order = Order.RESERVE) -> tuple[Cluster, Leader]:
 
 
 def reason(leader: Leader, gang_id: GangId) -> GangState:
-    found = leader.gangs.standing(gang_id)
+    found = leader.gangs.status(gang_id)
     assert found is not None
-    return found.reason
+    return found.state
 
 
 def test_the_sample_of_eight_pods_gets_whole_dragonflies_in_the_order_of_ranks() -> None:
@@ -418,7 +418,7 @@ def test_where_no_scheduler_evicts_the_gang_says_so_and_takes_the_room_that_come
     leader.now_s = 60.0
     leader.settle()
     assert reason(leader, A) is GangState.PREEMPTS
-    stands = leader.gangs.standing(A)
+    stands = leader.gangs.status(A)
     assert stands is not None
     assert "pod/other/f/f" in stands.text
     cluster.leave("g")

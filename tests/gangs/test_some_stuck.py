@@ -20,9 +20,9 @@ def led(*boxes: int) -> tuple[Cluster, Leader]:
 
 
 def reason(leader: Leader) -> GangState:
-    found = leader.gangs.standing(A)
+    found = leader.gangs.status(A)
     assert found is not None
-    return found.reason
+    return found.state
 
 
 @pytest.mark.parametrize("slipped", [{0}, {1}, {1, 2}, {2, 3}, {0, 1, 2}])

@@ -9,7 +9,7 @@ from tests.gangs.world import Cluster, Job, dragonflies, job
 from topo.gangs.decisions.check import apart_groups, split_groups
 from topo.gangs.machine.gang import Binding, GangId, PodUid
 from topo.gangs.machine.instructions import Check, NamedPod
-from topo.gangs.machine.status import Standing
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import SWITCHBOX, GroupPath, Kind, NodeName
 from topo.placement.job.request import PlacementMode, Request
@@ -78,15 +78,15 @@ def slipped(asked: Job, nodes: tuple[str, ...]) -> tuple[Cluster, Leader]:
     cluster.jobs[A] = asked
     uids = [cluster.create(A, rank, gated=False) for rank in range(len(nodes))]
     leader.settle(schedule=False)
-    assert stands(leader).reason is GangState.OPENED, "none of it runs yet"
+    assert stands(leader).state is GangState.OPENED, "none of it runs yet"
     for uid, node in zip(uids, nodes, strict=True):
         cluster.bind(uid, NodeName(node))
     leader.settle()
     return cluster, leader
 
 
-def stands(leader: Leader) -> Standing:
-    found = leader.gangs.standing(A)
+def stands(leader: Leader) -> GangStatus:
+    found = leader.gangs.status(A)
     assert found is not None
     return found
 
@@ -96,10 +96,10 @@ def test_a_gang_of_which_every_pod_passed_the_webhook_by_is_told_as_split_where_
     binding: Binding,
 ) -> None:
     cluster, leader = slipped(job("a", 4, binding=binding), SPLIT)
-    assert stands(leader).reason is GangState.SPLIT
+    assert stands(leader).state is GangState.SPLIT
     assert stands(leader).text == "pods of group 0 and 1 run in several domains"
-    assert [each.reason for each in leader.said].count(GangState.SPLIT) == 1
-    assert stands_after_takeover(cluster).reason is GangState.SPLIT
+    assert [each.state for each in leader.said].count(GangState.SPLIT) == 1
+    assert stands_after_takeover(cluster).state is GangState.SPLIT
 
 
 @pytest.mark.parametrize("binding", BOTH)
@@ -107,11 +107,11 @@ def test_a_gang_of_which_every_pod_passed_the_webhook_by_is_told_as_split_where_
 def test_one_that_was_bound_whole_or_prefers_groups_is_bound(binding: Binding, mode: str) -> None:
     nodes = WHOLE if mode == "required" else SPLIT
     cluster, leader = slipped(job("a", 4, binding=binding, mode=mode), nodes)
-    assert stands(leader).reason is GangState.BOUND
-    assert stands_after_takeover(cluster).reason is GangState.BOUND
+    assert stands(leader).state is GangState.BOUND
+    assert stands_after_takeover(cluster).state is GangState.BOUND
 
 
-def stands_after_takeover(cluster: Cluster) -> Standing:
+def stands_after_takeover(cluster: Cluster) -> GangStatus:
     leader = Leader.over(cluster)
     leader.settle()
     return stands(leader)
@@ -120,7 +120,7 @@ def stands_after_takeover(cluster: Cluster) -> Standing:
 @pytest.mark.parametrize("binding", BOTH)
 def test_whole_groups_in_other_switchboxes_than_one_are_told_as_split(binding: Binding) -> None:
     _, leader = slipped(Job(A, within(), binding=binding), APART)
-    assert stands(leader).reason is GangState.SPLIT
+    assert stands(leader).state is GangState.SPLIT
     assert stands(leader).text == "its pods share no switchbox: those of group 1 are elsewhere"
 
 
@@ -140,7 +140,7 @@ def test_a_pod_that_was_bound_outside_of_the_gangs_switchbox_is_told() -> None:
     for uid, node in zip(uids[4:], (f"{far}-1-1", f"{far}-1-2"), strict=True):
         cluster.bind(uid, NodeName(node))
     leader.settle()
-    assert stands(leader).reason is GangState.SPLIT
+    assert stands(leader).state is GangState.SPLIT
     assert "its pods share no switchbox: those of group 2" in stands(leader).text
 
 
@@ -155,18 +155,18 @@ def test_a_gang_that_runs_is_judged_anew_where_its_nodes_come_into_other_groups(
         cluster.end(A)
         cluster.submit(job("a", 4, binding=binding))
         leader.settle()
-    assert stands(leader).reason is GangState.BOUND
+    assert stands(leader).state is GangState.BOUND
     ran = cluster.bound(A)
     elsewhere = next(node for node in cluster.homes() if node not in ran.values())
     cluster.swap(ran[0], elsewhere)
     leader.settle()
-    assert stands(leader).reason is GangState.SPLIT
+    assert stands(leader).state is GangState.SPLIT
     assert stands(leader).text == "pods of group 0 run in several domains"
     cluster.swap(ran[0], elsewhere)
     leader.settle()
-    assert stands(leader).reason is GangState.BOUND
+    assert stands(leader).state is GangState.BOUND
     assert cluster.bound(A) == ran, "what runs is not moved for it"
-    said = [each.reason for each in leader.said]
+    said = [each.state for each in leader.said]
     assert said.count(GangState.SPLIT) == 1
 
 
@@ -185,5 +185,5 @@ def test_of_a_gang_that_others_bound_apart_the_rest_is_bound_and_it_is_told_once
     leader.settle(schedule=False)
     leader.settle()
     assert len(cluster.bound(A)) == 4
-    assert stands(leader).reason is (GangState.SPLIT if size == 32 or kind else GangState.BOUND)
-    assert [each.reason for each in leader.said].count(GangState.SPLIT) <= 1
+    assert stands(leader).state is (GangState.SPLIT if size == 32 or kind else GangState.BOUND)
+    assert [each.state for each in leader.said].count(GangState.SPLIT) <= 1

@@ -18,7 +18,7 @@ from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.status import Standing
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.model.rest.gangs import GangsDocument
@@ -28,7 +28,7 @@ from topo.placement.job.request import Eligibility, Toleration
 pytestmark = pytest.mark.e2e
 expect.set_options(timeout=CEILING_MS)
 
-Told = tuple[Gang, Standing]
+Told = tuple[Gang, GangStatus]
 NODES = tuple(NodeName(f"node-sample{number}") for number in range(1, 5))
 WHY = "2 whole groups of 16 GPUs are needed, 1 is free"
 FITS = "2 of the 4 pods fit now, 2 fewer"
@@ -45,12 +45,12 @@ def waiting(name: str, ahead: int = 0) -> Told:
     asked = gang(name=name)
     found = replace(asked, request=replace(asked.request, eligible=ELIGIBLE))
     text = {"text": WHY, "would_fit": FITS, "ahead": ahead}
-    return found, stands(found, reason=GangState.NO_ROOM, **text)
+    return found, stands(found, state=GangState.NO_ROOM, **text)
 
 
 def placed(name: str) -> Told:
     found = gang(*(member(rank, node=node) for rank, node in enumerate(NODES)), name=name)
-    return found, stands(found, reason=GangState.BOUND, places=tuple(enumerate(NODES)))
+    return found, stands(found, state=GangState.BOUND, places=tuple(enumerate(NODES)))
 
 
 @dataclass

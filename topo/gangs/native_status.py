@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.status import Standing
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.host import Host
@@ -52,8 +52,8 @@ class TreeLookup:
     lowest: Callable[[Request, str], int]
 
 
-def native_standing(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Standing:
-    """Where it stands; O(members). `asked` is None where its PodGroup is not known."""
+def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> GangStatus:
+    """Return the status of the gang; O(members). `asked` is None where its PodGroup is unknown."""
     live = [member for member in gang.members if member.live]
     places = tuple((each.rank, each.node) for each in live if each.node is not None)
     groups: dict[int, set[NodeName]] = {}
@@ -67,20 +67,20 @@ def native_standing(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> 
     )
     together = asked.together.tier if asked is not None and asked.together is not None else None
     apart = together is not None and not _is_whole({node for _, node in places}, tree, together)
-    reason = GangState.NATIVE
+    state = GangState.NATIVE
     if apart or (split and _must_be_whole(gang, asked)):
-        reason = GangState.SPLIT
+        state = GangState.SPLIT
     elif live and len(places) == len(live) == gang.request.pods:
-        reason = GangState.BOUND
+        state = GangState.BOUND
     sentences = [
         _asked(asked, tree.kind_of_tier),
         _bound(len(places), gang.request.pods, len(groups), split),
     ]
     if apart:
         sentences.append(f"its pods share no {_name(together or 0, tree.kind_of_tier)}")
-    if asked is not None and asked.phase and reason is GangState.NATIVE:
+    if asked is not None and asked.phase and state is GangState.NATIVE:
         sentences.append(f"its PodGroup is {asked.phase}")
-    return Standing(gang.id, reason, "; ".join(sentences), places=places)
+    return GangStatus(state=state, text="; ".join(sentences), places=places)
 
 
 def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:

@@ -7,7 +7,7 @@ this, and it needs no history: the machine goes on from what is in the cluster.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import prometheus_client as prom
 
@@ -27,17 +27,19 @@ from master.controllers.nomination.gang_builder import (
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.inflight import InflightWrites
 from master.controllers.nomination.metrics import NominationMetrics
-from master.controllers.nomination.native import NativeGangs, NativeStandings
+from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.node_labels import NodeLabels
 from master.controllers.nomination.placement_answers import PlacementAnswers
 from master.controllers.nomination.queue_usage import QueueCounts, QueuePlugin, share_of
 from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.status.advice import smallest_change
 from master.controllers.nomination.status.bypassed_webhook import BypassedWebhook
-from master.controllers.nomination.status.gang_view import ShownGangs, in_words
-from master.controllers.nomination.status.native_split import NativeSplit
-from master.controllers.nomination.status.startup import StartupGangs
-from master.controllers.nomination.status.status import Said
-from master.controllers.nomination.status.status_writer import Telling, Told
+from master.controllers.nomination.status.gang_view import GangView
+from master.controllers.nomination.status.native_policy import NativePolicy
+from master.controllers.nomination.status.nomination_policy import NominationPolicy
+from master.controllers.nomination.status.startup import StartupPolicy
+from master.controllers.nomination.status.status_store import StatusStore
+from master.controllers.nomination.status.status_writer import StatusWriter
 from master.controllers.nomination.status.warnings import gang_warnings
 from master.kube.objects import NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
@@ -59,10 +61,11 @@ from topo.gangs.machine.instructions import (
     OpenUnplanned,
     Place,
     Release,
-    Say,
+    ReportStatus,
     UnlabelNodes,
 )
 from topo.gangs.machine.settings import GangSettings
+from topo.gangs.status import GangStatus
 from topo.gangs.terms import Way
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
@@ -107,16 +110,25 @@ class Nomination:
         self._gangs = Gangs(self.settings)
         self._index = GangIndex(self._keys, self.way)
         self._placing = PlacementAnswers(self.placements.state, self.max_hold_s, self._evictable)
-        self._telling = Telling(self.writer, self.reporter, self.domain)
-        self._said = Said(self.placements.planner, self.clock, self._tell)
+        self.status_writer = StatusWriter(self.writer, self.reporter, self.domain)
+        """Writes statuses, for the gate timeout of a follower, too; hears how each write ended."""
+        self._statuses = StatusStore(
+            advise=lambda gang, text: smallest_change(
+                gang, text, self.placements.planner, self.clock
+            ),
+            write=self._write_status,
+            recall=lambda _: None,
+            clock=self.clock,
+            now=self.now,
+        )
         self._native = NativeGangs(self._keys, self.way)
         self._bypassed_webhook = BypassedWebhook(
-            self._index, self._native, self.sources.pod_groups, self._telling
+            self._index, self._native, self.sources.pod_groups, self.status_writer
         )
         self._metrics = NominationMetrics(
             self.registry,
-            self._said.by_reason,
-            self._said.longest_s,
+            self._statuses.by_state,
+            self._statuses.longest_s,
             slipped=lambda: len(self._bypassed_webhook.pods()),
             native=lambda: len(self._native),
         )
@@ -155,31 +167,37 @@ class Nomination:
             ahead_s=lambda: self._ahead_s,
         )
         self._holds = self._placing.holds()
-        self._startup = StartupGangs(
+        self._startup = StartupPolicy(
             gangs=self._unplaced,
             ungated=self.ungated,
             why=lambda: self.uncounted(),  # noqa: PLW0108 - it is set after
-            said=self._said,
+            store=self._statuses,
             write=self._write_pod,
-            flush=lambda: self._telling.flush(self.now()),
+            flush=lambda: self.status_writer.flush(self.now()),
             clock=self.clock,
         )
-        native = NativeStandings(
+        self._native_policy = NativePolicy(
             gangs=self._native,
             context=self._context,
             capacity=self.placements.state.capacity,
             unheeded=lambda: self.volcano.unheeded,
+            store=self._statuses,
         )
-        self._native_split = NativeSplit(standings=native, said=self._said)
-        self.shown = ShownGangs(
+        self._policy = NominationPolicy(
             machine=self._gangs,
             known=self._known,
-            before=self._startup,
-            native=native,
-            said=self._said,
-            preempts=self.settings.preempt_s is not None,
-            is_placing=lambda: self.is_placing,
             evicts_nobody=lambda: self.volcano.evicts_nobody,
+            preempts=self.settings.preempt_s is not None,
+        )
+        self._began_s = self.now()
+        self.view = GangView(
+            policies=lambda: (
+                self._policy if self.is_placing else self._startup,
+                self._native_policy,
+            ),
+            known=self._known,
+            store=self._statuses,
+            known_from_s=lambda: self._began_s,
         )
         self._subscribe()
 
@@ -192,10 +210,8 @@ class Nomination:
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
-        placed = self._known | self._native_split.known
-        known = placed if self.is_placing else self._startup.known
-        stands = ((known[each], told) for each, told in self._said.all() if each in known)
-        return gang_warnings(stands, self._bypassed_webhook.pods(), self.clock())
+        gangs = ((name, status) for _, name, status in self._statuses.announced())
+        return gang_warnings(gangs, self._bypassed_webhook.pods(), self.clock())
 
     def ungate(self, gang_ids: Iterable[GangId], why: str) -> None:
         """Has the gates of these gangs opened without a plan."""
@@ -208,16 +224,12 @@ class Nomination:
         self._native.mark_all()
         self._debounce.wake()
 
-    @property
-    def telling(self) -> Telling:
-        """Where what becomes of gangs is told: one of it writes, and hears what becomes of that."""
-        return self._telling
-
     # The loop
 
     async def run(self) -> None:
         """Places gangs until cancelled. Whatever the machine raises ends the process."""
         self._startup.begin()
+        self._began_s = self.now()
         self._inflight = InflightWrites(self.clock)
         while not (self.is_counted() and self.sources.pods.synced):
             self._startup.look()
@@ -226,12 +238,13 @@ class Nomination:
         self.is_placing = True
         self._room.begin()
         self._index.mark_all()
-        for gang_id in self._placing.holds():
-            self._index.mark(gang_id)  # its pods may have gone while nobody led
+        # Their pods may have gone while no master led.
+        for gang_id in (*self._placing.holds(), *self._statuses.gangs()):
+            self._index.mark(gang_id)
         await self._turn(())
         for gang_id, gang in self._known.items():
             if any(member.gated for member in gang.members):
-                self._telling.may_have_waited(gang_id)
+                self.status_writer.may_have_waited(gang_id)
         await self._turn((Leading(),))
         flushed_s = resynced_s = self.clock()
         try:
@@ -239,7 +252,7 @@ class Nomination:
                 await self._debounce.wait(self._gangs.next_s)
                 for gang_id in self._inflight.renewed(self.sources.pods.objects):
                     self._index.mark(gang_id)
-                self._said.end_advice()
+                self._statuses.end_searches()
                 with self._debounce.turn():
                     await self._turn(tuple(self._room.changes()))
                 now_s = self.clock()
@@ -248,14 +261,14 @@ class Nomination:
                     came = self._bypassed_webhook.tell(self.volcano.ignored, self.now())
                     self._metrics.pods_slipped.inc(came)
                     self._mark_waiting_for_queues()
-                    self._native_split.look()
-                    self._telling.flush(self.now())
+                    self._native_policy.report()
+                    self.status_writer.flush(self.now())
                 if now_s - resynced_s >= RESYNC_S:
                     resynced_s = now_s
                     self._index.mark_all()
                     self._native.mark_all()
         finally:
-            await self._said.cancel()
+            await self._statuses.cancel()
 
     async def _turn(self, more: tuple[Event, ...]) -> None:
         """Everything that is marked is read, and what follows from it is done."""
@@ -286,8 +299,8 @@ class Nomination:
             self._known.pop(gang_id, None)
             self._read.pop(gang_id, None)
             self._inflight.forget(gang_id)
-            self._said.forget(gang_id)
-            self._telling.forget(gang_id)
+            self._statuses.forget(gang_id)
+            self.status_writer.forget(gang_id)
             self._queues.seen(gang_id)
             self.ungated.pop(gang_id, None)
             labelled = tuple(sorted(self._index.labelled(gang_id)))
@@ -319,10 +332,10 @@ class Nomination:
                 self._label(each.id, dict.fromkeys(each.nodes))
             case Nominate() | Open() | OpenUnplanned():
                 self._write_pod(each)
-            case Say():
-                gang, doubt = self._known.get(each.id), self.volcano.evicts_nobody
-                note = in_words(gang, each.reason, each.note, doubt)
-                self._said.say(replace(each, note=note), gang)
+            case ReportStatus():
+                if (gang := self._known.get(each.id)) is not None:
+                    text = self._policy.describe(gang, each.state, each.text)
+                    self._statuses.report(gang, each.state, text)
 
     def _place(self, asked: Place) -> Event:
         with self._metrics.decision():
@@ -360,10 +373,10 @@ class Nomination:
             self._answers.append(lost)
             self._debounce.wake()
 
-    def _tell(self, gang_id: GangId, told: Told) -> None:
+    def _write_status(self, gang_id: GangId, status: GangStatus) -> None:
         first = first_of(self._pods(gang_id) or self._native.pods(gang_id), self._keys)
         if first is not None:
-            self._telling.tell(first, told, self.now())
+            self.status_writer.write(first, status, self.now())
 
     # What became of it
 

@@ -4,19 +4,14 @@ Their groups are in the PodGroup, where the admission webhook put them; one that
 was made without it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from master.controllers.nomination.gang_builder import POD_GROUP, GangContext, owner_of, read_gang
+from master.controllers.nomination.gang_builder import POD_GROUP, owner_of
 from master.kube.objects import Key, PodObject
-from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
+from master.kube.volcano import PodGroupObject
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.status import Standing
-from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_standing
+from topo.gangs.machine.gang import GangId
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.view.job_shape import shape_of
 
 
 class NativeGangs:
@@ -81,7 +76,7 @@ class NativeGangs:
     def passed_by(self, groups: Mapping[Key, PodGroupObject]) -> Iterator[tuple[Key, PodObject]]:
         """Those whose PodGroup asks for no groups, although they do; O(pods)."""
         for key, pod in self._pods.items():
-            group = _group_of(pod, groups)
+            group = group_of(pod, groups)
             if group is None or self._keys.ungrouped in pod.metadata.annotations:
                 continue
             if not group.spec.sub_group_policy and group.spec.network_topology is None:
@@ -92,60 +87,12 @@ class NativeGangs:
         return isinstance(terms, GroupTerms) and (terms.way or self._way) is Way.NATIVE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeStandings:
-    """Where they stand, read when somebody asks. `unheeded`: why Volcano heeds no groups."""
-
-    gangs: NativeGangs
-    context: GangContext
-    capacity: CapacityView
-    unheeded: Callable[[], str]
-
-    def all(self) -> Iterator[tuple[Gang, Standing]]:
-        """All of them; O(pods)."""
-        for job in self.gangs.jobs():
-            if (found := self.of(GangId(job))) is not None:
-                yield found
-
-    def of(self, gang_id: GangId) -> tuple[Gang, Standing] | None:
-        """One of them; None where there is none of this id."""
-        pods = self.gangs.pods(gang_id)
-        if not pods:
-            return None
-        gang = read_gang(gang_id, pods, self.context)
-        group = _group_of(pods[0], self.context.pod_groups() or {})
-        asked = _asked(group, self.unheeded()) if group is not None else None
-        tree = TreeLookup(
-            host=self.capacity.host,
-            kind_of_tier=self.context.kind_of_tier,
-            lowest=lambda request, gpu_type: shape_of(self.capacity, request, gpu_type).whole_in,
-        )
-        return gang, native_standing(gang, asked, tree)
-
-
 def _job_of(pod: PodObject) -> GangId | None:
     owner = owner_of(pod)
     return GangId(owner.uid) if owner is not None else None
 
 
-def _group_of(pod: PodObject, groups: Mapping[Key, PodGroupObject]) -> PodGroupObject | None:
+def group_of(pod: PodObject, groups: Mapping[Key, PodGroupObject]) -> PodGroupObject | None:
+    """Return the PodGroup of a pod; None without one."""
     metadata = pod.metadata
     return groups.get((metadata.namespace, metadata.annotations.get(POD_GROUP, "")))
-
-
-def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
-    spec, status = group.spec, group.status
-    why = next((each.message for each in status.conditions if each.message), "")
-    return NativeAsked(
-        policies=[
-            _near(each.network_topology, each.sub_group_size) for each in spec.sub_group_policy
-        ],
-        together=_near(spec.network_topology) if spec.network_topology is not None else None,
-        phase=f"{status.phase}: {why[:200]}" if why else status.phase,
-        unheeded=unheeded,
-    )
-
-
-def _near(topology: NetworkTopology | None, pods: int | None = None) -> Nearness:
-    is_hard = topology is not None and topology.mode == TOPOLOGY_MODE_HARD
-    return Nearness(topology.highest_tier_allowed if topology and is_hard else None, pods)

@@ -5,10 +5,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from master.controllers.nomination.gang_builder import POD_GROUP, GangContext
+from master.controllers.nomination.status.status_store import StatusStore
 from master.kube.objects import NodeObject, PodObject
 from master.kube.volcano import PodGroupObject, QueueObject
 from topo.gangs.annotation_keys import TASK_INDEX, AnnotationKeys
 from topo.gangs.job_kinds.kinds import JOB_KINDS
+from topo.gangs.machine.gang import Gang
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 from topo.placement.job.policy import Policy
@@ -120,3 +122,22 @@ def surroundings(*groups: PodGroupObject, **more: Any) -> GangContext:
         "holds": lambda _: (),
     }
     return GangContext(**{**known, **more})
+
+
+async def no_advice(_gang: Gang, _text: str) -> str:
+    """Nothing would let it in."""
+    return ""
+
+
+def status_store(**given: Any) -> StatusStore:
+    """A store that writes nowhere and stands at time 0."""
+    return StatusStore(
+        **{
+            "advise": no_advice,
+            "write": lambda *_: None,
+            "recall": lambda _: None,
+            "clock": lambda: 0.0,
+            "now": lambda: 0.0,
+            **given,
+        }
+    )

@@ -232,7 +232,7 @@ async def test_what_would_let_a_gang_in_is_told_and_looked_for_anew_when_somebod
             world.take(node)
         pods = [world.add_pod(index) for index in range(2)]
         await asyncio.sleep(10)
-        ((_, told),) = world.nomination.shown.all()
+        ((_, told),) = world.nomination.view.all()
         assert re.fullmatch(
             r"The job fits once pod others/taker-\S+ and pod others/taker-\S+ give back 16 GPUs\.",
             told.would_fit,
@@ -243,11 +243,11 @@ async def test_what_would_let_a_gang_in_is_told_and_looked_for_anew_when_somebod
             world.api.remove(PODS, f"taker-{node}", "others")
             world.take(node, "later")
         await asyncio.sleep(10)
-        asked = await world.nomination.shown.advised(GangId("job-1"))
+        asked = await world.nomination.view.get_advised(GangId("job-1"))
         assert asked is not None
         assert asked[1].text == told.text
         assert asked[1].would_fit == told.would_fit.replace("taker", "later")
-        ((_, told),) = world.nomination.shown.all()
+        ((_, told),) = world.nomination.view.all()
         assert told == asked[1]
 
 
@@ -257,8 +257,8 @@ async def test_a_gang_that_never_fits_is_told_so_of_the_empty_cluster_and_what_w
         for index in range(10):
             world.add_pod(index, stamp=stamp)
         await asyncio.sleep(10)
-        ((_, told),) = world.nomination.shown.all()
-        assert told.reason is GangState.NEVER_FITS
+        ((_, told),) = world.nomination.view.all()
+        assert told.state is GangState.NEVER_FITS
         so, change = told.would_fit.split(". ")
         assert so == "With all nodes open and empty it would not fit"
         assert change == "Such a job of 8 pods would fit at most."

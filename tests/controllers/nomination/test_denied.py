@@ -34,7 +34,7 @@ def cluster_without_room(scheduler: Scheduler) -> GangCluster:
 
 def recount(made: Leader, waiting: Mapping[GangId, Gang] | None = None) -> NoFitAudit:
     nomination = made.nomination
-    asked = nomination.shown.without_room if waiting is None else (lambda: waiting)
+    asked = nomination.view.without_room if waiting is None else (lambda: waiting)
     return NoFitAudit(
         asked, nomination.sources.pods, made.placements.state, prom.CollectorRegistry()
     )
@@ -45,7 +45,7 @@ async def test_a_gang_that_waits_for_room_that_there_is_not_is_none():
     async with leader(cluster, Way(cluster.api)) as made:
         cluster.submit()
         await asyncio.sleep(10)
-        waiting = made.nomination.shown.without_room()
+        waiting = made.nomination.view.without_room()
         assert [gang.name for gang in waiting.values()] == ["train"]
         looking = recount(made)
         for _ in range(3):
@@ -66,8 +66,8 @@ async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it
     async with leading(cluster.api, way, in_volcano=in_volcano, settings=settings) as made:
         cluster.submit()
         await asyncio.sleep(10)
-        ((_, stands),) = made.nomination.shown.all()
-        assert stands.reason is GangState.NO_ROOM
+        ((_, stands),) = made.nomination.view.all()
+        assert stands.state is GangState.NO_ROOM
         assert stands.text.count("only where one domain holds all of its groups") == told
         step = "submit it as an Indexed batch Job, with gpu-group-mode: preferred, or end such pods"
         assert stands.text.count(step) == told
@@ -78,7 +78,7 @@ async def test_one_that_is_denied_room_counts_from_the_second_look_on_until_it_i
     async with leader(cluster, Way(cluster.api)) as made:
         cluster.submit()
         await asyncio.sleep(10)
-        told = dict(made.nomination.shown.without_room())
+        told = dict(made.nomination.view.without_room())
         for fly in FLIES[:3]:  # it is placed now; say that nobody told it
             cluster.api.remove(PODS, f"taker-{min(fly)}", "others")
         cluster.end()

@@ -4,8 +4,16 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.native import NativeGangs, NativeStandings
-from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group, surroundings
+from master.controllers.nomination.native import NativeGangs
+from master.controllers.nomination.status.native_policy import NativePolicy
+from tests.controllers.nomination.objects import (
+    JOB,
+    WORDS,
+    pod,
+    pod_group,
+    status_store,
+    surroundings,
+)
 from tests.gangs.world import dragonflies
 from topo.gangs.machine.gang import GangId
 from topo.gangs.terms import Way
@@ -67,21 +75,22 @@ def test_the_pods_of_a_job_are_one_gang_until_the_last_is_gone() -> None:
 def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() -> None:
     found = of(*(pod(number, gates=(), annotations=NATIVE) for number in range(2)))
     waiting = pod_group("Inqueue", groups=ASKED, why="2/2 tasks unschedulable")
-    shown = NativeStandings(
+    shown = NativePolicy(
         gangs=found,
         context=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
         capacity=dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
+        store=status_store(),
     )
     ((gang, stands),) = shown.all()
-    assert (gang.name, len(gang.members), stands.reason) == ("train", 2, GangState.NATIVE)
+    assert (gang.name, len(gang.members), stands.state) == ("train", 2, GangState.NATIVE)
     assert stands.text == (
         "Volcano chooses its nodes; asked of it: 2 pods in one dragonfly (hard, tier 1), but"
         " Volcano ignores them; none of 2 pods is bound; its PodGroup is Inqueue: 2/2 tasks"
         " unschedulable"
     )
-    assert shown.of(gang.id) == (gang, stands)
-    assert shown.of(GangId("job-2")) is None
+    assert shown.get(gang.id) == (gang, stands)
+    assert shown.get(GangId("job-2")) is None
 
 
 def test_gangs_that_changed_are_taken_until_enough_pods_are_reached_each_once() -> None:

@@ -30,8 +30,8 @@ async def test_a_job_waits_while_the_tree_has_no_groups_is_told_why_and_runs_who
         known(made, Forest(), 2)
         cluster.submit()
         await asyncio.sleep(60)
-        ((gang, stands),) = made.nomination.shown.all()
-        assert (gang.name, stands.reason) == ("train", GangState.NO_GROUPS)
+        ((gang, stands),) = made.nomination.view.all()
+        assert (gang.name, stands.state) == ("train", GangState.NO_GROUPS)
         assert stands.text.startswith(
             "no groups of nodes are known: 16 GPUs would have to be on one node, and the largest"
             " has 8; `topo doctor` says what to do"
@@ -58,7 +58,7 @@ async def test_after_its_wait_a_job_runs_on_nodes_that_are_in_no_group():
         cluster.submit(**{WORDS.wait: "1s"})
         await asyncio.sleep(60)
         assert len(cluster.bound) == PODS_OF_GANG
-        assert len(made.nomination.shown.all()) == 1
+        assert len(made.nomination.view.all()) == 1
 
 
 async def test_while_the_groups_are_not_known_yet_each_job_says_what_is_waited_for():
@@ -69,9 +69,9 @@ async def test_while_the_groups_are_not_known_yet_each_job_says_what_is_waited_f
         made.nomination.uncounted = lambda: (NOT_READ,)
         cluster.submit()
         await asyncio.sleep(5)
-        ((gang, stands),) = made.nomination.shown.all()
-        assert made.nomination.shown.of(gang.id) == (gang, stands)
-        assert stands.reason is GangState.NO_GROUPS
+        ((gang, stands),) = made.nomination.view.all()
+        assert made.nomination.view.get(gang.id) == (gang, stands)
+        assert stands.state is GangState.NO_GROUPS
         assert NOT_READ in stands.text
         assert "topo doctor" in stands.text
         assert events(cluster) == [], "it is known within seconds where nothing is wrong"

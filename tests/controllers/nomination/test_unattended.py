@@ -40,7 +40,7 @@ async def replica(
             is_heard=is_heard,
             pods=made.nomination.sources.pods,
             writer=made.writer,
-            telling=made.nomination.telling,
+            status_writer=made.nomination.status_writer,
             keys=WORDS,
             registry=made.nomination.registry,
             clock=asyncio.get_running_loop().time,

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from master.controllers.nomination.gang_builder import has_slipped, read_gang
-from master.controllers.nomination.status.gang_view import in_words
-from master.controllers.nomination.status.status_writer import Told
+from master.controllers.nomination.status.nomination_policy import with_doubts
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
 from tests.controllers.nomination.objects import WORDS, pod, pod_group, surroundings
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.stamp import Stamp
+from topo.gangs.status import GangStatus
 from topo.gangs.terms import Way
 from topo.model.conditions.gang_states import GangState
 
@@ -30,7 +30,7 @@ CODES = {
 
 @pytest.mark.parametrize("reason", list(GangState))
 def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reason: GangState):
-    found = gang_warnings([(GANG, Told(reason, "why", 0.0))], {}, NOT_BOUND_S)
+    found = gang_warnings([("jobs/train", GangStatus(state=reason, text="why"))], {}, NOT_BOUND_S)
     expected = [CODES[reason]] if reason in CODES else []
     assert [each.code for each in found] == expected
     assert all("jobs/train" in each.text and each.fix for each in found)
@@ -53,7 +53,7 @@ def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reaso
 def test_a_gang_of_volcano_that_is_opened_over_others_says_where_nobody_would_be_evicted(
     reason: GangState, binding: Binding, why: str, doubt: str
 ):
-    text = in_words(replace(GANG, binding=binding), reason, "it may evict 2 pods", why)
+    text = with_doubts(replace(GANG, binding=binding), reason, "it may evict 2 pods", why)
     assert text == f"it may evict 2 pods{doubt}"
 
 
@@ -67,13 +67,13 @@ def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
     group = pod_group("Inqueue", priorityClassName=of_job)
     pods = [pod(rank, priorityClassName=of_pods) for rank in range(2)]
     gang = read_gang(GangId("job-1"), pods, surroundings(group))
-    text = in_words(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
+    text = with_doubts(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
     assert ("set spec.priorityClassName of the job" in text) is told
-    assert in_words(gang, GangState.NO_ROOM, "no room", "") == "no room"
+    assert with_doubts(gang, GangState.NO_ROOM, "no room", "") == "no room"
 
 
 def test_many_gangs_of_one_cause_are_one_warning():
-    told = [(GANG, Told(GangState.SPLIT, "why", 0.0))] * 30
+    told = [("jobs/train", GangStatus(state=GangState.SPLIT, text="why"))] * 30
     (warning,) = gang_warnings(told, {}, 0.0)
     assert warning.text.startswith("30 gangs run with a group in several domains")
     assert len(warning.text) < 300

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from master.api.gang_documents import gang_document, gang_summary, in_turn
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.machine.status import Standing
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
@@ -41,9 +41,9 @@ def host(name: NodeName) -> Host | None:
     return Host(name=name, path=GroupPath((GroupName("box"), fly)), kinds=(SWITCHBOX, DRAGONFLY))
 
 
-def stands(found: Gang, **more: object) -> Standing:
-    given = {"reason": GangState.OPENED, "text": "", **more}
-    return Standing(id=found.id, **given)  # type: ignore[arg-type]
+def stands(_found: Gang, **more: object) -> GangStatus:
+    given = {"state": GangState.OPENED, "text": "", **more}
+    return GangStatus(**given)  # type: ignore[arg-type]
 
 
 def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_shares() -> None:

@@ -10,14 +10,14 @@ Nothing here reads a clock: the same events at the same times give the same inst
 
 Example: a gang of two pods that selects nodes by the label of its hold.
     Leading, Observed(2 pods, gated)      Place 1
-    Planned(1, n0 n1, hold h)             LabelNodes n0 n1; Nominate p0 n0, p1 n1; Say placed
+    Planned(1, n0 n1, hold h)             LabelNodes n0 n1; Nominate p0 n0, p1 n1; report placed
     Observed(nominated, labelled)         Check 2
     Checked(2)                            Open p0, p1
     CapacityChanged(n1), p0 bound         Check 3
     Checked(3, lost n1)                   Place 4 of p1, beside p0 on n0
     Planned(4, n2, hold k)                UnlabelNodes n1; Nominate p1 n2
     Observed(nominated, unlabelled)       LabelNodes n2
-    Observed(both bound)                  Release k, h; Say bound
+    Observed(both bound)                  Release k, h; report bound
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ from topo.gangs.machine.events import (
     WriteRefused,
 )
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import Instruction, Place, Release, Say
+from topo.gangs.machine.instructions import Instruction, Place, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
 from topo.gangs.machine.pending_queue import PendingQueue, Shape
 from topo.gangs.machine.placement_requests import (
@@ -65,8 +65,9 @@ from topo.gangs.machine.record import (
     unplanned,
 )
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
-from topo.gangs.machine.status import Standing, reason_of, standing
+from topo.gangs.machine.status import state_of, status_of
 from topo.gangs.machine.write_order import wanted
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
 from topo.model.ids import NodeName
@@ -101,7 +102,7 @@ class Gangs:
         self._planned_nodes = PlannedNodes()
         self._stranded: dict[GangId, None] = {}
         """Gangs that wait for room outside the line."""
-        self._untold: dict[GangId, None] = {}
+        self._unreported: dict[GangId, None] = {}
         """Gangs that were told no more than that their turn comes."""
         self._reminders = Deadlines()
         self._touched: dict[GangId, None] = {}
@@ -116,14 +117,17 @@ class Gangs:
         """When `advance` is to be called at the latest, events or not; None: only with events."""
         return self._reminders.next_s
 
-    def standing(self, gang_id: GangId) -> Standing | None:
-        """Where a gang stands and why; None for one that is not known. O(gangs)."""
+    def status(self, gang_id: GangId) -> GangStatus | None:
+        """Return the status of a gang, None for one that is not known; O(gangs)."""
         record = self._records.get(gang_id)
-        return standing(record, self._line) if record is not None else None
+        return status_of(record, self._line) if record is not None else None
 
-    def standings(self) -> Iterator[Standing]:
-        """Where all gangs stand, as they came; O(gangs²) in the line: for people who ask."""
-        return (standing(record, self._line) for record in self._records.values())
+    def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
+        """Yield the status of every gang, in the order in which they came.
+
+        O(gangs²) for those in the queue: for people who ask.
+        """
+        return ((each, status_of(record, self._line)) for each, record in self._records.items())
 
     def state(self) -> GangsState:
         """All of it as a value; O(gangs)."""
@@ -156,7 +160,7 @@ class Gangs:
                 out += self._settle(gang_id, now_s)
             self._touched.clear()
             out += self._next_turn(now_s)
-            out += self._tell_untold()
+            out += self._report_rest()
         return tuple(out)
 
     def _observed(self, event: Observed, _now_s: float) -> Iterable[Instruction]:
@@ -288,10 +292,10 @@ class Gangs:
         record, looks = self._checking(record, now_s)
         given = still_under_way(record.given, record.gang)
         writes, kept = given_now(given, wanted(record, awaited(given, now_s)), gang_id, times)
-        record, said = self._saying(replace(record, given=kept))
+        record, reports = self._reporting(replace(record, given=kept))
         self._store(record)
         self._remind(record, now_s)
-        yield from (*asked, *writes, *looks, *said)
+        yield from (*asked, *writes, *looks, *reports)
 
     def _settle_gone(self, gone: Gone, times: Times) -> Iterator[Instruction]:
         left = gone.left
@@ -379,26 +383,32 @@ class Gangs:
         self._asks = asked.ask
         return replace(record, check=asked.ask), (asked,)
 
-    def _saying(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
-        said = reason_of(record, self._line)
-        if said[0] is GangState.IN_LINE:
-            self._untold[record.gang.id] = None
-        before = record.said
-        counted = said[0] is GangState.PODS_MISSING and before and before[0] is said[0]
-        if said == before or counted or said[0] is GangState.IN_LINE:
-            return record, ()
-        return replace(record, said=said), (Say(record.gang.id, *said),)
+    def _reporting(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
+        """Return the record with its state as reported, and the report where there is news.
 
-    def _tell_untold(self) -> Iterator[Instruction]:
-        """Once the line stands still, those whose turn did not come are told why."""
+        A gang whose turn may come in this very step is reported after it (`_report_rest`); of
+        missing pods only the first count is, because the others follow within moments.
+        """
+        found, before = state_of(record, self._line), record.reported
+        state = found[0]
+        if state is GangState.IN_LINE:
+            self._unreported[record.gang.id] = None
+            return record, ()
+        is_counted = state is GangState.PODS_MISSING and before is not None and before[0] is state
+        if found == before or is_counted:
+            return record, ()
+        return replace(record, reported=found), (ReportStatus(record.gang.id, *found),)
+
+    def _report_rest(self) -> Iterator[Instruction]:
+        """Report the gangs whose turn did not come, once no placement is being asked for."""
         if self._turn is not None:
             return
-        untold, self._untold = self._untold, {}
-        for gang_id in untold:
+        unreported, self._unreported = self._unreported, {}
+        for gang_id in unreported:
             if gang_id in self._records:
-                record, said = self._saying(self._records[gang_id])
+                record, reports = self._reporting(self._records[gang_id])
                 self._store(record)
-                yield from said
+                yield from reports
 
     # Checks
 
@@ -448,7 +458,7 @@ class Gangs:
         self._line.leave(gang_id)
         self._planned_nodes.follow(gang_id, self._records.pop(gang_id), None)
         self._stranded.pop(gang_id, None)
-        self._untold.pop(gang_id, None)
+        self._unreported.pop(gang_id, None)
         if self._turn == gang_id:
             self._turn = None
 

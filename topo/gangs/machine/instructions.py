@@ -139,15 +139,23 @@ class OpenUnplanned:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """Tell people where the gang stands; given when that changes."""
+class ReportStatus:
+    """Report the state of the gang and why it is in it; given when either changes."""
 
     id: GangId
-    reason: GangState
-    note: str
-    kind: Literal["say"] = "say"
+    state: GangState
+    text: str
+    kind: Literal["report-status"] = "report-status"
 
 
 Instruction = (
-    Place | Check | Release | LabelNodes | UnlabelNodes | Nominate | Open | OpenUnplanned | Say
+    Place
+    | Check
+    | Release
+    | LabelNodes
+    | UnlabelNodes
+    | Nominate
+    | Open
+    | OpenUnplanned
+    | ReportStatus
 )

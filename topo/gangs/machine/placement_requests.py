@@ -37,7 +37,7 @@ class PlacementNeed:
 class Blocker:
     """Why a gang needs no placement yet; `some`: the pods that are there may go beside others."""
 
-    reason: GangState
+    state: GangState
     text: str
     some: bool = False
 

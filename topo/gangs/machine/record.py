@@ -98,7 +98,7 @@ class Record:
     evicts: str = ""
     in_line_s: float | None = None
     given: Writes = field(default_factory=dict)
-    said: tuple[GangState, str] | None = None
+    reported: tuple[GangState, str] | None = None
 
     @property
     def released(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.native import NativeGangs
-from master.controllers.nomination.status.status_writer import Telling
+from master.controllers.nomination.status.status_writer import StatusWriter
 from master.kube.objects import Key, PodObject
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject
@@ -20,10 +20,10 @@ class BypassedWebhook:
         index: GangIndex,
         native: NativeGangs,
         pod_groups: Store[PodGroupObject],
-        telling: Telling,
+        writer: StatusWriter,
     ) -> None:
         self._index, self._native = index, native
-        self._pod_groups, self._telling = pod_groups, telling
+        self._pod_groups, self._writer = pod_groups, writer
         self._slipped: set[str] = set()
         self._ignored: set[str] = set()
         self._ungrouped: set[str] = set()
@@ -41,12 +41,12 @@ class BypassedWebhook:
         found = {pod.metadata.uid: pod for pod in self._index.take_slipped()} | there
         came = found.keys() - self._slipped
         for uid in came:
-            self._telling.passed_by(found[uid], now_s)
+            self._writer.write_bypassed(found[uid], now_s)
         self._slipped = set(there)
         self._tell_ungrouped(now_s)
         jobs = self._native.jobs() if why_ignored else {}
         for uid in jobs.keys() - self._ignored:
-            self._telling.ignored(jobs[uid], why_ignored, now_s)
+            self._writer.write_ignored(jobs[uid], why_ignored, now_s)
         self._ignored = set(jobs)
         return len(came)
 
@@ -54,5 +54,5 @@ class BypassedWebhook:
         """The webhook could only warn who submitted the job, who may be a program."""
         jobs = self._index.ungrouped()
         for job in jobs.keys() - self._ungrouped:
-            self._telling.ungrouped(*jobs[job], now_s)
+            self._writer.write_ungrouped(*jobs[job], now_s)
         self._ungrouped = set(jobs)

@@ -1,95 +1,57 @@
-"""Gangs as people are shown them: those that are placed here, and those that Volcano places."""
+"""All gangs as people are shown them, whatever chooses their nodes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from master.controllers.nomination.native import NativeStandings
-from master.controllers.nomination.status.startup import StartupGangs
-from master.controllers.nomination.status.status import Said
-from topo.gangs.machine.gang import Binding, Gang, GangId
-from topo.gangs.machine.gangs import Gangs
-from topo.gangs.machine.placement_requests import is_mixed
-from topo.gangs.machine.status import Standing
-from topo.model.conditions.gang_states import GangState
-
-Shown = tuple[Gang, Standing]
-_ONE_DOMAIN = (
-    "it is opened over pods of lower priority only where one domain holds all of its groups, since"
-    " Volcano might mix them: submit it as an Indexed batch Job, with gpu-group-mode: preferred, or"
-    " end such pods yourself"
-)
+from master.controllers.nomination.status.policy import GangPolicy, Shown
+from master.controllers.nomination.status.status_store import StatusStore
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.status import Transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownGangs:
-    """Where all gangs stand, the machine's own once it places.
+class GangView:
+    """The gangs of all policies, with what the store has of them.
 
-    `evicts_nobody`: why Volcano would evict no pod for a gang; empty where it would, or nobody
-    knows.
+    `policies` may change: while nothing is placed, others than the machine know the gangs.
+    `known_from_s` is since when transitions are seen here, Unix time.
     """
 
-    machine: Gangs
+    policies: Callable[[], Sequence[GangPolicy]]
     known: Mapping[GangId, Gang]
-    before: StartupGangs
-    native: NativeStandings
-    said: Said
-    preempts: bool
-    """Whether gangs may be opened over pods of lower priority."""
-    is_placing: Callable[[], bool]
-    evicts_nobody: Callable[[], str]
+    store: StatusStore
+    known_from_s: Callable[[], float]
 
     def all(self) -> tuple[Shown, ...]:
-        """All gangs; O(gangs²) in the line, O(pods): for people who ask."""
-        if not self.is_placing():
-            return (*self.before.standings(), *self.native.all())
-        placed = (
-            (self.known[each.id], self._told(self.known[each.id], each))
-            for each in self.machine.standings()
-            if each.id in self.known
-        )
-        return (*placed, *self.native.all())
+        """Return all gangs; O(pods), O(gangs²) for those in the queue: for people who ask."""
+        return tuple(self._stored(each) for policy in self.policies() for each in policy.all())
 
-    def of(self, gang_id: GangId) -> Shown | None:
-        """A gang; None where there is none of this id."""
-        if (found := self.native.of(gang_id)) is not None:
-            return found
-        if not self.is_placing():
-            return next((each for each in self.before.standings() if each[0].id == gang_id), None)
-        stands, known = self.machine.standing(gang_id), self.known.get(gang_id)
-        return None if stands is None or known is None else (known, self._told(known, stands))
+    def get(self, gang_id: GangId) -> Shown | None:
+        """Return a gang; None where there is none of this id."""
+        found = (policy.get(gang_id) for policy in self.policies())
+        return next((self._stored(each) for each in found if each is not None), None)
 
-    async def advised(self, gang_id: GangId) -> Shown | None:
-        """A gang, with what would let it in now where there is no room for it."""
+    async def get_advised(self, gang_id: GangId) -> Shown | None:
+        """Return a gang, with what lets it in now where there is no room for it."""
         if (known := self.known.get(gang_id)) is not None:
-            await self.said.look_anew(known)
-        return self.of(gang_id)
+            await self.store.refresh_advice(known)
+        return self.get(gang_id)
+
+    def history(self, gang_id: GangId) -> tuple[Transition, ...]:
+        """Return the last transitions of a gang, the oldest first."""
+        return self.store.history(gang_id)
 
     def without_room(self) -> Mapping[GangId, Gang]:
-        """The gangs that are told there is no room, whoever else waits."""
-        told = [each for each, said in self.said.all() if said.reason.row.is_advised]
-        return {each: self.known[each] for each in told if each in self.known}
+        """Return the gangs that are reported to have no room, whoever else waits."""
+        announced = self.store.announced()
+        waiting = (each for each, _, status in announced if status.state.row.is_advised)
+        return {each: self.known[each] for each in waiting if each in self.known}
 
-    def _told(self, gang: Gang, stands: Standing) -> Standing:
-        text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())
-        if self.preempts and stands.reason is GangState.NO_ROOM and _might_be_mixed(gang):
-            text = f"{text}; {_ONE_DOMAIN}"
-        fix = self.said.would_fit(gang.id) if stands.reason.row.is_advised else ""
-        return replace(stands, text=text, would_fit=fix)
-
-
-def _might_be_mixed(gang: Gang) -> bool:
-    several = gang.request.pods > gang.request.pods_per_group
-    return several and gang.preempts and is_mixed(gang)
-
-
-def in_words(gang: Gang | None, reason: GangState, text: str, evicts_nobody: str) -> str:
-    """What is said of a gang that stands so, with what its scheduler would not do."""
-    is_over = gang is not None and gang.binding is Binding.WHOLE and reason is GangState.PREEMPTS
-    if gang is None or not is_over:
-        return text
-    if evicts_nobody:
-        text = f"{text}; but {evicts_nobody}: topo doctor has the patch"
-    if name := gang.unheeded_class:
-        text = f"{text}; but Volcano goes by the priority class of the job, which has none: unless"
-        text += f" {name} is the cluster's default, set spec.priorityClassName of the job to it"
-    return text
+    def _stored(self, found: Shown) -> Shown:
+        """Add what is only known to the store, where it has the same state."""
+        gang, status = found
+        kept = self.store.get(gang.id)
+        if kept is None or kept.state is not status.state:
+            return found
+        would_fit = kept.would_fit if status.state.row.is_advised else ""
+        return gang, replace(status, would_fit=would_fit, since_s=kept.since_s)

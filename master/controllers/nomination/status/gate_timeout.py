@@ -16,13 +16,14 @@ import structlog
 
 from master.controllers.nomination import gang_writes
 from master.controllers.nomination.gang_builder import id_of, is_gated, rank_of
-from master.controllers.nomination.status.status_writer import Telling, Told
+from master.controllers.nomination.status.status_writer import StatusWriter
 from master.kube.objects import PodObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, PodUid
 from topo.gangs.machine.instructions import NamedPod, OpenUnplanned
+from topo.gangs.status import GangStatus
 from topo.kit.metrics import gauge
 from topo.model.conditions.gang_states import GangState
 
@@ -44,7 +45,7 @@ class GateTimeout:
     is_heard: Callable[[], bool]
     pods: Store[PodObject]
     writer: Writer
-    telling: Telling
+    status_writer: StatusWriter
     keys: AnnotationKeys
     registry: prom.CollectorRegistry
     clock: Callable[[], float] = time.monotonic
@@ -52,7 +53,7 @@ class GateTimeout:
 
     def __post_init__(self) -> None:
         self._since_s = 0.0
-        self._told: set[GangId] = set()
+        self._reported: set[GangId] = set()
         gauge(self.registry, "topo_master_gangs_unattended_seconds", lambda: self._since_s)
 
     @property
@@ -72,7 +73,7 @@ class GateTimeout:
     def _look(self, passed_s: float) -> None:
         if self.is_attended():
             self._since_s = 0.0
-            self._told.clear()
+            self._reported.clear()
             return
         was_over = self.is_over
         self._since_s += passed_s if self.is_heard() else 0.0
@@ -92,7 +93,8 @@ class GateTimeout:
             named = NamedPod(PodUid(metadata.uid), metadata.name, rank_of(pod, self.keys))
             asked = OpenUnplanned(gang_id, named, metadata.resource_version, why)
             self.writer.put(gang_writes.of_pod(asked, metadata.namespace, self.keys))
-            if gang_id not in self._told:
-                self._told.add(gang_id)
-                self.telling.tell(pod, Told(GangState.WAIVED, why, self.clock()), self.now())
-        self.telling.flush(self.now())
+            if gang_id not in self._reported:
+                self._reported.add(gang_id)
+                status = GangStatus(state=GangState.WAIVED, text=why)
+                self.status_writer.write(pod, status, self.now())
+        self.status_writer.flush(self.now())

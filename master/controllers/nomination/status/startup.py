@@ -1,36 +1,35 @@
 """Gangs while nothing is placed: which groups there are, or what is free, is not known yet.
 
-What is said of them, and gates that a person wants opened all the same.
+Their status, and gates that a person wants opened all the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from master.controllers.nomination.status.status import Said
+from master.controllers.nomination.status.policy import Shown
+from master.controllers.nomination.status.status_store import StatusStore
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.instructions import OpenUnplanned, Say
-from topo.gangs.machine.status import Standing
+from topo.gangs.machine.instructions import OpenUnplanned
 from topo.gangs.machine.write_order import pod_of
+from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 
-SAID_AFTER_S = 10.0
-"""Who comes to lead knows its groups and its cluster within seconds."""
+REPORTED_AFTER_S = 10.0
+"""A new leader knows its groups and its cluster within seconds."""
 LOOK_S = 1.0
 
 
 @dataclass(kw_only=True)
-class StartupGangs:
-    """`why`: what is not known yet; `write` asks for a gate to be opened, `flush` tells people."""
+class StartupPolicy:
+    """`why`: what is not known yet; `write` asks for a gate to be opened, `flush` writes Events."""
 
     gangs: Callable[[], Iterable[Gang]]
     ungated: Mapping[GangId, str]
     why: Callable[[], Sequence[str]]
-    said: Said
+    store: StatusStore
     write: Callable[[OpenUnplanned], None]
     flush: Callable[[], None]
     clock: Callable[[], float]
-    known: dict[GangId, Gang] = field(default_factory=dict, init=False)
-    """The gangs at the last look."""
     _began_s: float = field(default=0.0, init=False)
     _looked_s: float = field(default=0.0, init=False)
 
@@ -39,21 +38,25 @@ class StartupGangs:
         self._began_s = self._looked_s = self.clock()
 
     def look(self) -> None:
-        """Opens what is to be opened and says why the others wait; O(pods), once a second."""
+        """Open what is to be opened, report why the others wait; O(pods), once a second."""
         now_s = self.clock()
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
-        self.known = {gang.id: gang for gang in self.gangs()}
-        for gang in self.known.values():
+        for gang, status in self.all():
             self._open(gang)
-            if now_s - self._began_s >= SAID_AFTER_S:
-                self._say(gang)
+            is_due = now_s - self._began_s >= REPORTED_AFTER_S
+            if is_due and status.state in {GangState.NO_GROUPS, GangState.WAIVED}:
+                self.store.report(gang, status.state, status.text)
         self.flush()
 
-    def standings(self) -> Iterator[tuple[Gang, Standing]]:
-        """All gangs and where they stand; O(pods)."""
-        return ((gang, self._standing(gang)) for gang in self.gangs())
+    def all(self) -> Iterator[Shown]:
+        """Yield all gangs; O(pods)."""
+        return ((gang, self._status(gang)) for gang in self.gangs())
+
+    def get(self, gang_id: GangId) -> Shown | None:
+        """Return a gang; O(pods)."""
+        return next((each for each in self.all() if each[0].id == gang_id), None)
 
     def _open(self, gang: Gang) -> None:
         if (why := self.ungated.get(gang.id)) is None:
@@ -62,23 +65,16 @@ class StartupGangs:
             if member.gated and member.live:
                 self.write(OpenUnplanned(gang.id, pod_of(member), member.version, why))
 
-    def _say(self, gang: Gang) -> None:
-        stands, told = self._standing(gang), self.said.of(gang.id)
-        if stands.reason not in {GangState.NO_GROUPS, GangState.WAIVED}:
-            return
-        if told is None or (told.reason, told.note) != (stands.reason, stands.text):
-            self.said.say(Say(gang.id, stands.reason, stands.text), gang)
-
-    def _standing(self, gang: Gang) -> Standing:
+    def _status(self, gang: Gang) -> GangStatus:
         live = [member for member in gang.members if member.live]
         places = tuple((each.rank, each.node) for each in live if each.node is not None)
-        reason, text = GangState.OPENED, "its scheduler may bind it"
+        state, text = GangState.OPENED, "its scheduler may bind it"
         if gang.ungated:
-            reason, text = GangState.WAIVED, gang.ungated
+            state, text = GangState.WAIVED, gang.ungated
         elif any(member.gated for member in live):
             why = "; ".join(self.why()) or "the sources of the tree were not asked yet"
             text = f"nothing is placed before the groups are known: {why}; see `topo doctor`"
-            reason = GangState.NO_GROUPS
+            state = GangState.NO_GROUPS
         elif len(places) == len(live):
-            reason, text = GangState.BOUND, "all of its pods run"
-        return Standing(gang.id, reason, text, places=places)
+            state, text = GangState.BOUND, "all of its pods run"
+        return GangStatus(state=state, text=text, places=places)

@@ -6,9 +6,8 @@ asked about (`topo gangs`).
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from master.controllers.nomination.status.status_writer import Told
 from master.kube.objects import Key, PodObject
-from topo.gangs.machine.gang import Gang
+from topo.gangs.status import GangStatus
 from topo.model.conditions.master import GangCondition
 from topo.model.rest.topology import WarningDocument
 from topo.placement.job.words import counted, listed
@@ -22,14 +21,14 @@ _AFTER_S = {GangCondition.NOT_BOUND: NOT_BOUND_S}
 
 
 def gang_warnings(
-    gangs: Iterable[tuple[Gang, Told]], slipped: Mapping[Key, PodObject], now_s: float
+    gangs: Iterable[tuple[str, GangStatus]], slipped: Mapping[Key, PodObject], now_s: float
 ) -> tuple[WarningDocument, ...]:
     """Return the warnings now; `slipped` are pods that were made without our gate. O(gangs)."""
     names: dict[GangCondition, list[str]] = {}
-    for gang, told in gangs:
-        condition = told.reason.row.condition
-        if condition is not None and now_s - told.since_s >= _AFTER_S.get(condition, 0.0):
-            names.setdefault(condition, []).append(f"{gang.namespace}/{gang.name}")
+    for name, status in gangs:
+        condition = status.state.row.condition
+        if condition is not None and now_s - status.since_s >= _AFTER_S.get(condition, 0.0):
+            names.setdefault(condition, []).append(name)
     found = [_warning(each, sorted(names[each])) for each in GangCondition if each in names]
     if slipped:
         pods = sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in slipped.values())

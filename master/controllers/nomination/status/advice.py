@@ -1,0 +1,30 @@
+"""The smallest change that lets a gang in, for the status of a gang without room."""
+
+from collections.abc import Callable
+
+from master.booking.planner import Outcome, Planner
+from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.placement_requests import request_of
+from topo.placement.advice.suggestion import SuggestionKind
+
+
+async def smallest_change(
+    gang: Gang, text: str, planner: Planner, clock: Callable[[], float]
+) -> str:
+    """Return the smallest change that lets the gang in, empty where none is known.
+
+    `text` is why it waits, which is not repeated. The search runs in a thread, one gang at a time.
+    """
+    request = request_of(gang, clock())
+    outcome = await planner.in_words(planner.plan(request), None)
+    return _change(outcome, text)
+
+
+def _change(outcome: Outcome, text: str) -> str:
+    if outcome.ever:
+        why, *smaller = outcome.ever
+        because = "" if why == text else f": {why}"
+        return " ".join((f"With all nodes open and empty it would not fit{because}.", *smaller))
+    # The pods of the gang exist, so that fewer pods are the last thing to suggest.
+    changes = [each for each in outcome.would_fit if each.kind is not SuggestionKind.FEWER_PODS]
+    return next((each.text for each in (*changes, *outcome.would_fit)), "")

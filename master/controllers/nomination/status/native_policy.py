@@ -1,0 +1,86 @@
+"""Gangs whose nodes Volcano chooses: their status is counted from the nodes that their pods got.
+
+Volcano may be configured to ignore groups, an operator may change a PodGroup, a pod that comes
+again may be bound elsewhere: whatever Volcano was asked, the nodes of the bound pods decide.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from master.controllers.nomination.gang_builder import GangContext, read_gang
+from master.controllers.nomination.native import NativeGangs, group_of
+from master.controllers.nomination.status.policy import Shown
+from master.controllers.nomination.status.status_store import StatusStore
+from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
+from topo.gangs.machine.gang import GangId
+from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_status
+from topo.model.conditions.gang_states import GangState
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.view.job_shape import shape_of
+
+PODS_AT_ONCE = 1000
+"""Pods that are read before other tasks get a turn, some ten milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativePolicy:
+    """`unheeded`: why Volcano heeds no groups; empty where it does."""
+
+    gangs: NativeGangs
+    context: GangContext
+    capacity: CapacityView
+    unheeded: Callable[[], str]
+    store: StatusStore
+
+    def all(self) -> Iterator[Shown]:
+        """Yield all gangs; O(pods)."""
+        for job in self.gangs.jobs():
+            if (found := self.get(GangId(job))) is not None:
+                yield found
+
+    def get(self, gang_id: GangId) -> Shown | None:
+        """Return a gang; None for one that is not native."""
+        pods = self.gangs.pods(gang_id)
+        if not pods:
+            return None
+        gang = read_gang(gang_id, pods, self.context)
+        group = group_of(pods[0], self.context.pod_groups() or {})
+        asked = _asked(group, self.unheeded()) if group is not None else None
+        tree = TreeLookup(
+            host=self.capacity.host,
+            kind_of_tier=self.context.kind_of_tier,
+            lowest=lambda request, gpu_type: shape_of(self.capacity, request, gpu_type).whole_in,
+        )
+        return gang, native_status(gang, asked, tree)
+
+    def report(self) -> None:
+        """Report gangs that changed since; O(their pods), `PODS_AT_ONCE` and a gang at most.
+
+        Only a split group is announced: Volcano reports the rest in its own Events.
+        """
+        for gang_id in self.gangs.take(PODS_AT_ONCE):
+            found = self.get(gang_id)
+            if found is None:
+                self.store.forget(gang_id)
+                continue
+            gang, status = found
+            is_split = status.state is GangState.SPLIT
+            self.store.report(gang, status.state, status.text, announce=is_split)
+
+
+def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
+    spec, status = group.spec, group.status
+    why = next((each.message for each in status.conditions if each.message), "")
+    return NativeAsked(
+        policies=[
+            _near(each.network_topology, each.sub_group_size) for each in spec.sub_group_policy
+        ],
+        together=_near(spec.network_topology) if spec.network_topology is not None else None,
+        phase=f"{status.phase}: {why[:200]}" if why else status.phase,
+        unheeded=unheeded,
+    )
+
+
+def _near(topology: NetworkTopology | None, pods: int | None = None) -> Nearness:
+    is_hard = topology is not None and topology.mode == TOPOLOGY_MODE_HARD
+    return Nearness(topology.highest_tier_allowed if topology and is_hard else None, pods)

@@ -1,0 +1,69 @@
+"""Gangs that the leading master places: the machine has their status once it decides."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from master.controllers.nomination.status.policy import Shown
+from topo.gangs.machine.gang import Binding, Gang, GangId
+from topo.gangs.machine.gangs import Gangs
+from topo.gangs.machine.placement_requests import is_mixed
+from topo.gangs.status import GangStatus
+from topo.model.conditions.gang_states import GangState
+
+_ONE_DOMAIN = (
+    "it is opened over pods of lower priority only where one domain holds all of its groups, since"
+    " Volcano might mix them: submit it as an Indexed batch Job, with gpu-group-mode: preferred, or"
+    " end such pods yourself"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NominationPolicy:
+    """`evicts_nobody`: why Volcano would evict no pod for a gang, empty where it would or where
+    that is unknown. `preempts`: gangs may be opened over pods of lower priority.
+    """
+
+    machine: Gangs
+    known: Mapping[GangId, Gang]
+    evicts_nobody: Callable[[], str]
+    preempts: bool
+
+    def all(self) -> Iterator[Shown]:
+        """Yield all gangs; O(pods), O(gangs²) for those in the queue."""
+        for gang_id, status in self.machine.statuses():
+            if (gang := self.known.get(gang_id)) is not None:
+                yield gang, self._described(gang, status)
+
+    def get(self, gang_id: GangId) -> Shown | None:
+        """Return a gang; None for one that is unknown here."""
+        status, gang = self.machine.status(gang_id), self.known.get(gang_id)
+        if status is None or gang is None:
+            return None
+        return gang, self._described(gang, status)
+
+    def describe(self, gang: Gang, state: GangState, text: str) -> str:
+        """Return the text of a state with what the gang's scheduler would not do."""
+        return with_doubts(gang, state, text, self.evicts_nobody())
+
+    def _described(self, gang: Gang, status: GangStatus) -> GangStatus:
+        text = self.describe(gang, status.state, status.text)
+        if self.preempts and status.state is GangState.NO_ROOM and _might_be_mixed(gang):
+            text = f"{text}; {_ONE_DOMAIN}"
+        return replace(status, text=text)
+
+
+def _might_be_mixed(gang: Gang) -> bool:
+    several = gang.request.pods > gang.request.pods_per_group
+    return several and gang.preempts and is_mixed(gang)
+
+
+def with_doubts(gang: Gang, state: GangState, text: str, evicts_nobody: str) -> str:
+    """Return the text with what keeps Volcano from evicting pods for the gang, where it has to."""
+    if gang.binding is not Binding.WHOLE or state is not GangState.PREEMPTS:
+        return text
+    if evicts_nobody:
+        text = f"{text}; but {evicts_nobody}: topo doctor has the patch"
+    if name := gang.unheeded_class:
+        text = f"{text}; but Volcano goes by the priority class of the job, which has none: unless"
+        text += f" {name} is the cluster's default, set spec.priorityClassName of the job to it"
+    return text

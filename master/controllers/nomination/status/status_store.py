@@ -1,0 +1,149 @@
+"""The status of every gang as it was reported last, and its last transitions. One owner.
+
+A report that changes the state is a transition; one that changes the text alone is none. Each is
+written where people look, for a gang without room once the smallest change that lets it in is
+found.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.status import MOST_TRANSITIONS, GangStatus, Transition
+from topo.model.conditions.gang_states import GangState
+
+Advise = Callable[[Gang, str], Awaitable[str]]
+"""Returns the smallest change that lets a gang in, given why it waits; see `advice`."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    name: str
+    status: GangStatus | None = None
+    is_announced: bool = False
+    history: deque[Transition] = field(default_factory=lambda: deque(maxlen=MOST_TRANSITIONS))
+
+
+@dataclass(kw_only=True)
+class StatusStore:
+    """The statuses by gang.
+
+    `write` puts a status where people look. `recall` reads the last transition that an earlier
+    leader wrote. `clock` is the master's, `now` is Unix time.
+    """
+
+    advise: Advise
+    write: Callable[[GangId, GangStatus], None]
+    recall: Callable[[GangId], Transition | None]
+    clock: Callable[[], float]
+    now: Callable[[], float]
+    _entries: dict[GangId, _Entry] = field(default_factory=dict, init=False)
+    _searches: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def get(self, gang_id: GangId) -> GangStatus | None:
+        """Return the status that was reported last; None without one."""
+        entry = self._entries.get(gang_id)
+        return entry.status if entry is not None else None
+
+    def history(self, gang_id: GangId) -> tuple[Transition, ...]:
+        """Return the last transitions of a gang, the oldest first."""
+        entry = self._entries.get(gang_id)
+        return tuple(entry.history) if entry is not None else ()
+
+    def announced(self) -> Iterator[tuple[GangId, str, GangStatus]]:
+        """Yield each announced gang, its namespace with its name, and its status."""
+        for gang_id, entry in self._entries.items():
+            if entry.is_announced and entry.status is not None:
+                yield gang_id, entry.name, entry.status
+
+    def by_state(self) -> Mapping[GangState, int]:
+        """Return the number of announced gangs in each state."""
+        return Counter(status.state for _, _, status in self.announced())
+
+    def longest_s(self) -> Mapping[GangState, float]:
+        """Return for each state how long the gang has been in it that came into it first."""
+        now_s, found = self.clock(), dict[GangState, float]()
+        for _, _, status in self.announced():
+            found[status.state] = max(now_s - status.since_s, found.get(status.state, 0.0))
+        return found
+
+    def gangs(self) -> tuple[GangId, ...]:
+        """Return the gangs that have a status."""
+        return tuple(self._entries)
+
+    def forget(self, gang_id: GangId) -> None:
+        """Drop a gang that is gone, with its history."""
+        self._entries.pop(gang_id, None)
+
+    def report(self, gang: Gang, state: GangState, text: str, *, announce: bool = True) -> None:
+        """Keep the status of a gang, and write it where it is to be announced and is news.
+
+        What is not announced is kept for the history alone.
+        """
+        entry = self._entries.get(gang.id)
+        if entry is None:
+            entry = self._entries[gang.id] = _Entry(f"{gang.namespace}/{gang.name}")
+            if (known := self.recall(gang.id)) is not None:
+                entry.history.append(known)
+        before, now_s = entry.status, self.now()
+        if before is not None and (before.state, before.text) == (state, text):
+            return
+        if not entry.history or entry.history[-1].state is not state:
+            entry.history.append(Transition(now_s, state, text))
+        if before is not None and before.state is state:
+            since_s = before.since_s
+        else:
+            since_s = self.clock() - max(0.0, now_s - entry.history[-1].at_s)
+        entry.status = GangStatus(state=state, text=text, since_s=since_s)
+        entry.is_announced = announce
+        if announce:
+            _log.info("gang", gang=gang.id, name=gang.name, stands=state.value, why=text)
+            self._announce(gang, entry.status)
+
+    def _announce(self, gang: Gang, status: GangStatus) -> None:
+        if status.state.row.is_advised:
+            self._searches.add(asyncio.ensure_future(self._write_with_advice(gang, status)))
+        else:
+            self.write(gang.id, status)
+
+    async def refresh_advice(self, gang: Gang) -> None:
+        """Search again for what lets the gang in: an earlier answer may be of no use by now.
+
+        Nothing is written.
+        """
+        status = self.get(gang.id)
+        if status is not None and status.state.row.is_advised:
+            await self._search(gang, status)
+
+    def end_searches(self) -> None:
+        """Drop the searches that ended. Raises what one of them raised."""
+        for task in [each for each in self._searches if each.done()]:
+            self._searches.discard(task)
+            task.result()
+
+    async def cancel(self) -> None:
+        """Cancel all searches, and return once they ended."""
+        for task in self._searches:
+            task.cancel()
+        await asyncio.gather(*self._searches, return_exceptions=True)
+
+    async def _write_with_advice(self, gang: Gang, status: GangStatus) -> None:
+        found = await self._search(gang, status)
+        if found is not None:
+            self.write(gang.id, found)
+
+    async def _search(self, gang: Gang, status: GangStatus) -> GangStatus | None:
+        """Return the status with what lets the gang in; None if it has another one meanwhile."""
+        would_fit = await self.advise(gang, status.text)
+        entry = self._entries.get(gang.id)
+        # Since the search began, the gang may have been reported again, or be gone.
+        if entry is None or entry.status is None or entry.status is not status:
+            return None
+        entry.status = replace(status, would_fit=would_fit)
+        return entry.status
