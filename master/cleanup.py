@@ -17,16 +17,15 @@ began.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import orjson
 import structlog
-from pydantic import BaseModel, Field
 
 from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
@@ -40,11 +39,17 @@ from master.kube.objects import (
     MUTATING_WEBHOOKS,
     NODES,
     PODS,
+    HyperNodeObject,
+    KubeObject,
+    LeaseObject,
+    Metadata,
+    PodObject,
     Resource,
-    collection_path,
     object_path,
+    slim,
 )
 from master.kube.rate import RequestRate
+from master.kube.reading import read, read_all
 from master.kube.writing.writes import (
     MANAGER_PREFIX,
     Apply,
@@ -66,7 +71,6 @@ HOLD_S = 300
 """The term of the lease: longer than all of this takes."""
 TERM_S = 15.0
 """The term of a leader, if it is not told to be another one; four times that is waited at most."""
-PAGE = 250
 TOGETHER = 16
 """Writes under way at once: nothing else limits how often they ask."""
 REPAIR_S = 2.0
@@ -81,6 +85,8 @@ BINDING_S = 20.0
 RETRY_S = 1.0
 MOST_NAMED = 5
 
+T = TypeVar("T", bound=KubeObject)
+
 _log = structlog.get_logger(__name__)
 
 
@@ -88,45 +94,29 @@ class CleanupError(Exception):
     """It is not finished; the text says why, and the next step."""
 
 
-class _Manager(BaseModel):
+@slim
+class ManagedFields:
+    """Which client wrote fields of an object, and by which operation."""
+
     manager: str = ""
     operation: str = ""
-    subresource: str = ""
 
 
-class _Metadata(BaseModel):
-    name: str
-    namespace: str = ""
-    uid: str
-    labels: dict[str, str] = {}
-    deleted_at: str = Field("", alias="deletionTimestamp")
-    managers: list[_Manager] = Field([], alias="managedFields")
+@slim
+class OwnedMetadata(Metadata):
+    """The metadata of an object with its writers."""
+
+    managed_fields: tuple[ManagedFields, ...] = ()
 
 
-class _Gate(BaseModel):
-    name: str = ""
+@slim
+class OwnedNode:
+    """A node of which the labels and the writers are read."""
+
+    metadata: OwnedMetadata
 
 
-class _Spec(BaseModel):
-    tier: int = 0
-    gates: list[_Gate] = Field([], alias="schedulingGates")
-    selector: dict[str, str] = Field({}, alias="nodeSelector")
-
-
-class _Object(BaseModel):
-    """Of an object, who wrote it; of a HyperNode its tier, of a pod what keeps it waiting."""
-
-    metadata: _Metadata
-    spec: _Spec = Field(default_factory=_Spec)
-
-
-class _ListMetadata(BaseModel):
-    token: str = Field("", alias="continue")
-
-
-class _Page(BaseModel):
-    metadata: _ListMetadata = Field(default_factory=_ListMetadata)
-    items: list[_Object]
+_OWNED_NODES = Resource("v1", "Node", "nodes", OwnedNode, namespaced=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,42 +130,34 @@ class CleanedCluster:
     """The name of the MutatingWebhookConfiguration."""
     rate: Callable[[], Awaitable[None]] = unlimited
 
-    async def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
-        """The document of the answer. Raises `KubeError`."""
+    async def call(self, call: Call) -> bytes:
+        """Return the body of the 2xx answer, once the rate allows the call. Raises `KubeError`."""
         await self.rate()
-        content = None if body is None else orjson.dumps(body)
-        call = Call(method=method, path=path, query=query, body=content, urgent=True, timeout_s=30)
-        return orjson.loads(await self.client.call(call))
+        return await self.client.call(call)
+
+    async def send(self, method: str, path: str, body: object) -> None:
+        """Send a document. Raises `KubeError`."""
+        content = orjson.dumps(body)
+        await self.call(Call(method=method, path=path, body=content, urgent=True, timeout_s=30))
 
     async def write(self, write: Write) -> None:
-        """Does a write; what it was for is gone already is as good. Raises `KubeError`."""
-        await self.rate()
+        """Send a write; one whose object is gone or replaced counts as done. Raises `KubeError`."""
         try:
-            await self.client.call(call_of(write))
+            await self.call(call_of(write))
         except KubeError as error:
             if not (error.is_missing or error.is_conflict):
                 raise
 
     async def objects(
-        self, resource: Resource[Any], namespace: str = "", **query: str
-    ) -> AsyncIterator[_Object]:
-        """All objects of a resource, a page at a time; none where the server lacks the kind."""
-        more = {"limit": str(PAGE), **query}
-        path = collection_path(resource, namespace)
-        while True:
-            await self.rate()
-            call = Call(method="GET", path=path, query={**more}, urgent=True, timeout_s=30)
-            try:
-                page = _Page.model_validate_json(await self.client.call(call))
-            except KubeError as error:
-                if error.is_missing:
-                    return
-                raise
-            for each in page.items:
-                yield each
-            if not page.metadata.token:
-                return
-            more["continue"] = page.metadata.token
+        self, resource: Resource[T], namespace: str = "", **query: str
+    ) -> tuple[T, ...]:
+        """Return all objects of a resource, none where the server lacks the kind."""
+        try:
+            return await read_all(self, resource, namespace, query=query)
+        except KubeError as error:
+            if error.is_missing:
+                return ()
+            raise
 
 
 @dataclass(slots=True)
@@ -274,15 +256,14 @@ async def _lead(cluster: CleanedCluster) -> None:
     """Holds the lease; returns when whoever held it before has ended."""
     path = object_path(LEASES, LEASE, cluster.namespace)
     try:
-        found = await cluster.ask("GET", path)
+        found = await read(cluster, LEASES, LEASE, cluster.namespace, urgent=True)
     except KubeError as error:
         if not error.is_missing:
             raise
-        await cluster.ask("POST", path.rpartition("/")[0], _lease({}, {}))
+        await cluster.send("POST", path.rpartition("/")[0], _lease(None))
         return
-    before = found.get("spec") or {}
-    holder, duration_s = before.get("holderIdentity"), before.get("leaseDurationSeconds")
-    await cluster.ask("PUT", path, _lease(found["metadata"], before))
+    holder, duration_s = found.spec.holder_identity, found.spec.lease_duration_seconds
+    await cluster.send("PUT", path, _lease(found))
     if holder:
         _log.info("the lease is taken; its leader ends", leader=holder)
         # A clean-up that was broken off may have taken it from a leader that still ends.
@@ -290,9 +271,12 @@ async def _lead(cluster: CleanedCluster) -> None:
         await asyncio.sleep(min(wait_s, 4 * TERM_S))
 
 
-def _lease(found: dict[str, Any], before: dict[str, Any]) -> object:
-    """The lease as ours, without the address at which its former holder answered."""
-    kept = {key: found[key] for key in ("uid", "resourceVersion") if key in found}
+def _lease(found: LeaseObject | None) -> object:
+    """Return the lease held by this command, without the address of its former holder."""
+    kept, transitions = {}, 0
+    if found is not None:
+        kept = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
+        transitions = found.spec.lease_transitions or 0
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "apiVersion": LEASES.api_version,
@@ -301,7 +285,7 @@ def _lease(found: dict[str, Any], before: dict[str, Any]) -> object:
         "spec": {
             "holderIdentity": HOLDER,
             "leaseDurationSeconds": HOLD_S,
-            "leaseTransitions": int(before.get("leaseTransitions") or 0) + 1,
+            "leaseTransitions": transitions + 1,
             "acquireTime": now,
             "renewTime": now,
         },
@@ -315,7 +299,7 @@ async def _remove_webhook(cluster: CleanedCluster) -> None:
     """
     path = object_path(MUTATING_WEBHOOKS, cluster.webhook)
     try:
-        await cluster.ask("DELETE", path, {})
+        await cluster.send("DELETE", path, {})
     except KubeError as error:
         if error.is_missing or error.is_denied:
             return
@@ -349,20 +333,20 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
     raise CleanupError(f"what is taken away comes again: a master still writes; {fix}")
 
 
-async def _waiting_pods(cluster: CleanedCluster) -> list[_Object]:
+async def _waiting_pods(cluster: CleanedCluster) -> Sequence[PodObject]:
     """The pods that are not bound yet; none where this account may not know them: then no master
     of this release was allowed to put them anywhere.
     """
     try:
-        return [each async for each in cluster.objects(PODS, fieldSelector="spec.nodeName=")]
+        return await cluster.objects(PODS, fieldSelector="spec.nodeName=")
     except KubeError as error:
         if not error.is_denied:
             raise
         _log.info("pods are not looked at: masters of this release place no gangs")
-        return []
+        return ()
 
 
-async def _open_gates(cluster: CleanedCluster, pods: Sequence[_Object], opened: set[str]) -> int:
+async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened: set[str]) -> int:
     """Our gates off, so that nothing waits for who will not come any more."""
     keys = AnnotationKeys(cluster.domain)
     why = note_codec.unplanned("what places gangs was taken away")
@@ -377,29 +361,30 @@ async def _open_gates(cluster: CleanedCluster, pods: Sequence[_Object], opened: 
             },
         )
         for each in pods
-        if any(gate.name == keys.gate for gate in each.spec.gates)
+        if any(gate.name == keys.gate for gate in each.spec.scheduling_gates)
     ]
     await _together(cluster, writes)
     opened.update(str(write.target) for write in writes)
     return len(writes)
 
 
-def _selected(cluster: CleanedCluster, pods: Sequence[_Object]) -> frozenset[str]:
+def _selected(cluster: CleanedCluster, pods: Sequence[PodObject]) -> frozenset[str]:
     """Labels of gangs whose pods are to be bound yet: without them these could go nowhere."""
     prefix = AnnotationKeys(cluster.domain).node_label("")
-    return frozenset(key for pod in pods for key in pod.spec.selector if key.startswith(prefix))
+    keys = (key for pod in pods for key in pod.spec.node_selector)
+    return frozenset(key for key in keys if key.startswith(prefix))
 
 
 async def _remove_from_nodes(
-    cluster: CleanedCluster, removed: RemovedObjects, waiting: Sequence[_Object]
+    cluster: CleanedCluster, removed: RemovedObjects, waiting: Sequence[PodObject]
 ) -> int:
     """Labels of gangs go by their name, whoever wrote them; all else goes with its manager."""
     selected, writes = _selected(cluster, waiting), list[Write]()
     prefix = AnnotationKeys(cluster.domain).node_label("")
     removed.selected.clear()
-    async for each in cluster.objects(NODES):
+    for each in await cluster.objects(_OWNED_NODES):
         name, uid = each.metadata.name, each.metadata.uid
-        for manager in sorted(_ours(each.metadata.managers) - {gang_writes.NODES_MANAGER}):
+        for manager in sorted(_ours(each.metadata.managed_fields) - {gang_writes.NODES_MANAGER}):
             writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
         labels = {label for label in each.metadata.labels if label.startswith(prefix)}
         if labels & selected:
@@ -418,7 +403,7 @@ async def _remove_from_nodes(
     return len(writes)
 
 
-def _ours(managers: Iterable[_Manager]) -> set[str]:
+def _ours(managers: Iterable[ManagedFields]) -> set[str]:
     """The managers of this product that own a field by an apply."""
     return {
         each.manager
@@ -429,9 +414,9 @@ def _ours(managers: Iterable[_Manager]) -> set[str]:
 
 async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -> int:
     """Parents before their children, so that no tree names what is missing."""
-    tiers: dict[int, list[_Object]] = {}
+    tiers: dict[int, list[HyperNodeObject]] = {}
     labels = {managed_by(cluster.domain), SOURCE_LABEL}
-    async for each in cluster.objects(HYPERNODES):
+    for each in await cluster.objects(HYPERNODES):
         if any(each.metadata.labels.get(label) == PRODUCT for label in labels):
             tiers.setdefault(each.spec.tier, []).append(each)
     found = 0
@@ -445,22 +430,22 @@ async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -
 
 async def _remove_config_maps(cluster: CleanedCluster, removed: RemovedObjects) -> int:
     ours = f"{managed_by(cluster.domain)}={PRODUCT}"
-    found = cluster.objects(CONFIG_MAPS, cluster.namespace, labelSelector=ours)
-    writes = _deletions(CONFIG_MAPS, [each async for each in found], removed, cluster.namespace)
+    found = await cluster.objects(CONFIG_MAPS, cluster.namespace, labelSelector=ours)
+    writes = _deletions(CONFIG_MAPS, found, removed, cluster.namespace)
     await _together(cluster, writes)
     removed.config_maps.update(write.target.name for write in writes)
     return len(writes)
 
 
 def _deletions(
-    resource: Resource[Any], found: Iterable[_Object], removed: RemovedObjects, namespace: str = ""
+    resource: Resource[T], found: Iterable[T], removed: RemovedObjects, namespace: str = ""
 ) -> list[Delete]:
     """Of what is not deleted yet; the rest is told."""
     writes = []
     for each in found:
         metadata = each.metadata
         target = WriteTarget(resource, metadata.name, namespace)
-        if metadata.deleted_at:
+        if metadata.deletion_timestamp:
             removed.leaving.add(str(target))
         else:
             manager = f"{MANAGER_PREFIX}cleanup"
@@ -488,9 +473,9 @@ async def _together(cluster: CleanedCluster, writes: Iterable[Write]) -> None:
 async def _remove_lease(cluster: CleanedCluster) -> None:
     path = object_path(LEASES, LEASE, cluster.namespace)
     try:
-        found = await cluster.ask("GET", path)
-        conditions = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
-        await cluster.ask("DELETE", path, {"preconditions": conditions})
+        found = (await read(cluster, LEASES, LEASE, cluster.namespace, urgent=True)).metadata
+        same = {"uid": found.uid, "resourceVersion": found.resource_version}
+        await cluster.send("DELETE", path, {"preconditions": same})
     except KubeError as error:
         if not error.is_missing:
             raise

@@ -28,7 +28,8 @@ from master.kube.client import Call, KubeClient
 from master.kube.credentials.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, PODS, NodeObject, PodObject
-from master.kube.reflector import PAGE, Reflector
+from master.kube.reading import PAGE
+from master.kube.reflector import Reflector
 from master.role import ALONE, FOLLOWER, Role
 from master.service import Service
 from master.settings import MasterSettings

@@ -11,7 +11,7 @@ import orjson
 from aiohttp import web
 
 from bench.processes import LOOPBACK
-from master.kube.reflector import PAGE
+from master.kube.reading import PAGE
 
 _CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _TIME = "2026-01-01T00:00:00Z"

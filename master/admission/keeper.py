@@ -12,19 +12,25 @@ import datetime as dt
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import orjson
 import structlog
-from pydantic import BaseModel, Field, ValidationError
 
 from master.admission.certificates import Pair
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import LATE_AT, Kept, Rotation, read_kept
 from master.kube.advice import next_step
 from master.kube.client import Call, Caller
-from master.kube.errors import KubeError
-from master.kube.objects import MUTATING_WEBHOOKS, SECRETS, Resource, object_path
+from master.kube.errors import Failure, KubeError
+from master.kube.objects import (
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    KubeObject,
+    Resource,
+    object_path,
+)
+from master.kube.reading import read
 from master.kube.writing.writes import TIMEOUT_S, Apply, WriteTarget, call_of
 from topo.kit.threads import off_loop
 from topo.kit.tls import load_pair
@@ -39,31 +45,9 @@ SETTLING_S = 1.0
 
 _INSTALL = "install the chart with placement.enabled, which makes it"
 _MERGE = "application/merge-patch+json"
+T = TypeVar("T", bound=KubeObject)
+
 _log = structlog.get_logger(__name__)
-
-
-class _Metadata(BaseModel):
-    uid: str = ""
-    version: str = Field("", alias="resourceVersion")
-
-
-class _Secret(BaseModel):
-    metadata: _Metadata = Field(default_factory=_Metadata)
-    data: dict[str, str] | None = None
-
-
-class _Client(BaseModel):
-    bundle: str = Field("", alias="caBundle")
-
-
-class _Webhook(BaseModel):
-    name: str
-    client: _Client = Field(default_factory=_Client, alias="clientConfig")
-
-
-class _Configuration(BaseModel):
-    metadata: _Metadata = Field(default_factory=_Metadata)
-    webhooks: list[_Webhook] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,12 +140,12 @@ class CertificateKeeper:
 
     async def _step(self) -> bool:
         """Takes one step; False where another one is due soon. Raises `KubeError`."""
-        secret = await self._read(SECRETS, self._place.secret, _Secret)
+        secret = await self._read(SECRETS, self._place.secret)
         if secret is None:
             return False
-        if self._kept is None or self._kept[0] != secret.metadata.version:
+        if self._kept is None or self._kept[0] != secret.metadata.resource_version:
             found = await off_loop(lambda: read_kept(_decoded(secret.data), self._names))
-            self._kept = secret.metadata.version, found
+            self._kept = secret.metadata.resource_version, found
         kept = self._kept[1]
         if isinstance(kept.current, Pair):
             await self._serve(kept.current)
@@ -174,7 +158,7 @@ class CertificateKeeper:
         change = self._rotation.step(kept, self._now(), trusted_s)
         if change is None:
             return settled and kept.following is None
-        await self._write(secret.metadata.version, change)
+        await self._write(secret.metadata.resource_version, change)
         return False
 
     async def _serve(self, pair: Pair) -> None:
@@ -194,10 +178,10 @@ class CertificateKeeper:
         name = self._place.configuration
         if not kept.trusted:
             return False
-        found = await self._read(MUTATING_WEBHOOKS, name, _Configuration)
+        found = await self._read(MUTATING_WEBHOOKS, name)
         if found is None:
             return False
-        bundles = {each.client.bundle for each in found.webhooks}
+        bundles = {each.client_config.ca_bundle for each in found.webhooks}
         seen = _decoded({"": bundles.pop()}).get("", b"") if len(bundles) == 1 else b""
         if seen != self._trusted[0]:
             self._trusted = (seen, self._clock())
@@ -240,14 +224,14 @@ class CertificateKeeper:
         )
         _log.info("the admission webhook's certificates are renewed", entries=sorted(change))
 
-    async def _read(self, resource: Resource[Any], name: str, model: type[Any]) -> Any:
-        """The object; None where what answers is none of these. Raises `KubeError`."""
+    async def _read(self, resource: Resource[T], name: str) -> T | None:
+        """Return the object, None where the answer is none of the resource. Raises `KubeError`."""
         namespace = self._place.namespace if resource.namespaced else ""
-        call = Call(method="GET", path=object_path(resource, name, namespace), urgent=True)
-        content = await self._client.call(call)
         try:
-            return model.model_validate_json(content)
-        except ValidationError:
+            return await read(self._client, resource, name, namespace, urgent=True)
+        except KubeError as error:
+            if error.failure is not Failure.MALFORMED:
+                raise
             fix = f"look at it: kubectl get {resource.plural} {name}"
             self._in_trouble(Refusal(f"{resource.kind} {name} is none", name, fix))
             return None

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import orjson
 import prometheus_client as prom
 import structlog
-from pydantic import TypeAdapter, ValidationError
 
 from master.kube.advice import next_step
-from master.kube.client import Call, Caller
-from master.kube.errors import KubeError
-from master.kube.objects import CONFIG_MAPS, ConfigMapObject, object_path
+from master.kube.client import Caller
+from master.kube.errors import Failure, KubeError
+from master.kube.objects import CONFIG_MAPS
+from master.kube.reading import read
 from master.kube.volcano_config import (
     SchedulerConfig,
     scheduler_config,
@@ -38,7 +38,6 @@ UNKNOWN = "volcano-configuration"
 EVICTS_NOBODY = "volcano-evicts-nobody"
 PREEMPT, ALLOCATE = "preempt", "allocate"
 """Actions of Volcano. Source: volcano-sh/volcano v1.14.1, pkg/scheduler/actions/factory.go."""
-_CONFIG_MAP = TypeAdapter(ConfigMapObject)
 _log = structlog.get_logger(__name__)
 
 
@@ -153,19 +152,18 @@ class SchedulerConfigReader:
 
     async def _look(self) -> _Found:
         name = self._name
-        path = object_path(CONFIG_MAPS, name.name, name.namespace)
         try:
-            content = await self._client.call(Call(method="GET", path=path))
-            config = scheduler_config(_CONFIG_MAP.validate_json(content))
+            found = await read(self._client, CONFIG_MAPS, name.name, name.namespace)
         except KubeError as error:
+            if error.failure is Failure.MALFORMED:
+                why = f"{_NOT_KNOWN}: what answers for {name} is none"
+                return _Found(ConfigState.UNREADABLE, why, "is this the address of an API server?")
             if error.is_missing:
                 fix = "give the one of its scheduler: --volcano-config-map=<namespace>/<name>"
                 return _Found(ConfigState.MISSING, f"{_NOT_KNOWN}: there is no {name}", fix)
             why = f"{_NOT_KNOWN}: {name}: {error.message}"
             return _Found(ConfigState.UNREADABLE, why, next_step(error))
-        except ValidationError:
-            why = f"{_NOT_KNOWN}: what answers for {name} is none"
-            return _Found(ConfigState.UNREADABLE, why, "is this the address of an API server?")
+        config = scheduler_config(found)
         if isinstance(config, Refusal):
             why = f"{_NOT_KNOWN}: {name} is not understood: {config.what} ({config.where})"
             return _Found(ConfigState.UNREADABLE, why, config.fix)

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 
 import prometheus_client as prom
 import structlog
-from pydantic import TypeAdapter, ValidationError
 
-from master.kube.client import Call, Caller
+from master.kube.client import Caller
 from master.kube.errors import KubeError
 from master.kube.objects import (
     DEPLOYMENTS,
     EVENTS,
     NODES,
     PODS,
-    BareObject,
     NodeObject,
     object_path,
 )
+from master.kube.reading import read
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
@@ -36,7 +35,6 @@ AT_ONCE = 20
 MOST_UNWRITTEN = 100
 """While so many wait for the API server, what happens is counted into the series that wait."""
 
-_object = TypeAdapter(BareObject)
 _log = structlog.get_logger(__name__)
 
 
@@ -136,8 +134,8 @@ async def service_object(
     about = Regarding(DEPLOYMENTS.api_version, DEPLOYMENTS.kind, deployment, "", namespace)
     path = object_path(DEPLOYMENTS, deployment, namespace)
     try:
-        found = _object.validate_json(await client.call(Call(method="GET", path=path)))
-    except (KubeError, ValidationError) as error:
+        found = await read(client, DEPLOYMENTS, deployment, namespace)
+    except KubeError as error:
         _log.warning("the Deployment of this master cannot be read", path=path, why=str(error))
         return about
     return about._replace(uid=found.metadata.uid)

@@ -7,20 +7,19 @@ Nothing is written: a review of rights is a question that the API server does no
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TypeVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from master.inspection.objects import (
-    HyperNodeList,
-    LeaseObject,
-    Pods,
+    OWN_DAEMON_SETS,
+    OWN_DEPLOYMENTS,
+    OWN_PODS,
     Review,
     Workload,
-    Workloads,
 )
 from master.inspection.rights import (
     CERTIFICATES,
@@ -34,19 +33,19 @@ from master.inspection.rights import (
     Right,
     rights,
 )
-from master.kube.client import Call, KubeClient
+from master.kube.client import Call, Caller
+from master.kube.decoding import decode
 from master.kube.errors import KubeError
 from master.kube.objects import (
-    DEPLOYMENTS,
     HYPERNODES,
     LEASES,
-    PODS,
-    BareObject,
     HyperNodeObject,
+    KubeObject,
     Resource,
     collection_path,
     object_path,
 )
+from master.kube.reading import read, read_all
 from topo.model.rest.cluster import (
     ClusterDocument,
     DeniedDocument,
@@ -57,21 +56,21 @@ from topo.model.rest.cluster import (
 )
 
 MASTER, WORKER = "topo-master", "topo-worker"
-_DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets", BareObject)
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _SHOWN = 20
 """Pods in trouble that are told one by one."""
 _SECOND_LOOK_S = 5.0
 """A leader renews its lease every 2 s."""
 
-_M = TypeVar("_M", bound=BaseModel)
+T = TypeVar("T", bound=KubeObject)
+M = TypeVar("M")
 
 
 @dataclass(slots=True)
 class Inspection:
     """One look at one cluster; without a `namespace` it looks for the master in all of them."""
 
-    client: KubeClient
+    client: Caller
     namespace: str = ""
     second_look_s: float = _SECOND_LOOK_S
     _problems: list[str] = field(default_factory=list)
@@ -81,8 +80,8 @@ class Inspection:
         namespace = self.namespace or await self._found_namespace()
         if not namespace:
             return ClusterDocument(problems=tuple(self._problems))
-        master = await self._get(Workload, object_path(DEPLOYMENTS, MASTER, namespace))
-        worker = await self._get(Workload, object_path(_DAEMON_SETS, WORKER, namespace))
+        master = await self._one(OWN_DEPLOYMENTS, MASTER, namespace)
+        worker = await self._one(OWN_DAEMON_SETS, WORKER, namespace)
         found = ClusterDocument(
             namespace=namespace,
             master=None if master is None else await self._deployment(master),
@@ -97,8 +96,8 @@ class Inspection:
 
     async def _found_namespace(self) -> str:
         query = {"fieldSelector": f"metadata.name={MASTER}"}
-        found = await self._get(Workloads, collection_path(DEPLOYMENTS), query)
-        names = sorted(item.metadata.namespace for item in found.items) if found else []
+        found = await self._all(OWN_DEPLOYMENTS, query=query) or ()
+        names = sorted(each.metadata.namespace for each in found)
         if len(names) > 1:
             self._problems.append(f"there is a {MASTER} in each of {', '.join(names)}")
         return names[0] if len(names) == 1 else ""
@@ -119,11 +118,10 @@ class Inspection:
     ) -> WorkloadDocument:
         labels = found.spec.selector.match_labels.items()
         query = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels)}
-        path = collection_path(PODS, found.metadata.namespace)
-        pods = await self._get(Pods, path, query) or Pods()
+        pods = await self._all(OWN_PODS, found.metadata.namespace, query) or ()
         troubles = [
             PodTrouble(name=pod.metadata.name, node=pod.spec.node_name, why=pod.why)
-            for pod in pods.items
+            for pod in pods
             if not pod.is_ready
         ]
         wanted, updated, ready = counts
@@ -133,24 +131,24 @@ class Inspection:
             wanted=wanted,
             updated=updated,
             ready=ready,
-            images=dict(Counter(image for pod in pods.items for image in pod.images)),
+            images=dict(Counter(image for pod in pods for image in pod.images)),
             troubles=tuple(troubles[:_SHOWN]),
         )
 
     async def _lease(self, namespace: str) -> LeaseDocument | None:
-        path = object_path(LEASES, MASTER, namespace)
-        found = await self._get(LeaseObject, path)
+        found = await self._one(LEASES, MASTER, namespace)
         if found is None:
             return None
         spec, age_s, renewing = found.spec, None, False
         duration_s = spec.lease_duration_seconds or 0.0
-        if spec.renew_time is not None:
-            age_s = time.time() - spec.renew_time.timestamp()
+        renewed_s = _unix_s(spec.renew_time)
+        if renewed_s is not None:
+            age_s = time.time() - renewed_s
             renewing = 0 <= age_s <= duration_s
             if not renewing:
                 # Whose clock is wrong does not matter to one who sees the lease change.
                 await asyncio.sleep(self.second_look_s)
-                later = await self._get(LeaseObject, path)
+                later = await self._one(LEASES, MASTER, namespace)
                 renewing = later is not None and later.spec.renew_time != spec.renew_time
         return LeaseDocument(
             name=MASTER,
@@ -197,35 +195,50 @@ class Inspection:
             }
         }
         call = Call(method="POST", path=_REVIEWS, body=orjson.dumps(asked))
-        return await self._called(Review, call)
+        return await self._tried(f"POST {_REVIEWS}", _reviewed(self.client, call))
 
     async def _hypernodes(self, flags: Sequence[str]) -> HyperNodesDocument | None:
-        found = await self._get(HyperNodeList, collection_path(HYPERNODES))
+        found = await self._all(HYPERNODES)
         if found is None:
             return None
         label = f"{flag(flags, 'domain') or 'metax-tech.com'}/managed-by"
-        ours = [each for each in found.items if each.metadata.labels.get(label) == MASTER]
-        others = [each for each in found.items if each.metadata.labels.get(label) != MASTER]
+        ours = [each for each in found if each.metadata.labels.get(label) == MASTER]
+        others = [each for each in found if each.metadata.labels.get(label) != MASTER]
         claimed = dict(_nodes(ours))
         overlaps = {node: name for node, name in _nodes(others) if node in claimed}
         names = tuple(sorted(each.metadata.name for each in others))
         return HyperNodesDocument(ours=len(ours), foreign=names, overlaps=overlaps)
 
-    async def _get(
-        self, model: type[_M], path: str, query: dict[str, str] | None = None
-    ) -> _M | None:
-        return await self._called(model, Call(method="GET", path=path, query=query or {}))
+    async def _one(self, resource: Resource[T], name: str, namespace: str) -> T | None:
+        path = object_path(resource, name, namespace)
+        return await self._tried(f"GET {path}", read(self.client, resource, name, namespace))
 
-    async def _called(self, model: type[_M], call: Call) -> _M | None:
-        """The answer, or None; what is missing is no problem, what is refused is told."""
+    async def _all(
+        self, resource: Resource[T], namespace: str = "", query: Mapping[str, str] | None = None
+    ) -> tuple[T, ...] | None:
+        path = collection_path(resource, namespace)
+        call = read_all(self.client, resource, namespace, query=query)
+        return await self._tried(f"GET {path}", call)
+
+    async def _tried(self, what: str, answer: Awaitable[M]) -> M | None:
+        """Return the answer, or None. What is missing is no problem; a refusal is noted."""
         try:
-            return model.model_validate_json(await self.client.call(call))
+            return await answer
         except KubeError as error:
             if not error.is_missing:
-                self._problems.append(f"{call.method} {call.path}: {error.message}")
-        except ValidationError as error:
-            where = ".".join(str(part) for part in error.errors()[0]["loc"])
-            self._problems.append(f"{call.method} {call.path}: not understood at {where}")
+                self._problems.append(f"{what}: {error.message}")
+        return None
+
+
+async def _reviewed(client: Caller, call: Call) -> Review:
+    return decode(Review, await client.call(call))
+
+
+def _unix_s(text: str | None) -> float | None:
+    """Return a time of Kubernetes in seconds, None where there is none that can be read."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).timestamp()
+    except ValueError:
         return None
 
 

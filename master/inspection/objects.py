@@ -1,44 +1,43 @@
 """What is read of workloads, their pods and a lease. Fields: API reference of Kubernetes v1.36."""
 
-from datetime import datetime
+from dataclasses import field
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
-from master.kube.objects import HyperNodeObject, Metadata
+from master.kube.objects import Condition, Metadata, Resource, slim
 
 
-class _Object(BaseModel):
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=to_camel))
+@slim
+class _Selector:
+    match_labels: dict[str, str] = field(default_factory=dict)
 
 
-class _Selector(_Object):
-    match_labels: dict[str, str] = {}
-
-
-class _Container(_Object):
+@slim
+class _Container:
     name: str = ""
     image: str = ""
     args: tuple[str, ...] = ()
 
 
-class _PodSpec(_Object):
+@slim
+class _PodSpec:
     node_name: str = ""
     service_account_name: str = "default"
     containers: tuple[_Container, ...] = ()
 
 
-class _Template(_Object):
-    spec: _PodSpec = _PodSpec()
+@slim
+class _Template:
+    spec: _PodSpec = field(default_factory=_PodSpec)
 
 
-class _WorkloadSpec(_Object):
+@slim
+class _WorkloadSpec:
     replicas: int = 1
-    selector: _Selector = _Selector()
-    template: _Template = _Template()
+    selector: _Selector = field(default_factory=_Selector)
+    template: _Template = field(default_factory=_Template)
 
 
-class _WorkloadStatus(_Object):
+@slim
+class _WorkloadStatus:
     """Of a Deployment the first two, of a DaemonSet the others."""
 
     updated_replicas: int = 0
@@ -48,12 +47,13 @@ class _WorkloadStatus(_Object):
     number_ready: int = 0
 
 
-class Workload(_Object):
+@slim
+class Workload:
     """A Deployment or a DaemonSet; which of them its path says."""
 
     metadata: Metadata
-    spec: _WorkloadSpec = _WorkloadSpec()
-    status: _WorkloadStatus = _WorkloadStatus()
+    spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
+    status: _WorkloadStatus = field(default_factory=_WorkloadStatus)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -67,48 +67,45 @@ class Workload(_Object):
         return self.spec.template.spec.service_account_name
 
 
-class Workloads(_Object):
-    """A list of them."""
-
-    items: tuple[Workload, ...] = ()
-
-
-class _Waiting(_Object):
+@slim
+class _Waiting:
     reason: str = ""
     message: str = ""
 
 
-class _State(_Object):
+@slim
+class _State:
     waiting: _Waiting | None = None
     terminated: _Waiting | None = None
 
 
-class _ContainerStatus(_Object):
+@slim
+class _ContainerStatus:
     ready: bool = False
     restart_count: int = 0
-    state: _State = _State()
-    last_state: _State = _State()
+    state: _State = field(default_factory=_State)
+    last_state: _State = field(default_factory=_State)
 
 
-class _PodCondition(_Object):
-    type: str
-    status: str
-    reason: str = ""
+@slim
+class _PodCondition(Condition):
     message: str = ""
 
 
-class _PodStatus(_Object):
+@slim
+class _PodStatus:
     phase: str = ""
     conditions: tuple[_PodCondition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class OwnPod(_Object):
+@slim
+class OwnPod:
     """A pod of ours."""
 
     metadata: Metadata
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
+    spec: _PodSpec = field(default_factory=_PodSpec)
+    status: _PodStatus = field(default_factory=_PodStatus)
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -135,36 +132,18 @@ class OwnPod(_Object):
         return next(filter(None, texts), self.status.phase)
 
 
-class Pods(_Object):
-    """A list of them."""
-
-    items: tuple[OwnPod, ...] = ()
-
-
-class _LeaseSpec(_Object):
-    holder_identity: str | None = None
-    lease_duration_seconds: float | None = None
-    renew_time: datetime | None = None
-
-
-class LeaseObject(_Object):
-    """A lease."""
-
-    metadata: Metadata
-    spec: _LeaseSpec = _LeaseSpec()
-
-
-class HyperNodeList(_Object):
-    """A list of HyperNodes."""
-
-    items: tuple[HyperNodeObject, ...] = ()
-
-
-class _ReviewStatus(_Object):
+@slim
+class _ReviewStatus:
     allowed: bool = False
 
 
-class Review(_Object):
+@slim
+class Review:
     """The API server's judgement of one right."""
 
-    status: _ReviewStatus = _ReviewStatus()
+    status: _ReviewStatus = field(default_factory=_ReviewStatus)
+
+
+OWN_DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", Workload)
+OWN_DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets", Workload)
+OWN_PODS = Resource("v1", "Pod", "pods", OwnPod)

@@ -1,7 +1,12 @@
-"""Answers of the API server → slim objects; what is wrong with one object costs that one alone."""
+"""Decodes answers of the API server to slim objects: one object, a page of a list, a watch event.
+
+An object of a list or watch that cannot be read is reported by its key; the others are decoded.
+"""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from functools import cache
+from http import HTTPStatus
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -11,13 +16,14 @@ from master.kube.objects import Key, KubeObject, Resource
 
 T = TypeVar("T", bound=KubeObject)
 T_item = TypeVar("T_item")
+M = TypeVar("M")
 
 Happening = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that is there and is not of the shape that it should have."""
+    """An object that exists and does not have the shape of its resource."""
 
     key: Key
     version: str
@@ -26,7 +32,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class DecodedPage(Generic[T]):
-    """Some of a list. `token` asks for the next page, empty on the last."""
+    """A page of a list. `token` asks for the next page; it is empty on the last."""
 
     version: str
     token: str
@@ -36,7 +42,7 @@ class DecodedPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Happened(Generic[T]):
-    """What a watch tells of one object."""
+    """An event of a watch about one object."""
 
     what: Happening
     object: T | Unreadable
@@ -44,13 +50,13 @@ class Happened(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing happened up to this version."""
+    """The version up to which a watch has no more events."""
 
     version: str
 
 
 class _Versioned(BaseModel):
-    """The metadata of anything, as far as it goes."""
+    """The metadata of an object or a list; everything may be missing."""
 
     name: str = ""
     namespace: str = ""
@@ -84,7 +90,7 @@ class _Failed(BaseModel):
 
 
 class Decoder(Generic[T]):
-    """Reads the lists and watches of one resource. Raises `KubeError` for what is none of them."""
+    """Decodes the lists and watches of one resource. Raises `KubeError` for any other answer."""
 
     def __init__(self, resource: Resource[T]) -> None:
         model: Any = resource.model
@@ -97,7 +103,7 @@ class Decoder(Generic[T]):
         self._raw_event = TypeAdapter(_Told[Any])
 
     def page(self, body: bytes) -> DecodedPage[T]:
-        """A page of a list. O(bytes); 250 nodes of 15 kB take about 20 ms."""
+        """Return a page of a list. O(bytes); 250 nodes of 15 kB take about 20 ms."""
         try:
             found = self._list.validate_json(body)
         except ValidationError as error:
@@ -106,11 +112,11 @@ class Decoder(Generic[T]):
         return DecodedPage(found.metadata.version, found.metadata.token, tuple(found.items or ()))
 
     def _page_by_one(self, body: bytes, error: ValidationError) -> DecodedPage[T]:
-        """The same, where at least one object is not as it should be."""
+        """Return the page object by object: at least one of them cannot be read."""
         try:
             found = self._raw_list.validate_json(body)
         except ValidationError:
-            raise _malformed(f"the list cannot be read: {_why(error)}") from None
+            raise malformed(f"the list cannot be read: {_why(error)}") from None
         self._check(found)
         read = [self._one(item) for item in found.items or ()]
         return DecodedPage(
@@ -123,10 +129,10 @@ class Decoder(Generic[T]):
     def _check(self, found: _ListOf[Any]) -> None:
         if found.kind != self._kind or not found.metadata.version:
             what = f"the answer is of kind {found.kind[:80]!r}, and a {self._kind} was asked for"
-            raise _malformed(what)
+            raise malformed(what)
 
     def event(self, line: bytes) -> Happened[T] | Bookmark:
-        """What a line of a watch tells. Raises the `KubeError` of an `ERROR` event."""
+        """Return the event of a line of a watch. Raises the `KubeError` of an `ERROR` event."""
         try:
             event = self._event.validate_json(line)
         except ValidationError as error:
@@ -141,10 +147,10 @@ class Decoder(Generic[T]):
         try:
             event = self._raw_event.validate_python(orjson.loads(line))
         except ValueError:
-            raise _malformed(f"a line of the watch cannot be read: {_why(error)}") from None
+            raise malformed(f"a line of the watch cannot be read: {_why(error)}") from None
         one = self._one(event.object)
         if isinstance(one, Unreadable) and not one.version:
-            raise _malformed(f"a line of the watch cannot be read: {one.why}")
+            raise malformed(f"a line of the watch cannot be read: {one.why}")
         return Happened(event.type, one)
 
     def _one(self, item: object) -> T | Unreadable:
@@ -158,12 +164,28 @@ class Decoder(Generic[T]):
             return Unreadable((known.namespace, known.name), known.version, _why(error))
 
 
-def _malformed(what: str) -> KubeError:
-    return KubeError(what, failure=Failure.MALFORMED)
+def decode(model: type[M], body: bytes) -> M:
+    """Return one object. Raises `KubeError` (`MALFORMED`) naming the first field that is wrong."""
+    adapter: TypeAdapter[M] = _adapter(cast("Any", model))
+    try:
+        decoded: M = adapter.validate_json(body)
+    except ValidationError as error:
+        raise malformed(f"the answer is not understood at {_why(error)}") from None
+    return decoded
+
+
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
+
+
+def malformed(what: str) -> KubeError:
+    """Return the error of an answer that was had: it is no outage that passes."""
+    return KubeError(what, status=HTTPStatus.OK, failure=Failure.MALFORMED)
 
 
 def _why(error: ValidationError) -> str:
-    """Where the first of the mistakes is and what it is; nothing of what was sent."""
+    """Return the path and type of the first error; nothing of what was sent."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"]) or "the whole"
     return f"{place[:200]}: {first['type']}"

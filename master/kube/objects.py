@@ -279,6 +279,56 @@ class BareObject:
     metadata: Metadata
 
 
+@slim
+class SecretObject:
+    """A Secret; `data` is base64."""
+
+    metadata: Metadata
+    data: dict[str, str] | None = None
+
+
+@slim
+class WebhookClientConfig:
+    """How API servers reach a webhook; `ca_bundle` is base64."""
+
+    ca_bundle: str = ""
+
+
+@slim
+class Webhook:
+    """A webhook of a configuration."""
+
+    name: str
+    client_config: WebhookClientConfig = field(default_factory=WebhookClientConfig)
+
+
+@slim
+class WebhookConfigurationObject:
+    """A MutatingWebhookConfiguration."""
+
+    metadata: Metadata
+    webhooks: tuple[Webhook, ...] = ()
+
+
+@slim
+class LeaseSpec:
+    """Who holds a lease and since when; times are RFC 3339."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: Annotated[float | None, Field(ge=0)] = None
+    lease_transitions: Annotated[int | None, Field(ge=0)] = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+
+
+@slim
+class LeaseObject:
+    """A Lease."""
+
+    metadata: Metadata
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
+
+
 class KubeObject(Protocol):
     """What every object has."""
 
@@ -334,15 +384,15 @@ PODS = Resource("v1", "Pod", "pods", PodObject)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapObject)
 EVENTS = Resource("events.k8s.io/v1", "Event", "events", BareObject)
 DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)
-LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", BareObject)
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseObject)
 HYPERNODES = Resource(
     "topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNodeObject, namespaced=False
 )
-SECRETS = Resource("v1", "Secret", "secrets", BareObject)
+SECRETS = Resource("v1", "Secret", "secrets", SecretObject)
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io/v1",
     "MutatingWebhookConfiguration",
     "mutatingwebhookconfigurations",
-    BareObject,
+    WebhookConfigurationObject,
     namespaced=False,
 )

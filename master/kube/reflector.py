@@ -21,13 +21,11 @@ from master.kube.errors import KubeError
 from master.kube.list_watch_state import ListPage, ListWatchState, Watch
 from master.kube.metrics import ENDED, KubeMetrics
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
+from master.kube.reading import LIST_S, page_call
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 
-PAGE = 250
-"""Objects asked for at once: 250 nodes of 15 kB are read in 20 ms, in which nobody has a turn."""
-LIST_S = 30.0
 IDLE_S = 70.0
 """A watch is asked for bookmarks, which come about once a minute: one that is silent for longer is
 dead. Source: kube-apiserver's `bookmarkFrequency`, one minute."""
@@ -160,9 +158,7 @@ class Reflector(Generic[T]):
         if not question.token:
             self._metrics.relisted(self.name)
             self._gathered = _Gathered()
-        more = {"continue": question.token} if question.token else {}
-        query = {**self._scope.query, "limit": str(PAGE), **more}
-        call = Call(method="GET", path=self._path, query=query, timeout_s=LIST_S)
+        call = page_call(self._path, self._scope.query, question.token)
         try:
             page = self._decoder.page(await self._client.call(call))
         except KubeError as error:

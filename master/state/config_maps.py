@@ -25,11 +25,11 @@ from functools import partial
 
 import orjson
 import structlog
-from pydantic import BaseModel, Field, ValidationError
 
 from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject, collection_path, object_path
+from master.kube.reading import read_all
 from master.kube.writing.writes import TIMEOUT_S
 from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
 from master.state.pieces import index_of, join, split
@@ -45,7 +45,6 @@ PIECE_BYTES = 512 * 1024
 BYTES_PER_S = 2_000_000.0
 """A second of cost: of the judgement at most 100 kB/s are written, of the rest 500 kB/s."""
 PAGE = 16
-MAX_PAGES = 256
 LOAD_S = 30.0
 """An API server that cannot be asked for so long ends the start."""
 RETRY_S = 0.5
@@ -56,13 +55,6 @@ _MEMORY, _ABOUT, _UNUSABLE = "memory", "about", "unusable"
 _PARTS = (_MEMORY, _ABOUT)
 
 _log = structlog.get_logger(__name__)
-
-
-class _Page(BaseModel):
-    """A page of a list: `continue` is where the next one begins."""
-
-    metadata: dict[str, object] = Field(default_factory=dict)
-    items: list[ConfigMapObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +195,7 @@ class ConfigMapStore:
         try:
             found = await self._listed()
             sets = await asyncio.to_thread(self._grouped, found)
-        except (KubeError, ValidationError) as error:
+        except KubeError as error:
             raise _os_error(error) from error
         known = {name for names in self._replaced.values() for name in names}
         for each in sets:
@@ -273,30 +265,20 @@ class ConfigMapStore:
             try:
                 found = await self._listed()
                 return await asyncio.to_thread(self._grouped, found)
-            except (KubeError, ValidationError) as error:
-                passing = isinstance(error, KubeError) and error.is_passing
-                if not passing or self._clock() >= gives_up_s:
+            except KubeError as error:
+                if not error.is_passing or self._clock() >= gives_up_s:
                     what = f"the state, in which holds may be, cannot be read: {error}"
                     fix = "allow list, create, patch and delete of configmaps in this namespace"
                     raise BadInputError(Refusal(what, self.name, fix)) from error
                 _log.warning("the state cannot be read yet", store=self.name, why=str(error))
             await asyncio.sleep(RETRY_S)
 
-    async def _listed(self) -> list[ConfigMapObject]:
-        found: list[ConfigMapObject] = []
+    async def _listed(self) -> Sequence[ConfigMapObject]:
         selector = ",".join(f"{key}={value}" for key, value in self._managed.items())
         query = {"labelSelector": f"{selector},{self._part_label} in ({','.join(_PARTS)})"}
-        query["limit"] = str(PAGE)
-        path = collection_path(CONFIG_MAPS, self._namespace)
-        for _ in range(MAX_PAGES):
-            content = await self._client.call(Call(method="GET", path=path, query=query))
-            page = await asyncio.to_thread(_Page.model_validate_json, content)
-            found += page.items
-            following = str(page.metadata.get("continue") or "")
-            if not following:
-                return found
-            query = {**query, "continue": following}
-        raise KubeError(f"there are more than {PAGE * MAX_PAGES} of them", status=500)
+        return await read_all(
+            self._client, CONFIG_MAPS, self._namespace, query=query, page_size=PAGE
+        )
 
     def _grouped(self, found: Iterable[ConfigMapObject]) -> list[_Set]:
         groups: dict[tuple[str, int], list[ConfigMapObject]] = {}
@@ -322,13 +304,11 @@ def _piece(found: ConfigMapObject) -> bytes:
         return b""
 
 
-def _os_error(error: KubeError | ValidationError) -> OSError:
+def _os_error(error: KubeError) -> OSError:
     """What a failed call means to who saves.
 
     A conflict that is not about the name passes: a quota that several requests count at once.
     """
-    if isinstance(error, ValidationError):
-        return OSError(errno.EIO, f"the API server answers what is no list: {error}")
     if error.reason == _NAME_TAKEN:
         return OSError(errno.EEXIST, str(error))
     passes = error.is_passing or error.is_conflict

@@ -39,13 +39,13 @@ class TwoObjects:
             self._patch(orjson.loads(call.body or b""), is_secret=is_secret)
         if is_secret:
             document = copy.deepcopy(self.secret or {})
-            document["metadata"]["resourceVersion"] = str(self.version)
+            document["metadata"] |= {"name": NAME, "resourceVersion": str(self.version)}
             return orjson.dumps(document)
         webhooks = [
             {"name": str(number), "clientConfig": {"caBundle": bundle}}
             for number, bundle in enumerate(self.bundles)
         ]
-        return orjson.dumps({"metadata": {"uid": "u"}, "webhooks": webhooks})
+        return orjson.dumps({"metadata": {"name": NAME, "uid": "u"}, "webhooks": webhooks})
 
     def _patch(self, body: dict[str, Any], *, is_secret: bool) -> None:
         if not is_secret:

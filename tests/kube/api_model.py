@@ -25,6 +25,14 @@ _MERGE_KEYS = {"schedulingGates": "name", "conditions": "type"}
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
+_LISTS = {
+    "nodes": "NodeList",
+    "hypernodes": "HyperNodeList",
+    "configmaps": "ConfigMapList",
+    "pods": "PodList",
+}
+
+
 @dataclass
 class Stored:
     """One object, and who applied which of its fields."""
@@ -191,7 +199,9 @@ class ApiModel:
         ]
         start, limit = int(call.query.get("continue", 0)), int(call.query.get("limit", 500))
         more = {"continue": str(start + limit)} if len(items) > start + limit else {}
-        return orjson.dumps({"metadata": more, "items": items[start : start + limit]})
+        kind = _LISTS[name]
+        head = {"kind": kind, "metadata": {"resourceVersion": str(self.version), **more}}
+        return orjson.dumps({**head, "items": items[start : start + limit]})
 
     def _create(self, call: Call, asked: dict[str, Any]) -> bytes:
         name = asked["metadata"]["name"]

@@ -64,7 +64,8 @@ class Maps:
         found = [m for m in self.stored.values() if self.part_of(m) in wanted]
         first, limit = int(call.query.get("continue", 0)), int(call.query["limit"])
         more = {"continue": str(first + limit)} if len(found) > first + limit else {}
-        return orjson.dumps({"metadata": more, "items": found[first : first + limit]})
+        head = {"kind": "ConfigMapList", "metadata": {"resourceVersion": "1", **more}}
+        return orjson.dumps({**head, "items": found[first : first + limit]})
 
     def part_of(self, stored: dict[str, Any]) -> str:
         """Which part a ConfigMap is of."""

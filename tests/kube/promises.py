@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject
-from master.kube.reflector import PAGE, Scope
+from master.kube.reading import PAGE
+from master.kube.reflector import Scope
 from tests.kube.reflecting import Reflecting, reflecting
 
 

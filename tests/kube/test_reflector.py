@@ -8,7 +8,8 @@ import pytest
 from aiohttp.web import StreamResponse
 
 from master.kube.objects import NodeObject
-from master.kube.reflector import PAGE, Scope
+from master.kube.reading import PAGE
+from master.kube.reflector import Scope
 from tests.kube import fake_server as fake
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.plain import kubeconfig

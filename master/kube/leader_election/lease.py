@@ -20,11 +20,11 @@ from typing import NoReturn
 import orjson
 import prometheus_client as prom
 import structlog
-from pydantic import BaseModel, Field, ValidationError
 
 from master.kube.advice import next_step
 from master.kube.client import Call, Caller
-from master.kube.errors import KubeError
+from master.kube.decoding import decode
+from master.kube.errors import Failure, KubeError
 from master.kube.leader_election.election import (
     Action,
     Election,
@@ -41,7 +41,7 @@ from master.kube.leader_election.election import (
     Write,
     Written,
 )
-from master.kube.objects import LEASES, collection_path, object_path
+from master.kube.objects import LEASES, LeaseSpec, collection_path, object_path, slim
 from topo.kit.metrics import counter, gauge
 from topo.model.errors import TopoError
 
@@ -55,17 +55,12 @@ class LeaseLostError(TopoError):
     """This master led, and does no longer."""
 
 
-class _Spec(BaseModel):
-    holder: str | None = Field(None, alias="holderIdentity")
-    duration_s: float | None = Field(None, alias="leaseDurationSeconds", ge=0)
-    transitions: int | None = Field(None, alias="leaseTransitions", ge=0)
-    acquired: str | None = Field(None, alias="acquireTime")
-    renewed: str | None = Field(None, alias="renewTime")
+@slim
+class _WholeLease:
+    """A Lease with all of its metadata, which goes back with the next write."""
 
-
-class _Lease(BaseModel):
     metadata: dict[str, object]
-    spec: _Spec = Field(default_factory=_Spec)
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +187,9 @@ class Lease:
         except TimeoutError:
             return self._failed(Failed("the API server did not answer in time"))
         except KubeError as error:
-            return self._failed(Failed(str(error), error.retry_after_s), _fix(error))
-        except ValidationError:
-            return self._failed(Failed("the API server answers what is no Lease"))
+            is_lease = error.failure is not Failure.MALFORMED
+            why = str(error) if is_lease else "the API server answers what is no Lease"
+            return self._failed(Failed(why, error.retry_after_s), _fix(error))
         self._metrics.calls.labels("ok").inc()
         if self._failing:
             _log.info("calls about the lease succeed again", lease=self._path)
@@ -296,14 +291,14 @@ def _without(annotations: Mapping[str, object], ours: Mapping[str, str]) -> dict
 
 
 def _found(content: bytes) -> Found:
-    """The record of a Lease as the API server writes it; raises `ValidationError`."""
-    lease = _Lease.model_validate_json(content)
+    """Return the record of a Lease as the API server writes it. Raises `KubeError`."""
+    lease = decode(_WholeLease, content)
     spec = lease.spec
     record = LeaseRecord(
-        holder=spec.holder or "",
-        duration_s=min(spec.duration_s or 0.0, MAX_LEASE_S),
-        transitions=spec.transitions or 0,
-        acquired=spec.acquired or "",
-        renewed=spec.renewed or "",
+        holder=spec.holder_identity or "",
+        duration_s=min(spec.lease_duration_seconds or 0.0, MAX_LEASE_S),
+        transitions=spec.lease_transitions or 0,
+        acquired=spec.acquire_time or "",
+        renewed=spec.renew_time or "",
     )
     return Found(record, lease.metadata)

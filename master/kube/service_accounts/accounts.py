@@ -8,13 +8,15 @@ Kubernetes v1.36, "Managing Service Accounts" and `TokenReview` of `authenticati
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Literal
 
 import orjson
 from pydantic import BaseModel, Field, StrictBool
 
+from master.kube.decoding import decode, malformed
+from master.kube.objects import slim
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 
@@ -142,27 +144,31 @@ def _nobodys(what: str) -> Denied:
     return _denied(Code.NO_ACCOUNT, what, fix)
 
 
-class _Extra(BaseModel):
-    nodes: Annotated[
-        tuple[_Name, ...], Field(alias="authentication.kubernetes.io/node-name", max_length=1)
-    ] = ()
+@slim
+class _Extra:
+    nodes: tuple[_Name, ...] = Field(
+        (), validation_alias="authentication.kubernetes.io/node-name", max_length=1
+    )
 
 
-class _User(BaseModel):
+@slim
+class _User:
     username: str = ""
-    extra: _Extra = _Extra()
+    extra: _Extra = field(default_factory=_Extra)
 
 
-class _Status(BaseModel):
+@slim
+class _ReviewStatus:
     authenticated: StrictBool = False
     audiences: tuple[str, ...] = ()
     error: str = ""
-    user: _User = _User()
+    user: _User = field(default_factory=_User)
 
 
-class _Review(BaseModel):
+@slim
+class _Review:
     kind: Literal["TokenReview"]
-    status: _Status
+    status: _ReviewStatus
 
 
 def question(token: str, audience: str) -> bytes:
@@ -172,13 +178,13 @@ def question(token: str, audience: str) -> bytes:
 
 
 def reviewed(answer: bytes) -> Account | Denied:
-    """What the API server says of a token. Raises `ValueError` for what is no `TokenReview`.
+    """Return whom a token speaks for. Raises `KubeError` for what is no `TokenReview`.
 
     A server that does not look at audiences names none: the token is then for none of ours.
     """
     if len(answer) > MAX_ANSWER_BYTES:
-        raise ValueError(f"a TokenReview of {len(answer)} bytes (limit {MAX_ANSWER_BYTES})")
-    status = _Review.model_validate_json(answer).status
+        raise malformed(f"a TokenReview of {len(answer)} bytes (limit {MAX_ANSWER_BYTES})")
+    status = decode(_Review, answer).status
     if not status.authenticated:
         why = f": {shown(status.error)}" if status.error else ""
         fix = (

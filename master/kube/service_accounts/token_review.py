@@ -18,7 +18,7 @@ import structlog
 
 from master.kube.advice import next_step
 from master.kube.client import Call
-from master.kube.errors import KubeError
+from master.kube.errors import Failure, KubeError
 from master.kube.rate import RequestRate
 from master.kube.service_accounts.accounts import (
     Account,
@@ -211,10 +211,10 @@ class TokenReviews:
         try:
             found = reviewed(await self._call(call))
         except KubeError as error:
+            if error.failure is Failure.MALFORMED:
+                what = "what answers is no TokenReview"
+                return self._failed(what, "is this the address of an API server?", None)
             return self._failed(error.message, next_step(error), error.retry_after_s)
-        except ValueError:
-            what = "what answers is no TokenReview"
-            return self._failed(what, "is this the address of an API server?", None)
         self._trouble = None
         self._results.labels("accepted" if isinstance(found, Account) else "refused").inc()
         return found

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import prometheus_client as prom
 import structlog
-from pydantic import TypeAdapter, ValidationError
 
 from master.kube.client import Caller, unlimited
+from master.kube.decoding import decode
 from master.kube.errors import KubeError
 from master.kube.objects import BareObject, KubeObject, Metadata
 from master.kube.reflector import Changed, Listed, Removed
@@ -35,7 +35,6 @@ TOLD_AGAIN_S = 60.0
 T = TypeVar("T", bound=KubeObject)
 
 _log = structlog.get_logger(__name__)
-_answer = TypeAdapter(BareObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +216,8 @@ class Writer:
 
 def _metadata(body: bytes) -> Metadata | None:
     try:
-        return _answer.validate_json(body).metadata
-    except ValidationError:
+        return decode(BareObject, body).metadata
+    except KubeError:
         return None  # some deletes answer a status
 
 
