@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from tests.placement.worlds import cluster
+from tests.support.capacity import cluster
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.place import answered

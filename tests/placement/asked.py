@@ -1,6 +1,6 @@
 """Jobs that are asked for, and their plans or refusals."""
 
-from tests.placement.worlds import host, take
+from tests.support.capacity import host, take
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan

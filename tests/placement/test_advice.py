@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.placement.asked import refused
 from tests.placement.oracle.worlds import capacities, policies, requests
-from tests.placement.worlds import node, partly_free, state
+from tests.support.capacity import host_at, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.model.limits import MAX_PODS
@@ -122,7 +122,7 @@ def test_never_is_not_said_while_nobody_knows_how_many_gpus_a_node_of_a_group_ha
     capacity = Capacity()
     for number in range(4):
         gpus = 8 if number < known else 0
-        capacity.upsert(node(0, number // 2, number, gpus=gpus, gpu_type="A" if gpus else ""))
+        capacity.upsert(host_at(0, number // 2, number, gpus=gpus, gpu_type="A" if gpus else ""))
     asked = Request(pods=4, gpus_per_pod=8, group_size=16)
     told = f"{4 - known} of 4 nodes have no known number of GPUs: no worker and no setting says it."
     for request in (asked, replace(asked, eligible=Eligibility(gpu_type="A"))):
@@ -233,9 +233,9 @@ def test_one_owner_of_many_gpus_yields_to_two_of_few():
 def test_the_fewest_nodes_to_repair_and_uncordon_are_named():
     capacity = partly_free((8, 8), (8,))
     for number in (2, 3):
-        capacity.upsert(replace(node(1, 1, number), ready=False))
-    capacity.upsert(replace(node(1, 2, 5), cordoned=True))
-    capacity.upsert(replace(node(2, 1, 6), ready=False))
+        capacity.upsert(replace(host_at(1, 1, number), ready=False))
+    capacity.upsert(replace(host_at(1, 2, 5), cordoned=True))
+    capacity.upsert(replace(host_at(2, 1, 6), ready=False))
     found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
     assert found[Kind.OPEN_NODES].text == (
         "The job fits once n-2-1-6 is repaired and n-1-2-5 is uncordoned: 2 nodes."
@@ -299,7 +299,7 @@ def test_a_selector_and_left_out_nodes_in_the_way_are_named():
 def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
     capacity = partly_free((8,))
     for number in range(1, 9):
-        capacity.upsert(replace(node(1, 1, number), taints=(Taint("team", "x"),)))
+        capacity.upsert(replace(host_at(1, 1, number), taints=(Taint("team", "x"),)))
     request = Request(pods=8, gpus_per_pod=8)
     found = suggested(capacity, request)
     assert found[Kind.TOLERATE].request == replace(
@@ -338,8 +338,8 @@ def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
 )
 def test_reasons_name_what_is_near_and_what_is_shut_away(request_, facts):
     capacity = partly_free((6, 7), (4, 4))
-    capacity.upsert(replace(node(1, 2, 1), ready=False))
-    capacity.upsert(replace(node(1, 2, 2), cordoned=True))
+    capacity.upsert(replace(host_at(1, 2, 1), ready=False))
+    capacity.upsert(replace(host_at(1, 2, 2), cordoned=True))
     assert reasons(capacity, refused(capacity, request_))[1:] == facts
 
 

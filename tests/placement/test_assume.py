@@ -2,32 +2,23 @@ from dataclasses import replace
 
 import pytest
 
-from tests.placement.worlds import state
+from tests.support.capacity import capacity_of, host, state
 from topo.model.cluster import Taint
 from topo.model.errors import Refusal
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import Assumptions, under_assumptions
 
 
-def host(name: str, dragonfly: str = "d1") -> Host:
-    return Host(
-        name=NodeName(name),
-        path=GroupPath((GroupName("s1"), GroupName(dragonfly))),
-        kinds=(Kind("switchbox"), Kind("dragonfly")),
-        tiers=(2, 1),
-        gpus=8,
-        gpu_type="C550",
-    )
+def member(name: str, dragonfly: str = "d1") -> Host:
+    return host(name, ("s1", dragonfly), gpu_type="C550")
 
 
-def cluster(nodes: int = 4) -> Capacity:
-    capacity = Capacity()
-    for number in range(1, nodes + 1):
-        capacity.upsert(host(f"node-{number}"))
-    return capacity
+def one_dragonfly(nodes: int = 4) -> Capacity:
+    """Nodes node-1, node-2, … of one dragonfly."""
+    return capacity_of(member(f"node-{number}") for number in range(1, nodes + 1))
 
 
 def nodes(*names: str) -> tuple[NodeName, ...]:
@@ -41,8 +32,8 @@ def held(capacity: CapacityView, name: str) -> Host:
 
 
 def test_a_node_assumed_free_loses_its_bookings_and_opens_while_owners_keep_the_rest():
-    capacity = cluster()
-    capacity.upsert(replace(host("node-1"), ready=False, cordoned=True))
+    capacity = one_dragonfly()
+    capacity.upsert(replace(member("node-1"), ready=False, cordoned=True))
     capacity.book("job", {NodeName("node-1"): 8, NodeName("node-2"): 4})
     before = state(capacity)
     copy = under_assumptions(capacity, Assumptions(free=nodes("node-1")))
@@ -54,16 +45,16 @@ def test_a_node_assumed_free_loses_its_bookings_and_opens_while_owners_keep_the_
 
 
 def test_a_node_assumed_free_sheds_the_taints_of_its_trouble_and_keeps_its_own():
-    capacity = cluster(1)
+    capacity = one_dragonfly(1)
     taints = (Taint("node.kubernetes.io/unschedulable"), Taint("team", "a"))
-    capacity.upsert(replace(host("node-1"), cordoned=True, taints=taints))
+    capacity.upsert(replace(member("node-1"), cordoned=True, taints=taints))
     copy = under_assumptions(capacity, Assumptions(free=nodes("node-1")))
     assert isinstance(copy, CapacityView)
     assert held(copy, "node-1").taints == (Taint("team", "a"),)
 
 
 def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
-    capacity = cluster()
+    capacity = one_dragonfly()
     capacity.book("job", {NodeName("node-3"): 2})
     copy = under_assumptions(capacity, Assumptions(drain=nodes("node-3")))
     assert isinstance(copy, CapacityView)
@@ -73,7 +64,7 @@ def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
 
 
 def test_a_node_assumed_down_is_not_ready():
-    capacity = cluster()
+    capacity = one_dragonfly()
     copy = under_assumptions(capacity, Assumptions(down=nodes("node-4", "node-4")))
     assert isinstance(copy, CapacityView)
     assert not held(copy, "node-4").ready
@@ -84,7 +75,7 @@ def test_a_node_assumed_down_is_not_ready():
     ("asked", "near"), [("node-12x", "node-12"), ("nod-7", "node-7"), ("mode-3", "node-3")]
 )
 def test_an_unknown_node_is_refused_with_its_field_and_the_nearest_name(asked, near):
-    refusal = under_assumptions(cluster(40), Assumptions(down=nodes(asked)))
+    refusal = under_assumptions(one_dragonfly(40), Assumptions(down=nodes(asked)))
     assert isinstance(refusal, Refusal)
     assert refusal.where == "assume.down"
     assert asked in refusal.what
@@ -92,7 +83,7 @@ def test_an_unknown_node_is_refused_with_its_field_and_the_nearest_name(asked, n
 
 
 def test_a_name_like_no_other_is_answered_with_names_that_exist():
-    refusal = under_assumptions(cluster(9), Assumptions(free=nodes("x" * 5_000)))
+    refusal = under_assumptions(one_dragonfly(9), Assumptions(free=nodes("x" * 5_000)))
     assert isinstance(refusal, Refusal)
     assert refusal.fix == "nodes are called node-1, node-2, node-3, node-4 and 5 more"
     assert len(refusal.what) < 100
@@ -120,12 +111,12 @@ def test_without_nodes_the_refusal_says_that_none_is_known():
     ],
 )
 def test_a_node_cannot_be_two_things(assumptions, what, where):
-    refusal = under_assumptions(cluster(), assumptions)
+    refusal = under_assumptions(one_dragonfly(), assumptions)
     assert isinstance(refusal, Refusal)
     assert (refusal.what, refusal.where) == (what, where)
 
 
 def test_no_assumption_gives_the_capacity_itself():
-    capacity = cluster()
+    capacity = one_dragonfly()
     capacity.book("job", {NodeName("node-1"): 8})
     assert under_assumptions(capacity, Assumptions()) is capacity

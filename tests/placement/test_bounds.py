@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.placement.worlds import cluster
+from tests.support.capacity import cluster
 from topo.placement.capacity.layout import children
 from topo.placement.engine import place, view_of
 from topo.placement.exact.fewest_children import fewest_children

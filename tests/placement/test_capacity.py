@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.placement.worlds import cluster, host, take
+from tests.support.capacity import cluster, host, take
 from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import Capacity

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.placement.asked import job, planned, refused
 from tests.placement.oracle.model import models, violations
 from tests.placement.oracle.worlds import capacities, policies, requests
-from tests.placement.worlds import KINDS, cluster, host, shares, take
+from tests.support.capacity import KINDS, cluster, host, shares, take
 from topo.model.errors import BadInputError
 from topo.model.ids import Kind, NodeName
 from topo.placement.advice.alternatives import alternatives

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.placement.instances import nested, torn
-from tests.placement.worlds import cluster, host
+from tests.support.capacity import cluster, host
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan

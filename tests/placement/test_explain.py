@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.placement.asked import planned
 from tests.placement.oracle.worlds import capacities, policies, requests
+from tests.support.capacity import partly_free
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.advice.explain import MOST_PODS, explain
 from topo.placement.capacity.capacity import Capacity
@@ -22,21 +23,6 @@ LACK = re.compile(r"the fullest (?:one has|(\d+) \S+ have) room for (\d+) of (\d
 
 OTHER = re.compile(r"the best alternative, .*, (?:(takes|splits|leaves|has)|(breaks into)) (\d+)")
 FEWER = re.compile(r"would leave (-?\d+) ")
-
-
-def cluster(*free: tuple[int, ...]) -> Capacity:
-    """One switchbox for each tuple, one dragonfly of eight nodes for each number of free nodes."""
-    capacity = Capacity()
-    for top, dragonflies in enumerate(free, start=1):
-        for inner, left in enumerate(dragonflies, start=1):
-            path = GroupPath((GroupName(f"s{top}"), GroupName(f"d{inner}")))
-            for node in range(1, 9):
-                name = NodeName(f"n-{top}-{inner}-{node}")
-                capacity.upsert(Host(name=name, path=path, kinds=(SWITCHBOX, DRAGONFLY),
-                                     tiers=(2, 1), gpus=8, gpu_type="A"))  # fmt: skip
-                if node > left:
-                    capacity.book(f"job-{name}", {name: 8})
-    return capacity
 
 
 def sentence(capacity: Capacity, plan: Plan, name: str) -> str:
@@ -87,7 +73,7 @@ def test_an_alternative_is_named_with_a_number_that_is_worse_than_the_plans(data
     st.sampled_from((16, 32, 64)),
 )
 def test_what_the_fullest_groups_have_room_for_is_what_a_count_by_hand_gives(free, pods, size):
-    capacity = cluster(*free)
+    capacity = partly_free(*free)
     plan = place(capacity, Request(pods=pods, gpus_per_pod=8, group_size=size))
     assume(isinstance(plan, Plan))
     assert isinstance(plan, Plan)
@@ -107,7 +93,7 @@ def test_what_the_fullest_groups_have_room_for_is_what_a_count_by_hand_gives(fre
 
 
 def test_two_switchboxes_are_explained_by_the_room_of_the_fullest_one():
-    capacity = cluster((8, 8, 8, 8, 8), (8, 8, 8))
+    capacity = partly_free((8, 8, 8, 8, 8), (8, 8, 8))
     plan = planned(capacity, Request(pods=64, gpus_per_pod=8, group_size=64))
     assert sentence(capacity, plan, "top_groups") == (
         "2 switchboxes: the fullest one has room for 5 of 8 groups, so 1 cannot do."
@@ -118,7 +104,7 @@ def test_two_switchboxes_are_explained_by_the_room_of_the_fullest_one():
 
 
 def test_a_single_group_is_named_and_needs_no_further_proof():
-    capacity = cluster((3, 8), (8,))
+    capacity = partly_free((3, 8), (8,))
     plan = planned(capacity, Request(pods=3, gpus_per_pod=8, group_size=64))
     assert explain(capacity, plan)[:3] == (
         "0 of 1 group is split over several dragonflies; 0 is the least there is.",
@@ -128,7 +114,7 @@ def test_a_single_group_is_named_and_needs_no_further_proof():
 
 
 def test_split_groups_are_explained_by_the_whole_groups_there_is_room_for():
-    capacity = cluster((4, 4), (8,))
+    capacity = partly_free((4, 4), (8,))
     request = Request(pods=16, gpus_per_pod=8, group_size=64, mode=PlacementMode.PREFERRED)
     assert sentence(capacity, planned(capacity, request), "split_groups") == (
         "1 of 2 groups is split over several dragonflies: "
@@ -137,7 +123,7 @@ def test_split_groups_are_explained_by_the_whole_groups_there_is_room_for():
 
 
 def test_the_free_groups_that_a_plan_takes_are_told_by_how_their_sizes_change():
-    capacity = cluster((8, 8), (8,))
+    capacity = partly_free((8, 8), (8,))
     plan = planned(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
     text = sentence(capacity, plan, "free_profile_top")
     assert text.startswith("1 switchbox goes from 1 free group to 0")
@@ -147,7 +133,7 @@ def test_the_free_groups_that_a_plan_takes_are_told_by_how_their_sizes_change():
 
 
 def test_a_plan_that_leaves_every_group_alone_says_so_with_a_zero():
-    capacity = cluster((5,))
+    capacity = partly_free((5,))
     plan = planned(capacity, Request(pods=1, gpus_per_pod=8))
     assert sentence(capacity, plan, "free_profile_top").startswith(
         "0 switchboxes change in their free groups"
@@ -184,7 +170,7 @@ def refused(plan: Plan, name: str, **changed: object) -> Plan:
 def test_the_best_alternative_is_named_where_it_lost_with_the_number_that_refused_it(
     name, changed, ending
 ):
-    capacity = cluster((8, 8, 8, 8, 8), (8, 8, 8, 8))
+    capacity = partly_free((8, 8, 8, 8, 8), (8, 8, 8, 8))
     plan = planned(capacity, Request(pods=64, gpus_per_pod=8, group_size=64))
     own = replace(
         plan.objective,
@@ -197,7 +183,7 @@ def test_the_best_alternative_is_named_where_it_lost_with_the_number_that_refuse
 
 
 def test_a_value_that_nothing_proves_says_so_with_its_bound():
-    capacity = cluster((8, 8), (8,))
+    capacity = partly_free((8, 8), (8,))
     plan = planned(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
     loose = replace(
         plan,
@@ -215,7 +201,7 @@ def test_a_value_that_nothing_proves_says_so_with_its_bound():
 
 
 def test_a_certified_value_without_a_bound_is_called_proven():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     plan = planned(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
     proven = replace(
         plan,
@@ -239,7 +225,7 @@ def test_with_one_tier_both_names_of_it_have_their_sentence():
 
 
 def test_of_a_plan_with_many_pods_bounds_alone_are_told():
-    capacity = cluster((8,) * 8, (8,) * 4, (8,) * 5)
+    capacity = partly_free((8,) * 8, (8,) * 4, (8,) * 5)
     few, many = (
         planned(capacity, Request(pods=pods, gpus_per_pod=8, group_size=64))
         for pods in (MOST_PODS, MOST_PODS + 1)

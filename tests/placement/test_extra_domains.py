@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.placement.worlds import cluster, shares
+from tests.support.capacity import cluster, shares
 from topo.placement.advice.explain import explain
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.placement.worlds import cluster
+from tests.support.capacity import cluster
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place, view_of
 from topo.placement.exact.fewest_children import fewest_children

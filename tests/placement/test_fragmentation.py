@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies
-from tests.placement.worlds import node, partly_free
+from tests.support.capacity import host_at, partly_free
 from topo.model.cluster import Taint
 from topo.model.errors import BadInputError
 from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, NodeName
@@ -87,7 +87,7 @@ def test_every_count_of_the_report_adds_up(data, policy):
 def test_the_report_of_a_cluster_that_was_counted_by_hand():
     capacity = partly_free((8, 8, 0), (5, 7), (0, 0))
     for number in range(1, 9):
-        host = node(3, 1, number)
+        host = host_at(3, 1, number)
         capacity.release(f"job-{host.name}")
         capacity.upsert(replace(host, ready=False))
     report = only(capacity)
@@ -120,9 +120,9 @@ def test_gpus_that_a_mix_cannot_use_are_those_outside_the_groups_of_its_jobs():
 def test_each_gpu_type_has_a_report_and_its_own_usual_node():
     capacity = partly_free((8,))
     for number in range(1, 5):
-        capacity.upsert(node(2, 1, number, gpus=4, gpu_type="B"))
-    capacity.upsert(node(2, 1, 5, gpus=16, gpu_type="B"))
-    capacity.upsert(node(2, 1, 6, gpus=0, gpu_type=""))
+        capacity.upsert(host_at(2, 1, number, gpus=4, gpu_type="B"))
+    capacity.upsert(host_at(2, 1, 5, gpus=16, gpu_type="B"))
+    capacity.upsert(host_at(2, 1, 6, gpus=0, gpu_type=""))
     first, second = fragmentation(capacity).types
     assert (first.gpu_type, first.node_gpus, first.nodes) == ("A", 8, 8)
     assert (second.gpu_type, second.node_gpus, second.nodes) == ("B", 4, 5)
@@ -145,7 +145,7 @@ def test_nodes_outside_of_groups_are_domains_of_their_own_kind():
 
 def test_tainted_nodes_are_not_open_to_the_jobs_of_the_report():
     capacity = partly_free((8,))
-    capacity.upsert(replace(node(1, 1, 1), taints=(Taint("team"),)))
+    capacity.upsert(replace(host_at(1, 1, 1), taints=(Taint("team"),)))
     report = only(capacity)
     assert (report.open_nodes, report.free_gpus, report.whole_groups) == (7, 56, 0)
 
@@ -172,7 +172,7 @@ def test_the_observed_mix_is_each_shape_with_how_often_it_came():
 def test_the_group_told_is_the_one_that_placement_preserves_where_a_node_is_larger_than_it():
     capacity = Capacity(Policy(canonical_gpus=8))
     for number in (1, 2):
-        capacity.upsert(node(1, 1, number, gpus=16))
+        capacity.upsert(host_at(1, 1, number, gpus=16))
     report = only(capacity)
     plan = place(capacity, Request(pods=1, gpus_per_pod=16))
     assert isinstance(plan, Plan)

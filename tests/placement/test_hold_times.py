@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from tests.placement.holding import committed, reserved
-from tests.placement.test_holds import cluster, wish
+from tests.placement.test_holds import two_dragonflies, wish
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import ClockReading, Hold, HoldId, HoldsMemory
 from topo.placement.capacity.capacity import Capacity
@@ -33,7 +33,7 @@ STEPS = st.lists(
 class Machine:
     """A machine on which a master runs, is killed and starts again. `true_s` is nobody's clock."""
 
-    capacity: Capacity = field(default_factory=cluster)
+    capacity: Capacity = field(default_factory=two_dragonflies)
     true_s: float = 0.0
     booted_s: float = -50.0
     boot: int = 1
@@ -72,7 +72,7 @@ class Machine:
             self.untold_s += self.running_s - self.saved_s
             self.boot, self.booted_s = self.boot + 1, self.true_s
         if step in {"restarts", "boots"}:
-            self.capacity = cluster()
+            self.capacity = two_dragonflies()
             self.bookings = Bookings(self.capacity)
             self.bookings.restore(MEMORY.validate_json(self.file), self.now)
             self.save()

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from tests.placement.holding import committed, expired, released, reserved, reserved_as
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from tests.support.capacity import capacity_of, host
+from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import (
     ClockReading,
@@ -25,25 +26,16 @@ from topo.placement.booking.holds import (
     unusable_nodes,
 )
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Eligibility, Request
 
-KINDS = (Kind("switchbox"), Kind("dragonfly"))
 
-
-def host(name: str, box: str = "s1", group: str = "d1") -> Host:
-    path = GroupPath((GroupName(box), GroupName(group)))
-    return Host(name=NodeName(name), path=path, kinds=KINDS, tiers=(2, 1), gpus=8)
-
-
-def cluster(nodes: int = 4, groups: int = 2) -> Capacity:
-    capacity = Capacity()
-    for group in range(groups):
-        for node in range(nodes):
-            capacity.upsert(host(f"n{group}-{node}", group=f"d{group}"))
-    return capacity
+def two_dragonflies() -> Capacity:
+    """Two dragonflies of four nodes: `n<dragonfly>-<node>`."""
+    return capacity_of(
+        host(f"n{fly}-{node}", ("s1", f"d{fly}")) for fly in range(2) for node in range(4)
+    )
 
 
 def wish(pods: int = 4, hold_s: float = 60.0, key: str | None = None) -> HoldRequest:
@@ -51,7 +43,7 @@ def wish(pods: int = 4, hold_s: float = 60.0, key: str | None = None) -> HoldReq
 
 
 def test_a_hold_books_its_gpus_until_it_is_released() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     hold = reserved(holds, capacity, wish(), name="h1")
     assert isinstance(hold, Hold)
@@ -64,7 +56,7 @@ def test_a_hold_books_its_gpus_until_it_is_released() -> None:
 
 
 def test_a_hold_ends_at_its_deadline_and_not_before() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     hold = reserved(holds, capacity, wish(hold_s=60), name="h1", now_s=5.0)
     assert expired(holds, 64.9) == ()
@@ -74,14 +66,14 @@ def test_a_hold_ends_at_its_deadline_and_not_before() -> None:
 
 
 def test_a_deadline_counts_also_before_anybody_swept() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=60), name="h1")
     assert isinstance(committed(holds, HoldId("h1"), 60.0), Ended)
 
 
 def test_a_committed_hold_stays_until_it_is_released() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=60), name="h1")
     kept = committed(holds, HoldId("h1"), 59.0)
@@ -97,7 +89,7 @@ def test_a_committed_hold_stays_until_it_is_released() -> None:
 
 
 def test_the_same_key_and_request_is_the_same_hold() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     first = reserved(holds, capacity, wish(key="job-7"), name="h1")
     assert holds.find_by_key(wish(key="job-7")) == first
@@ -121,7 +113,7 @@ def test_the_same_key_and_request_is_the_same_hold() -> None:
 def test_the_same_key_with_another_request_is_refused_and_names_both(
     other: HoldRequest, difference: str
 ) -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
     found = holds.find_by_key(other)
@@ -133,7 +125,7 @@ def test_the_same_key_with_another_request_is_refused_and_names_both(
 
 
 def test_a_key_is_free_again_when_its_hold_has_ended() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
     released(holds, HoldId("h1"), 1.0)
@@ -144,7 +136,7 @@ def test_a_key_is_free_again_when_its_hold_has_ended() -> None:
 
 
 def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     asked = wish()
     plan = place(capacity, asked.request)
@@ -152,8 +144,8 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
     (taken, _), *_ = plan.groups[0].pods
     for change, part in (
         (lambda: capacity.book("pods", {taken: 1}), "7 free GPUs where 8 are needed"),
-        (lambda: capacity.upsert(replace(host(taken), cordoned=True)), "cordoned"),
-        (lambda: capacity.upsert(replace(host(taken), ready=False)), "not ready"),
+        (lambda: capacity.upsert(replace(host(taken, ("s1", "d1")), cordoned=True)), "cordoned"),
+        (lambda: capacity.upsert(replace(host(taken, ("s1", "d1")), ready=False)), "not ready"),
         (lambda: capacity.remove(taken), "not there"),
     ):
         change()
@@ -183,7 +175,7 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
 def test_what_is_beyond_the_limits_is_declined(
     asked: HoldRequest, obstacle: Obstacle, field: str
 ) -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity, Limits(holds=2, hold_s=3600, pods=5))
     found = reserved(holds, capacity, asked, name="h1")
     assert isinstance(found, HoldRefused)
@@ -192,7 +184,7 @@ def test_what_is_beyond_the_limits_is_declined(
 
 
 def test_there_are_never_more_holds_than_allowed() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity, Limits(holds=2))
     for name in ("h1", "h2"):
         assert isinstance(reserved(holds, capacity, wish(1), name=name), Hold)
@@ -204,7 +196,7 @@ def test_there_are_never_more_holds_than_allowed() -> None:
 
 
 def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(1, hold_s=60), name="short", now_s=100.0)
     reserved(holds, capacity, wish(1, hold_s=600, key="k"), name="long", now_s=100.0)
@@ -215,7 +207,7 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     )
 
     # Another boot, whose clock is at 5, two minutes later by the wall clock.
-    fresh = cluster()
+    fresh = two_dragonflies()
     again = Bookings(fresh)
     memory = TypeAdapter(HoldsMemory).validate_json(text)
     dropped = again.restore(memory, ClockReading("boot-2", 5.0, 1_000_220.0))
@@ -233,11 +225,11 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
 
 def test_holds_of_an_earlier_version_get_no_more_than_their_own_length_again() -> None:
     """It kept no moment beside them: how much was left is not known where the clock went back."""
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=120), name="h1")
     memory = replace(holds.memory(ClockReading("", 0.0, 2_000_000.0)), saved=None)
-    again = Bookings(cluster())
+    again = Bookings(two_dragonflies())
     again.restore(memory, ClockReading("", 0.0, 1_000_000.0))
     found = again.find(HoldId("h1"))
     assert isinstance(found, Hold)
@@ -245,14 +237,14 @@ def test_holds_of_an_earlier_version_get_no_more_than_their_own_length_again() -
 
 
 def test_a_booking_on_a_node_that_went_stays_and_is_told_as_lost() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     hold = reserved(holds, capacity, wish(), name="h1")
     assert isinstance(hold, Hold)
     assert unusable_nodes(capacity, hold) == {}
     gone, closed, shrunk, fine = hold.gpus
     capacity.remove(gone)
-    capacity.upsert(replace(host(closed), ready=False))
+    capacity.upsert(replace(host(closed, ("s1", "d1")), ready=False))
     before = capacity.host(shrunk)
     assert before is not None
     capacity.upsert(replace(before, gpus=4))
@@ -262,12 +254,12 @@ def test_a_booking_on_a_node_that_went_stays_and_is_told_as_lost() -> None:
     assert fine not in told
     assert told[shrunk] == "8 GPUs are booked where 4 are left"
     released(holds, HoldId("h1"), 0.0)
-    capacity.upsert(host(gone))
+    capacity.upsert(host(gone, ("s1", "d1")))
     assert capacity.used(gone) == 0
 
 
 def test_ends_are_remembered_for_a_while_only() -> None:
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     for number in range(1001):
         reserved(holds, capacity, wish(1), name=f"h{number}")
@@ -292,7 +284,7 @@ _STEPS = st.lists(
 @settings(max_examples=60)
 def test_whatever_happens_nothing_is_booked_twice(steps: Sequence[tuple[str, int, float]]) -> None:
     """Bookings are those of the living holds, each node's sum is within its GPUs while it is up."""
-    capacity = cluster()
+    capacity = two_dragonflies()
     holds = Bookings(capacity)
     now_s, made = 0.0, 0
     for what, number, seconds in steps:

@@ -1,33 +1,30 @@
 """Groups that were told earlier are given again where they still fit, and only there."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.support.capacity import capacity_of, host
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.confirm import confirmed
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan, Pods
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, PlacementMode, Request
 
-KINDS = (Kind("switchbox"), Kind("dragonfly"))
 JOB = Request(pods=6, gpus_per_pod=8, group_size=32)
 
 
-def cluster(policy: Policy | None = None) -> Capacity:
+def six_dragonflies(policy: Policy | None = None) -> Capacity:
     """Two switchboxes of three dragonflies of four nodes of eight GPUs: `n<box>-<fly>-<node>`."""
-    capacity = Capacity(policy or Policy())
-    for box in range(2):
-        for fly in range(3):
-            path = GroupPath((GroupName(f"s{box}"), GroupName(f"d{box}-{fly}")))
-            for node in range(4):
-                name = NodeName(f"n{box}-{fly}-{node}")
-                capacity.upsert(Host(name=name, path=path, kinds=KINDS, tiers=(2, 1), gpus=8))
-    return capacity
+    hosts = (
+        host(f"n{box}-{fly}-{node}", (f"s{box}", f"d{box}-{fly}"))
+        for box, fly, node in itertools.product(range(2), range(3), range(4))
+    )
+    return capacity_of(hosts, policy)
 
 
 def pods(*names: str) -> Pods:
@@ -45,14 +42,14 @@ def best(capacity: Capacity, request: Request = JOB) -> Plan:
 
 
 def test_the_plan_of_now_is_itself() -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     plan = best(capacity)
     given = [group.pods for group in plan.groups]
     assert confirmed(capacity, JOB, given, plan) is plan
 
 
 def test_other_groups_that_fit_are_taken_with_their_own_numbers() -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     given = [fly(1, 2), fly(1, 0, 2)]
     found = confirmed(capacity, JOB, given, best(capacity))
     assert isinstance(found, Plan)
@@ -65,7 +62,7 @@ def test_other_groups_that_fit_are_taken_with_their_own_numbers() -> None:
 
 
 def test_worse_groups_are_not_certified() -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     found = confirmed(capacity, JOB, [fly(0, 0), fly(1, 0, 2)], best(capacity))
     assert isinstance(found, Plan)
     assert found.objective.span == (2, 2)
@@ -110,7 +107,7 @@ def change_moved(capacity: Capacity) -> None:
     ],
 )
 def test_what_came_between_is_said(change: Callable[[Capacity], None], part: str) -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     change(capacity)
     found = confirmed(capacity, JOB, [fly(1, 2), fly(1, 0, 2)], best(capacity))
     assert isinstance(found, str)
@@ -128,14 +125,14 @@ def test_what_came_between_is_said(change: Callable[[Capacity], None], part: str
     ],
 )
 def test_groups_of_another_shape_are_not_the_jobs(given: list[Pods]) -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     found = confirmed(capacity, JOB, given, best(capacity))
     assert isinstance(found, str)
     assert "pods where the job's groups have" in found
 
 
 def test_two_pods_on_a_node_with_room_for_one_do_not_fit() -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     twice = ((NodeName("n0-0-0"), 2), *pods("n0-0-1", "n0-0-2"))
     found = confirmed(capacity, JOB, [twice, fly(0, 1, 2)], best(capacity))
     assert isinstance(found, str)
@@ -147,7 +144,7 @@ def test_two_pods_on_a_node_with_room_for_one_do_not_fit() -> None:
 
 
 def test_a_span_and_a_selector_count_for_given_groups_too() -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     within = replace(JOB, within=Kind("switchbox"))
     found = confirmed(capacity, within, [fly(0, 0), fly(1, 0, 2)], best(capacity, within))
     assert found == "they are in 2 groups of kind switchbox"
@@ -158,7 +155,7 @@ def test_a_span_and_a_selector_count_for_given_groups_too() -> None:
 
 
 def test_a_split_group_is_taken_where_the_job_allows_it() -> None:
-    capacity = cluster()
+    capacity = six_dragonflies()
     split = [pods("n0-0-0", "n0-0-1", "n0-1-0", "n0-1-1"), fly(0, 2, 2)]
     preferred = replace(JOB, mode=PlacementMode.PREFERRED)
     found = confirmed(capacity, preferred, split, best(capacity, preferred))
@@ -170,7 +167,7 @@ def test_a_split_group_is_taken_where_the_job_allows_it() -> None:
 
 def test_groups_that_are_kept_free_are_not_taken_while_others_do() -> None:
     kept = Policy(canonical_gpus=32, reserves=((GroupPath((GroupName("s1"),)), 3),))
-    capacity = cluster(kept)
+    capacity = six_dragonflies(kept)
     plan = best(capacity)
     assert not plan.used_reserve
     found = confirmed(capacity, JOB, [fly(1, 0), fly(1, 1, 2)], plan)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.placement.holding import reserved
-from tests.placement.test_holds_pods import NODES, bound, cluster, nominated, pod
+from tests.placement.test_holds_pods import NODES, bound, nominated, pod, threes
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
@@ -29,7 +29,7 @@ class Recorder:
     """A machine that has a hold already, whose further life is recorded."""
 
     def __init__(self) -> None:
-        self.capacity = cluster()
+        self.capacity = threes()
         self.bookings = Bookings(self.capacity, Limits(holds=5))
         early = reserved(self.bookings, self.capacity, asked(1), name="early")
         assert isinstance(early, Hold)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.placement.holding import committed, expired, released, reserved
+from tests.support.capacity import leaves
 from topo.model.errors import BrokenInvariantError
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import (
     Change,
@@ -30,7 +31,6 @@ from topo.placement.booking.events import (
 from topo.placement.booking.holds import ClockReading, Ended, Hold, HoldId, HoldRequest, Limits
 from topo.placement.booking.log import text_of
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import Request
@@ -38,12 +38,9 @@ from topo.placement.job.request import Request
 NODES = tuple(NodeName(f"n{number}") for number in range(6))
 
 
-def cluster(nodes: int = len(NODES)) -> Capacity:
-    capacity = Capacity()
-    for number in range(nodes):
-        path, name = GroupPath((GroupName(f"d{number // 3}"),)), NodeName(f"n{number}")
-        capacity.upsert(Host(name=name, path=path, kinds=(Kind("leaf"),), tiers=(1,), gpus=8))
-    return capacity
+def threes(nodes: int = len(NODES)) -> Capacity:
+    """Nodes in groups of three."""
+    return leaves(nodes, per_group=3)
 
 
 def pod(uid: str, node: str, hold: str | None = "h1", gpus: int = 8, *, shares: int = 0) -> Pod:
@@ -71,7 +68,7 @@ def bound(*pods: Pod) -> tuple[PodSeen, ...]:
 
 
 def held(pods: int = 3) -> tuple[Capacity, Bookings, Hold]:
-    capacity = cluster()
+    capacity = threes()
     bookings = Bookings(capacity)
     hold = reserved(
         bookings, capacity, HoldRequest(Request(pods=pods, gpus_per_pod=8), 60), name="h1"
@@ -140,7 +137,7 @@ def test_a_terminating_pod_counts_until_it_is_gone_and_then_its_hold_waits_again
 
 def calls_for_a_pod(nodes: int) -> int:
     """Functions that are called when one pod of a hold of so many nodes is bound."""
-    capacity = cluster(nodes)
+    capacity = threes(nodes)
     bookings = Bookings(capacity)
     wish = HoldRequest(Request(pods=nodes, gpus_per_pod=8, group_size=8), 60)
     reserved(bookings, capacity, wish, name="h1")
@@ -234,7 +231,7 @@ class Everything(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.capacity = cluster()
+        self.capacity = threes()
         self.bookings = Bookings(self.capacity, LIMITS)
         self.now_s = 0.0
         self.made = 0
@@ -278,7 +275,7 @@ class Everything(RuleBasedStateMachine):
     @rule(each=st.lists(st.tuples(PODS, st.sampled_from(PodPhase)), max_size=5))
     def see_together(self, each: list[tuple[Pod, PodPhase]]) -> None:
         """What many pods mean for holds in the end does not depend on looking in between."""
-        one_by_one = Bookings(cluster(), LIMITS)
+        one_by_one = Bookings(threes(), LIMITS)
         one_by_one.take_up(self.bookings.state())
         for one, phase in each:
             one_by_one.advance(self.now_s, PodSeen(one, phase))
@@ -323,11 +320,11 @@ class Everything(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """The log replayed elsewhere, and a machine that goes on from the state, are the same."""
-        again = Bookings(cluster(), LIMITS)
+        again = Bookings(threes(), LIMITS)
         for now_s, events, changes in self.log:
             assert again.advance(now_s, *events) == changes
         assert again.state() == self.bookings.state()
-        onward = Bookings(cluster(), LIMITS)
+        onward = Bookings(threes(), LIMITS)
         onward.take_up(self.bookings.state())
         onward.validate()
         assert onward.state() == self.bookings.state()
@@ -351,7 +348,7 @@ def test_a_committed_hold_ends_with_its_pods_too():
 def test_a_kept_hold_and_its_pods_may_come_back_in_either_order(first: str):
     _, before, _ = held(2)
     committed(before, HoldId("h1"), 1)
-    capacity = cluster()
+    capacity = threes()
     bookings = Bookings(capacity)
     pods = bound(pod("p0", "n0"), pod("p1", "n1"))
     if first == "hold":

@@ -5,26 +5,21 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from tests.placement.holding import committed, reserved_as
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from tests.support.capacity import capacity_of, host
+from topo.model.ids import Kind, NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import ClockReading, Hold, HoldId, HoldRequest, HoldsMemory
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 MEMORY = TypeAdapter(HoldsMemory)
-KINDS = (Kind("switchbox"), Kind("dragonfly"))
 
 
-def cluster() -> Capacity:
-    capacity = Capacity()
-    for number in range(12):
-        path = GroupPath((GroupName("s1"), GroupName(f"d{number // 4}")))
-        name = NodeName(f"n{number}")
-        capacity.upsert(Host(name=name, path=path, kinds=KINDS, tiers=(2, 1), gpus=8))
-    return capacity
+def three_dragonflies() -> Capacity:
+    """Twelve nodes n0, n1, …, four in each dragonfly of one switchbox."""
+    return capacity_of(host(f"n{each}", ("s1", f"d{each // 4}"), gpu_type="") for each in range(12))
 
 
 REQUESTS = st.builds(
@@ -56,7 +51,7 @@ ASKED = st.tuples(
 def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
     asked: list[tuple[Request, float, bool, str | None]], later_s: float, started_s: float
 ) -> None:
-    capacity = cluster()
+    capacity = three_dragonflies()
     holds = Bookings(capacity)
     for number, (request, hold_s, kept, key) in enumerate(asked):
         wish = HoldRequest(request, hold_s, key)
@@ -69,7 +64,7 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
             committed(holds, hold.id, 50.0)
 
     text = MEMORY.dump_json(holds.memory(ClockReading("", 50.0, 1e9)))
-    fresh = cluster()
+    fresh = three_dragonflies()
     again = Bookings(fresh)
     now = ClockReading("", started_s, 1e9 + later_s)
     dropped = again.restore(MEMORY.validate_json(text), now)

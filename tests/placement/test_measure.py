@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.placement.worlds import cluster, host, take
+from tests.support.capacity import cluster, host, take
 from topo.model.ids import NodeName
 from topo.placement.job.objective import Objective, Profile, first_difference
 from topo.placement.job.plan import Pods

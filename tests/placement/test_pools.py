@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.oracle.model import _eligible as judged_by_the_oracle
-from tests.placement.worlds import host, shares
+from tests.support.capacity import host, shares
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.ids import NodeName
 from topo.placement.advice.largest_job import largest_ever

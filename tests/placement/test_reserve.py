@@ -3,7 +3,7 @@
 import pytest
 
 from tests.placement.asked import job, planned, two_types
-from tests.placement.worlds import cluster, shares
+from tests.support.capacity import cluster, shares
 from topo.model.ids import GroupName, GroupPath
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode

@@ -1,7 +1,7 @@
 """Jobs on several types of GPU: never mixed, and the best type wins."""
 
 from tests.placement.asked import job, planned, refused, two_types
-from tests.placement.worlds import cluster, host, take
+from tests.support.capacity import cluster, host, take
 from topo.model.ids import Kind
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import FitTest

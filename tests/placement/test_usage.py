@@ -1,8 +1,8 @@
 """The bars beside a plan: what is there, free and taken, group by group."""
 
+from tests.support.capacity import host
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
@@ -15,23 +15,14 @@ def path(*names: str) -> GroupPath:
     return GroupPath(tuple(GroupName(name) for name in names))
 
 
-def host(name: str, *above: str, ready: bool = True) -> Host:
-    """A node of 8 GPUs under a switchbox and a dragonfly, or under one of them."""
-    kinds = tuple(BOX if step.startswith("s") else FLY for step in above)
-    tiers = tuple(2 if kind is BOX else 1 for kind in kinds)
-    return Host(
-        name=NodeName(name), path=path(*above), kinds=kinds, tiers=tiers, gpus=8, ready=ready
-    )
-
-
 def test_a_row_for_every_group_of_a_used_node_with_what_is_free_and_taken() -> None:
     capacity = Capacity()
     for each in (
-        host("n1", "s1", "d1"),
-        host("n2", "s1", "d1"),
-        host("n3", "s1", "d2"),
-        host("n4", "s1", "d2", ready=False),
-        host("n5", "d3"),
+        host("n1", ("s1", "d1")),
+        host("n2", ("s1", "d1")),
+        host("n3", ("s1", "d2")),
+        host("n4", ("s1", "d2"), ready=False),
+        host("n5", ("d3",)),
         host("n6"),
     ):
         capacity.upsert(each)
@@ -47,8 +38,8 @@ def test_a_row_for_every_group_of_a_used_node_with_what_is_free_and_taken() -> N
 
 def test_a_root_dragonfly_is_told_once_and_a_node_in_no_group_not_at_all() -> None:
     capacity = Capacity()
-    capacity.upsert(host("n1", "s1", "d1"))
-    capacity.upsert(host("n5", "d3"))
+    capacity.upsert(host("n1", ("s1", "d1")))
+    capacity.upsert(host("n5", ("d3",)))
     capacity.upsert(host("n6"))
     capacity.book("other", {NodeName("n1"): 8})
     plan = place(capacity, Request(pods=4, gpus_per_pod=4, group_size=8))

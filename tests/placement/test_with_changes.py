@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies, requests
-from tests.placement.worlds import cluster, state
+from tests.support.capacity import cluster, state
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.placement.worlds import cluster
+from tests.support.capacity import cluster
 from topo.model.ids import GroupName, GroupPath, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place, view_of

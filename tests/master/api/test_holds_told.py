@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
-from tests.placement.worlds import host
+from tests.support.capacity import host
 from topo.kit.tasks import run
 from topo.placement.booking.events import HoldAsked, HoldReleased
 from topo.placement.booking.holds import HoldId, HoldRequest, Limits

@@ -6,24 +6,15 @@ import pytest
 
 from master.booking import advice
 from master.booking.advice import Adviser
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from tests.support.capacity import leaves
+from topo.model.ids import NodeName
 from topo.placement.advice.explain import explain
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 
 pytestmark = pytest.mark.virtual_time
-
-
-def cluster() -> Capacity:
-    capacity = Capacity()
-    for number in range(8):
-        path = GroupPath((GroupName(f"d{number // 4}"),))
-        name = NodeName(f"n{number}")
-        capacity.upsert(Host(name=name, path=path, kinds=(Kind("leaf"),), tiers=(1,), gpus=8))
-    return capacity
 
 
 def refused(capacity: Capacity, pods: int = 9) -> NoFit:
@@ -33,7 +24,7 @@ def refused(capacity: Capacity, pods: int = 9) -> NoFit:
 
 
 async def test_what_is_advised_fits() -> None:
-    capacity = cluster()
+    capacity = leaves(8, per_group=4)
     found = (await Adviser(lambda: capacity).advice(refused(capacity))).would_fit
     requests = [suggestion.request for suggestion in found if suggestion.request is not None]
     assert requests
@@ -42,7 +33,7 @@ async def test_what_is_advised_fits() -> None:
 
 
 async def test_those_who_ask_for_the_same_get_the_same_until_something_changes() -> None:
-    capacity = cluster()
+    capacity = leaves(8, per_group=4)
     adviser = Adviser(lambda: capacity)
     refusal = refused(capacity)
     first, second = await asyncio.gather(adviser.advice(refusal), adviser.advice(refusal))
@@ -54,7 +45,7 @@ async def test_those_who_ask_for_the_same_get_the_same_until_something_changes()
 
 
 async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
-    capacity = cluster()
+    capacity = leaves(8, per_group=4)
     adviser = Adviser(lambda: capacity)
     asked = [adviser.advice(refused(capacity, 9 + n)) for n in range(advice.AT_ONCE + 4)]
     found = await asyncio.gather(*asked)
@@ -66,7 +57,7 @@ async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
 
 
 async def test_a_plan_is_explained_aside_on_the_capacity_that_it_was_made_on() -> None:
-    capacity = cluster()
+    capacity = leaves(8, per_group=4)
     adviser = Adviser(lambda: capacity)
     plan = place(capacity, Request(pods=4, gpus_per_pod=8))
     assert isinstance(plan, Plan)
@@ -79,14 +70,14 @@ async def test_a_plan_is_explained_aside_on_the_capacity_that_it_was_made_on() -
 
 
 async def test_the_reasons_have_the_numbers_of_the_refusal() -> None:
-    capacity = cluster()
+    capacity = leaves(8, per_group=4)
     why = (await Adviser(lambda: capacity).advice(refused(capacity))).reasons
     assert "8 missing of 72" in why[0]
     assert len(why) > 1
 
 
 async def test_what_is_remembered_is_bounded() -> None:
-    capacity = cluster()
+    capacity = leaves(8, per_group=4)
     adviser = Adviser(lambda: capacity)
     for pods in range(9, 9 + advice.KEPT + 5):
         await adviser.advice(refused(capacity, pods))

@@ -1,6 +1,6 @@
-"""Tiny clusters for tests: nodes of eight GPUs in dragonflies in switchboxes, some taken."""
+"""Hosts and capacities for tests: nodes of eight GPUs in dragonflies in switchboxes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -24,6 +24,22 @@ def host(name: str, path: Sequence[str] = (), **more: object) -> Host:
         "gpu_type": "A",
     }
     return Host(**(values | more))  # type: ignore[arg-type]
+
+
+def capacity_of(hosts: Iterable[Host], policy: Policy | None = None) -> Capacity:
+    """A capacity with these hosts, on which nothing is booked."""
+    capacity = Capacity(policy or Policy())
+    for each in hosts:
+        capacity.upsert(each)
+    return capacity
+
+
+def leaves(count: int, per_group: int) -> Capacity:
+    """Nodes n0, n1, … in groups d0, d1, … of one tier, whose kind is `leaf`."""
+    return capacity_of(
+        host(f"n{number}", (f"d{number // per_group}",), kinds=(Kind("leaf"),))
+        for number in range(count)
+    )
 
 
 def cluster(*tops: Sequence[int], policy: Policy | None = None, size: int = 0) -> Capacity:
@@ -56,7 +72,7 @@ def shares(plan: Plan) -> dict[str, int]:
     return found
 
 
-def node(top: int, inner: int, number: int, gpus: int = 8, gpu_type: str = "A") -> Host:
+def host_at(top: int, inner: int, number: int, gpus: int = 8, gpu_type: str = "A") -> Host:
     """A node of a dragonfly in a switchbox."""
     name, path = f"n-{top}-{inner}-{number}", (f"s{top}", f"d{inner}")
     return host(name, path, gpus=gpus, gpu_type=gpu_type)
@@ -68,7 +84,7 @@ def partly_free(*free: tuple[int, ...], whole: int = 8) -> Capacity:
     for top, dragonflies in enumerate(free, start=1):
         for inner, left in enumerate(dragonflies, start=1):
             for number in range(1, whole + 1):
-                host = node(top, inner, number)
+                host = host_at(top, inner, number)
                 capacity.upsert(host)
                 if number > left:
                     capacity.book(f"job-{host.name}", {host.name: 8})
