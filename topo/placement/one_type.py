@@ -27,7 +27,7 @@ from topo.placement.quality.measure import Key
 from topo.placement.search.extra_domains import with_extra_domains
 from topo.placement.search.reserves import Reserves, taken_from, ways_to_keep
 from topo.placement.search.split_groups import best_split
-from topo.placement.view.free_view import FreeView
+from topo.placement.view.free_view import TAIL_CANNOT_FIT, FreeView
 from topo.placement.whole_groups import best_whole
 
 _SPLIT_TRIES = 24
@@ -66,13 +66,36 @@ def searches(mode: PlacementMode) -> tuple[Search, ...]:
     return (best_with_whole_groups, best_with_split_groups)[: 1 + (mode is PlacementMode.PREFERRED)]
 
 
-def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> SearchResult | None:
-    """The best result with all groups whole; else, if the job may be split, the best split."""
-    for search in searches(request.mode):
-        answer = search(view, request, reserves)
-        if answer is not None:
-            return answer
-    return None
+def find_best(view: FreeView, request: Request, reserves: Reserves = ()) -> SearchResult | None:
+    """Return the best result with all groups whole, or else the best split if the job may be."""
+    found = (search(view, request, reserves) for search in searches(request.mode))
+    return next(filter(None, found), None)
+
+
+def could_place(view: FreeView, request: Request) -> bool:
+    """Whether any search finds a placement; O(domains).
+
+    Counting decides it: groups of the job do not interact but for the slots of their domains. A job
+    that may be split needs slots alone, in one group of the kind that it must be within.
+    """
+    if request.mode is PlacementMode.PREFERRED:
+        return most_slots(view, request) >= request.pods
+    if not view.group_can_fit:
+        return False
+    if request.within is not None:
+        parts = _inside_kind(view, request)
+        return any(bool((part.holds(tier) >= view.shape.m).any()) for tier, part in parts)
+    tier = view.shape.tier
+    groups, tail_loss = view.groups(tier), view.losses(tier) if view.shape.r else np.zeros(1)
+    return bool(groups.sum() - tail_loss.min(initial=TAIL_CANNOT_FIT) >= view.shape.m)
+
+
+def most_slots(view: FreeView, request: Request) -> int:
+    """The most free slots that one job may use: in one group of the kind asked for, or in all."""
+    if request.within is None:
+        return int(view.free.sum())
+    inside = limited(view.layout, view.free, request.within)
+    return max((int(view.layout.rolled(free, tier).max()) for tier, free in inside), default=0)
 
 
 def best_with_whole_groups(

@@ -24,7 +24,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import view_of
 from topo.placement.job.objective import Objective, first_difference, names
 from topo.placement.job.plan import DomainRef, Plan, Rejected
-from topo.placement.one_type import searched
+from topo.placement.one_type import find_best
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.view.free_view import FreeView
@@ -80,7 +80,7 @@ def _without(
         free[firsts[domain] : firsts[domain + 1]] = 0
     if int(free.sum()) < view.shape.pods:
         return None
-    answer = searched(view.only(free), plan.request)
+    answer = find_best(view.only(free), plan.request)
     if answer is None:
         return None
     groups = planned_groups(capacity, answer.view, answer.found.allocation).groups

@@ -24,9 +24,7 @@ def closed_nodes(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidat
     """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
     slots = job.view.slots
     found = []
-    for host in capacity.hosts():
-        if host.open:
-            continue
+    for host in capacity.closed_hosts():
         gain = capacity.free(host.name) // slots.gpus
         if gain and is_eligible(
             opened(host, capacity.policy) if host.taints else host, slots.eligibility

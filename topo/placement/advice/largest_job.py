@@ -27,7 +27,7 @@ from topo.placement.engine import place, view_on
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
 from topo.placement.job.words import counted
-from topo.placement.one_type import searched
+from topo.placement.one_type import could_place
 
 
 def largest_ever(capacity: CapacityView, request: Request) -> int | None:
@@ -37,8 +37,7 @@ def largest_ever(capacity: CapacityView, request: Request) -> int | None:
     """
     if any(unsized(capacity.hosts(), request.eligible)):
         return None
-    asked = request.eligible.gpu_type
-    types = capacity.gpu_types() if asked is None else (asked,)
+    types = capacity.types_for(request.eligible)
     jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]
     if any(_fits(job) for job in jobs):
         return None
@@ -89,4 +88,4 @@ def _on_empty_nodes(capacity: CapacityView, request: Request, gpu_type: str | No
 
 
 def _fits(job: RefusedJob) -> bool:
-    return job.view.slots.total >= job.request.pods and searched(job.view, job.request) is not None
+    return could_place(job.view, job.request)

@@ -23,7 +23,7 @@ from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.layout import Counts
-from topo.placement.engine import place
+from topo.placement.engine import fits, place
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 from topo.placement.job.words import counted, listed
@@ -50,7 +50,7 @@ def fewer_pods(
     """The next smaller job that can be placed."""
     pods = max((most_pods(capacity, job) for job in jobs), default=0)
     smaller = replace(request, pods=pods)
-    if not pods or not isinstance(place(capacity, smaller), Plan):
+    if not pods or not fits(capacity, smaller):
         return None
     fewer = request.pods - pods
     return Suggestion(
@@ -175,7 +175,7 @@ def _placed(
     whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
     found = []
     for kind, words, changed in changes:
-        plan = place(capacity, changed)
+        plan = place(capacity, changed) if fits(capacity, changed) else None
         if isinstance(plan, Plan):
             split, tops = plan.objective.split_groups, plan.objective.span[0]
             of = f"{split} of {counted(len(plan.groups), 'group')} split"

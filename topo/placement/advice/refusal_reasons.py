@@ -1,6 +1,6 @@
 """Why a job does not fit, in sentences with their numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.eligibility import is_eligible, unsized
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration
@@ -25,13 +26,13 @@ def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
     text = f"{refused.text[:1].upper()}{refused.text[1:]}"
     first = f"{text}: {numbers['missing']} missing of {numbers['needed']}."
     wish = refused.request.eligible
-    nodes = (*_unsized(capacity, wish), *_sharing(capacity, wish))
-    return (first, *nodes, *_facts(capacity, refused))
+    hosts = capacity.hosts()
+    nodes = (*_unsized(hosts, wish), *_sharing(hosts, wish))
+    return (first, *nodes, *_facts(capacity, hosts, refused))
 
 
-def _unsized(capacity: CapacityView, wish: Eligibility) -> Iterator[str]:
+def _unsized(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
     """Nodes that may be the ones that are missing."""
-    hosts = list(capacity.hosts())
     if bare := sum(1 for _ in unsized(hosts, wish)):
         yield (
             f"{bare} of {counted(len(hosts), 'node')} have no known number of GPUs: "
@@ -39,10 +40,10 @@ def _unsized(capacity: CapacityView, wish: Eligibility) -> Iterator[str]:
         )
 
 
-def _sharing(capacity: CapacityView, wish: Eligibility) -> Iterator[str]:
+def _sharing(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
     """Nodes that have GPUs and none for this job."""
     any_type = replace(wish, gpu_type=None)
-    sharing = [host for host in capacity.hosts() if host.shared and is_eligible(host, any_type)]
+    sharing = [host for host in hosts if host.shared and is_eligible(host, any_type)]
     if sharing:
         resources = listed(sorted({resource for host in sharing for resource, _ in host.shared}))
         yield (
@@ -51,10 +52,10 @@ def _sharing(capacity: CapacityView, wish: Eligibility) -> Iterator[str]:
         )
 
 
-def _facts(capacity: CapacityView, refused: NoFit) -> Iterator[str]:
+def _facts(capacity: CapacityView, hosts: Sequence[Host], refused: NoFit) -> Iterator[str]:
     request = refused.request
     if refused.failed is FitTest.LABEL:
-        yield _filtered(capacity, request)
+        yield _filtered(hosts, request)
         return
     jobs = refused_jobs(capacity, request)
     job = max(jobs, key=lambda job: job.view.slots.free_gpus, default=None)
@@ -76,9 +77,9 @@ def _facts(capacity: CapacityView, refused: NoFit) -> Iterator[str]:
         yield fullest
 
 
-def _filtered(capacity: CapacityView, request: Request) -> str:
+def _filtered(hosts: Sequence[Host], request: Request) -> str:
     """How many nodes each filter lets through by itself."""
-    hosts, wish = list(capacity.hosts()), request.eligible
+    wish = request.eligible
     anyone = Eligibility(tolerations=(Toleration(operator="Exists"),))
     alone = (
         (f"have GPUs of type {wish.gpu_type!r}", replace(anyone, gpu_type=wish.gpu_type)),
@@ -103,7 +104,7 @@ def _pieces(slots: Slots) -> str:
 
 def _closed(capacity: CapacityView, wish: Eligibility) -> str:
     """Free GPUs that are shut away, by cause."""
-    closed = [host for host in capacity.hosts() if not host.open and is_eligible(host, wish)]
+    closed = [host for host in capacity.closed_hosts() if is_eligible(host, wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     return (

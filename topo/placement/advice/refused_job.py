@@ -67,6 +67,5 @@ class RefusedJob:
 
 def refused_jobs(capacity: CapacityView, request: Request) -> list[RefusedJob]:
     """The job on each GPU type that it may have, in the order in which they were tried."""
-    asked = request.eligible.gpu_type
-    types = capacity.gpu_types() if asked is None else (asked,)
+    types = capacity.types_for(request.eligible)
     return [RefusedJob(request, view_of(capacity, request, gpu_type)) for gpu_type in types]

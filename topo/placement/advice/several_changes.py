@@ -20,7 +20,7 @@ from topo.model.limits import MAX_PODS
 from topo.placement.advice.other_requests import filters
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.engine import place
+from topo.placement.engine import fits, place
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 from topo.placement.job.words import counted, listed
@@ -36,7 +36,7 @@ def several_changes(capacity: CapacityView, request: Request) -> Suggestion | No
         return None
     for condition in _conditions(request):
         stricter = condition(found)
-        if isinstance(place(capacity, stricter), Plan):
+        if fits(capacity, stricter):
             found = stricter
     plan = place(capacity, found)
     assert isinstance(plan, Plan), "it was placed before"  # noqa: S101 - for mypy
@@ -51,7 +51,7 @@ def _without_conditions(capacity: CapacityView, request: Request) -> Request | N
     free = replace(request, eligible=anywhere, within=None, mode=PlacementMode.PREFERRED)
     sizes = [*_pod_sizes(free)]
     for smaller in sizes:
-        if isinstance(place(capacity, smaller), Plan):
+        if fits(capacity, smaller):
             return smaller
     for smaller in sizes:
         slots = (

@@ -1,7 +1,7 @@
 """The smallest changes under which a refused job would fit.
 
-Every change was tried before it is suggested: the changed request, or the request on a changed
-copy of the cluster, has been placed.
+Every change was tried before it is suggested: the changed request fits, or the request does where
+the change holds.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.what_if import Assumptions, opened
-from topo.placement.engine import place
-from topo.placement.job.plan import NoFit, Plan
+from topo.placement.engine import fits
+from topo.placement.job.plan import NoFit
 from topo.placement.job.words import counted, listed
 
 MOST = 6
@@ -51,7 +51,7 @@ def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestio
         return None
     hosts = [host for host in map(capacity.host, map(NodeName, repair.names)) if host is not None]
     repaired = capacity.with_changes(hosts=[opened(host, capacity.policy) for host in hosts])
-    if not isinstance(place(repaired, jobs[0].request), Plan):
+    if not fits(repaired, jobs[0].request):
         return None
     broken = [host.name for host in hosts if not host.ready]
     cordoned = [host.name for host in hosts if host.ready]
@@ -76,7 +76,7 @@ def _release(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion |
     repair = cheapest_repair([(job, owners(capacity, job)) for job in jobs])
     if repair is None:
         return None
-    if not isinstance(place(capacity.with_changes(released=repair.names), jobs[0].request), Plan):
+    if not fits(capacity.with_changes(released=repair.names), jobs[0].request):
         return None
     names = [owner_in_words(owner) for owner in repair.names]
     ends = "gives" if len(repair.names) == 1 else "give"

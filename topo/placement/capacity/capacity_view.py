@@ -97,11 +97,17 @@ class CapacityView:
         """A host by name."""
         return self._hosts.get(name)
 
-    def hosts(self) -> Iterator[Host]:
-        """All hosts in natural order of the tree."""
+    def hosts(self) -> list[Host]:
+        """Return all hosts in the natural order of the tree; O(hosts)."""
         self._settle()
-        names = self._index.names
-        return (self._hosts[names[host_id]] for host_id in self._index.walk())
+        hosts, names = self._hosts, self._index.names
+        order = self._index.order
+        return [hosts[names[host_id]] for domain in order for host_id in domain.ids(names)]
+
+    def closed_hosts(self) -> list[Host]:
+        """Return the hosts that are not open, in natural order; mostly a pass of numpy."""
+        closed, ids = self._columns.closed(), self._index.ids
+        return [host for host in self.hosts() if ids[host.name] in closed] if closed else []
 
     def used(self, name: NodeName) -> int:
         """GPUs booked on a node, known or not."""
@@ -150,6 +156,11 @@ class CapacityView:
             first = [name for name in self.policy.gpu_types if name in self._types]
             self._ordered = tuple(dict.fromkeys((*first, *sorted(self._types, key=natural_key))))
         return self._ordered
+
+    def types_for(self, eligibility: Eligibility) -> tuple[str, ...]:
+        """Return the GPU types that a job may have, in the order in which they are tried."""
+        asked = eligibility.gpu_type
+        return self.gpu_types() if asked is None else (asked,)
 
     def kinds(self) -> Mapping[str, int]:
         """The kinds of groups that hosts are in, with the highest tier of each."""

@@ -440,11 +440,6 @@ class HostIndex:
         domain = self.domain_of_host[host_id]
         return domain.at, self.layout().offsets[domain.at] + domain.ranks(self.names)[host_id]
 
-    def walk(self) -> Iterator[int]:
-        """All host ids in natural order; the domains must be settled."""
-        for domain in self.order:
-            yield from domain.ids(self.names)
-
 
 def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layout:
     """`begins` of the tiers from 2 on: which domains are the first in theirs of that tier."""

@@ -16,6 +16,7 @@ ELIGIBLE = 2
 """The mask of a host that the job may use."""
 _NONE = bytes.maketrans(bytes([ELIGIBLE]), b"\1")
 """Masks of the type, none of them eligible."""
+_EMPTY: Counts = np.zeros(0, np.int64)
 
 
 class Slots:
@@ -43,11 +44,13 @@ class Slots:
         "total",
     )
 
-    def __init__(self, eligibility: Eligibility, gpus: int) -> None:
+    def __init__(
+        self, eligibility: Eligibility, gpus: int, free: Counts = _EMPTY, busy: Counts = _EMPTY
+    ) -> None:
         self.eligibility, self.gpus = eligibility, gpus
         self.mask = bytearray()
         self.nodes = self.free_gpus = self.penalized = self.total = 0
-        self._set(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._set(free, busy)
 
     def _set(self, free: Counts, busy: Counts) -> None:
         self.free: Counts = free
@@ -70,9 +73,8 @@ class Slots:
 
     def copy(self) -> "Slots":
         """The same counts, apart from then on."""
-        twin = Slots(self.eligibility, self.gpus)
+        twin = Slots(self.eligibility, self.gpus, self.free.copy(), self.busy.copy())
         twin.mask = self.mask[:]
-        twin._set(self.free.copy(), self.busy.copy())
         twin.nodes, twin.free_gpus, twin.penalized = self.nodes, self.free_gpus, self.penalized
         twin.total = self.total
         return twin
@@ -93,9 +95,8 @@ class Slots:
         self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
     ) -> "Slots":
         """Those of the eligible hosts that are among some, (id, domain, host, free GPUs)."""
-        twin = Slots(eligibility, self.gpus)
+        twin = Slots(eligibility, self.gpus, np.zeros_like(self.free), self.busy.copy())
         twin.mask = self.mask.translate(_NONE)
-        twin._set(np.zeros_like(self.free), self.busy.copy())
         for host_id, at, host, unbooked in hosts:
             if self.mask[host_id] == ELIGIBLE:
                 twin.mask[host_id] = ELIGIBLE
