@@ -106,8 +106,9 @@ format: $(STAMP) $(PAGE)/node_modules ## let ruff and prettier rewrite the layou
 	$(BIN)/ruff check --fix .
 	npm --prefix $(PAGE) run --silent format
 
-docs: $(STAMP) ## the tables of the documentation that are made from the code
+docs: $(STAMP) ## the tables of the documentation and the page's types, made from the code
 	@$(BIN)/python -m docs.tables
+	@$(BIN)/python -m tests.page.api_types
 
 dashboards: $(STAMP) ## the chart's Grafana dashboards and alerts, from monitoring/
 	@$(BIN)/python -m monitoring

@@ -14,7 +14,7 @@ const CLASSES = {
 };
 
 /**
- * @param {Api.Matrix} matrix
+ * @param {Api.LinkMatrix} matrix
  * @param {(index: number) => boolean} is_ill
  */
 export function matrixPicture(matrix, is_ill) {
@@ -39,7 +39,7 @@ export function matrixPicture(matrix, is_ill) {
 }
 
 /**
- * @param {Api.Matrix} matrix
+ * @param {Api.LinkMatrix} matrix
  * @param {number} row
  * @param {number} column
  */
@@ -71,7 +71,7 @@ function classOf(kind) {
 
 /**
  * How many pairs have which link, for who cannot see it.
- * @param {Api.Matrix} matrix
+ * @param {Api.LinkMatrix} matrix
  */
 function summary(matrix) {
   /** @type {Map<string, number>} */

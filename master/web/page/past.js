@@ -9,7 +9,7 @@ const KEPT_MS = 2_000;
 const LIST_AGAIN_MS = 60_000;
 /** A slider that is dragged asks for the moment at which it rests. */
 const REST_MS = 120;
-/** @type {Pick<Api.Difference, "changes">} */
+/** @type {Pick<Api.Diff, "changes">} */
 const NONE = { changes: [] };
 
 /**
@@ -160,7 +160,7 @@ export class Past {
 
 /**
  * @param {Record<string, string>} query
- * @returns {Promise<Api.Difference>}
+ * @returns {Promise<Api.Diff>}
  */
 async function difference(query) {
   return (await ask("v1/topology/diff", { query })).document;
