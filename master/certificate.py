@@ -10,9 +10,8 @@ from cryptography import x509
 from master.file_warnings import FileWarnings
 from topo.kit.files import WatchedFile
 from topo.kit.tls import MAX_PEM_BYTES, reload_certificate
+from topo.model.conditions.master import MasterCondition
 from topo.model.errors import BadInputError
-
-CERTIFICATE = "tls-files"
 
 _log = structlog.get_logger(__name__)
 
@@ -44,9 +43,11 @@ def renewal(
             reload_certificate(tls, *pair)
         except BadInputError as error:
             text = f"the certificate is not renewed, the old one stays: {error.refusal.what}"
-            warnings.warn(CERTIFICATE, text, error.refusal.fix, where=error.refusal.where)
+            warnings.warn(
+                MasterCondition.TLS_FILES, text, error.refusal.fix, where=error.refusal.where
+            )
         else:
-            warnings.well(CERTIFICATE)
+            warnings.well(MasterCondition.TLS_FILES)
             _log.info("certificate renewed", file=str(pair[0]))
             if isinstance(chain, bytes):
                 lasts(*life_s(chain))

@@ -47,6 +47,7 @@ from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
+from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
 
@@ -59,6 +60,11 @@ UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 """Finished pods hold nothing, and there may be any number of them."""
 
 _log = structlog.get_logger(__name__)
+
+_UNFOLLOWED = {
+    NODES.plural: MasterCondition.KUBERNETES_NODES,
+    PODS.plural: MasterCondition.KUBERNETES_PODS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +111,8 @@ class Cluster:
                 continue
             known = "what was known of them stays" if reflector.synced else "none is known"
             what = f"the {reflector.name} of Kubernetes cannot be followed, {known}"
-            found.append(
-                WarningDocument(
-                    code=f"kubernetes-{reflector.name}",
-                    text=f"{what}: {trouble.message}",
-                    fix=next_step(trouble),
-                )
-            )
+            text = f"{what}: {trouble.message}"
+            found.append(WarningDocument.of(_UNFOLLOWED[reflector.name], text, next_step(trouble)))
         return tuple(found)
 
 

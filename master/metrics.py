@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from topo.kit.metrics import counter, counter_family, gauge, gauge_family, histogram
 from topo.kit.serving.connections import Connections
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Group, Snapshot, Status
 from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument
@@ -24,7 +25,7 @@ MAX_KINDS = 16
 MAX_SEEN = 64
 """Series of one metric that are kept at zero: more than there are kinds and statuses at once."""
 _STATUSES = tuple(status.value for status in Status)
-_SILENT = ("worker-stale", "no-worker")
+_SILENT = (NodeCondition.WORKER_STALE, NodeCondition.NO_WORKER)
 """Reasons of nodes whose worker is lost: counted from zero, because an alert asks for them."""
 
 

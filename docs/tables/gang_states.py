@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from docs.tables.section import table
 from topo.model.conditions.gang_states import JOB_EVENTS, GangState
 
-_FINDINGS = "operations.md#warnings"
+_FINDINGS = "operations.md#gang-warnings"
 
 
 def states(rows: Iterable[GangState] = GangState) -> str:

@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from docs.tables import gang_states, metrics, settings
+from docs.tables import conditions, gang_states, metrics, settings
 from docs.tables.section import Section
 from master.settings import MasterSettings
+from topo.model.conditions.catalogue import PAGE, TABLES
 from worker.settings import WorkerSettings
 
 _GANGS = "docs/how-placement-reaches-the-scheduler.md"
@@ -28,4 +29,5 @@ SECTIONS = (
         "docs/metrics.md", "master-kubernetes", partial(metrics.render, "master", "Kubernetes")
     ),
     Section("docs/metrics.md", "worker", partial(metrics.render, "worker")),
+    *(Section(PAGE, table.section, partial(conditions.render, table)) for table in TABLES),
 )

@@ -34,11 +34,11 @@ from master.kube.reading import read
 from master.kube.writing.writes import TIMEOUT_S, Apply, WriteTarget, call_of
 from topo.kit.threads import off_loop
 from topo.kit.tls import load_pair
+from topo.model.conditions.master import MasterCondition
 from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.topology import WarningDocument
 
 MANAGER = "topo-master/admission"
-CODE = "admission-certificate"
 POLL_S = 15.0
 SETTLING_S = 1.0
 """While there is none to serve, or a step was just taken."""
@@ -115,7 +115,7 @@ class CertificateKeeper:
         why = self._trouble
         text = f"{what}: {'nobody has renewed it' if why is None else why.what}"
         fix = f"look at {self._secret_name}" if why is None else why.fix
-        return (WarningDocument(code=CODE, text=text, fix=fix),)
+        return (WarningDocument.of(MasterCondition.ADMISSION_CERTIFICATE, text, fix),)
 
     def _is_untrusted(self, served: Pair) -> bool:
         """Whether the configuration, which the leader alone reads, lacks its authority."""

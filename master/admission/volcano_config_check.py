@@ -29,13 +29,11 @@ from master.kube.volcano_config import (
 )
 from topo.gangs.native import PLUGIN
 from topo.kit.metrics import gauge, read_each
+from topo.model.conditions.master import MasterCondition
 from topo.model.errors import Refusal
 from topo.model.rest.topology import WarningDocument
 
 POLL_S = 10.0
-IGNORED = "volcano-ignores-groups"
-UNKNOWN = "volcano-configuration"
-EVICTS_NOBODY = "volcano-evicts-nobody"
 PREEMPT, ALLOCATE = "preempt", "allocate"
 """Actions of Volcano. Source: volcano-sh/volcano v1.14.1, pkg/scheduler/actions/factory.go."""
 _log = structlog.get_logger(__name__)
@@ -78,8 +76,10 @@ class _Found:
     joint: str = ""
 
     @property
-    def code(self) -> str:
-        return IGNORED if self.heeding is ConfigState.IGNORED else UNKNOWN
+    def code(self) -> MasterCondition:
+        is_known = self.heeding is ConfigState.IGNORED
+        of_unknown = MasterCondition.VOLCANO_CONFIGURATION
+        return MasterCondition.VOLCANO_IGNORES_GROUPS if is_known else of_unknown
 
 
 _NOT_KNOWN = "whether Volcano's scheduler heeds groups is not known"
@@ -129,7 +129,7 @@ class SchedulerConfigReader:
         found = self._found
         if not found.why:
             return ()
-        return (WarningDocument(code=found.code, text=found.why, fix=found.fix),)
+        return (WarningDocument.of(found.code, found.why, found.fix),)
 
     @property
     def joint_warnings(self) -> tuple[WarningDocument, ...]:
@@ -182,7 +182,7 @@ class SchedulerConfigReader:
         needs = "jobs are evicted only where the plugin gang has enablePreemptable: false"
         add = f"add {PREEMPT} to its actions, behind {ALLOCATE}; {needs}"
         fix = add if text is None else f"{add}:\n{self._command(config, text)}"
-        return (WarningDocument(code=EVICTS_NOBODY, text=why, fix=fix),)
+        return (WarningDocument.of(MasterCondition.VOLCANO_EVICTS_NOBODY, why, fix),)
 
     def _patch(self, config: SchedulerConfig) -> str:
         """What adds the plugin: a sentence, and the command on a line of its own."""

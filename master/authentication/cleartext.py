@@ -14,32 +14,22 @@ from yarl import URL
 from master.settings import MasterSettings
 from topo.discovery.sources import MANAGED
 from topo.kit.addresses import Network, is_loopback, is_within
+from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
 
-_NAME_PROXY = "; where a proxy ends TLS before it, name that in --tls-proxies"
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenKind:
-    """Whose tokens a port accepts: the code of the warning, how it is told, and the next step."""
+    """Whose tokens a port accepts, and the warning about those that came over plain HTTP."""
 
-    code: str
+    code: MasterCondition
     whose: str
-    fix: str
 
 
-WORKER_TOKEN = TokenKind(
-    "worker-token-in-clear",
-    "a worker's token",
-    "give the master --tls-cert and --tls-key, and its workers --server-tls, then new tokens"
-    + _NAME_PROXY,
-)
-API_TOKEN = TokenKind(
-    "api-token-in-clear",
-    "an API token",
-    "give the master --tls-cert and --tls-key with --tls-scope=all, then a new token" + _NAME_PROXY,
-)
+WORKER_TOKEN = TokenKind(MasterCondition.WORKER_TOKEN_IN_CLEAR, "a worker's token")
+API_TOKEN = TokenKind(MasterCondition.API_TOKEN_IN_CLEAR, "an API token")
 
 
 @dataclass(slots=True)
@@ -65,7 +55,7 @@ class CleartextSecrets:
                 return
             peer = request.remote
             if peer and not is_loopback(peer) and not is_within(peer, self.proxies):
-                self._warn(kind.code, f"{kind.whose} came from {peer} over plain HTTP", kind.fix)
+                self._warn(kind.code, f"{kind.whose} came from {peer} over plain HTTP")
 
         return accepted
 
@@ -78,13 +68,11 @@ class CleartextSecrets:
             return
         sent = f"user name and password are sent to {url.origin()}"
         if url.scheme == "http":
-            fix = "give an https:// address, and leave --cluster-manager-allow-http away"
-            self._warn("manager-login-in-clear", f"{sent} over plain HTTP", fix)
+            self._warn(MasterCondition.MANAGER_LOGIN_IN_CLEAR, f"{sent} over plain HTTP")
         elif settings.cluster_manager_insecure:
-            fix = "give its authority as --cluster-manager-ca-file instead of "
-            fix += "--cluster-manager-insecure"
-            self._warn("manager-unverified", f"{sent}, whose certificate is not verified", fix)
+            text = f"{sent}, whose certificate is not verified"
+            self._warn(MasterCondition.MANAGER_UNVERIFIED, text)
 
-    def _warn(self, code: str, text: str, fix: str) -> None:
-        self._warnings[code] = WarningDocument(code=code, text=text, fix=fix)
-        _log.warning("a secret can be read on the network", code=code, what=text, fix=fix)
+    def _warn(self, code: MasterCondition, text: str) -> None:
+        self._warnings[code] = WarningDocument.of(code, text)
+        _log.warning("a secret can be read on the network", code=code, what=text, fix=code.step)

@@ -21,6 +21,7 @@ from topo.kit.files import LOOK_S, AbsentFile, NotAFile, OutOfFiles, WatchedFile
 from topo.kit.metrics import gauge
 from topo.kit.threads import off_loop
 from topo.kit.tokens import Identity, WorkerTokens, bearer
+from topo.model.conditions.master import MasterCondition
 from topo.model.errors import BadInputError, Refusal
 
 MAX_TOKEN_FILE_BYTES = 4 << 20
@@ -67,11 +68,11 @@ class TokenFileKind:
 
     whose: str
     flag: str
-    code: str
+    code: MasterCondition
 
 
-WORKER_TOKENS = TokenFileKind("workers", "--worker-token-file", "worker-token-file")
-API_TOKENS = TokenFileKind("writers", "--api-token-file", "api-token-file")
+WORKER_TOKENS = TokenFileKind("workers", "--worker-token-file", MasterCondition.WORKER_TOKEN_FILE)
+API_TOKENS = TokenFileKind("writers", "--api-token-file", MasterCondition.API_TOKEN_FILE)
 
 
 class TokenMetrics:

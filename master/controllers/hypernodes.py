@@ -14,6 +14,7 @@ from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget
 from topo.kit.threads import off_loop
+from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.model.rest.topology import WarningDocument
@@ -114,11 +115,8 @@ class HyperNodeComparer:
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What others have and keeps a group from being published."""
-        fix = "remove it, or take these nodes out of it, so that Volcano has one tree"
-        return tuple(
-            WarningDocument(code="hypernode-conflict", text=text, fix=fix)
-            for text in self.conflicts
-        )
+        code = MasterCondition.HYPERNODE_CONFLICT
+        return tuple(WarningDocument.of(code, text) for text in self.conflicts)
 
     def _plan(
         self,

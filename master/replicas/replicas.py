@@ -19,6 +19,7 @@ from master.role import Replica, Role, RoleKind
 from master.settings import MasterSettings
 from topo.kit.metrics import gauge
 from topo.kit.tasks import Work
+from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
 
 LEASE = "topo-master"
@@ -81,15 +82,13 @@ class Replicas:
             return ()
         leader = role.leader_url or "no leader is known"
         text = "nothing was heard of a leader yet" if age_s is None else "what is shown is old"
-        fix = "see the logs of the masters, and who holds the lease: kubectl describe lease "
-        return (WarningDocument(code="leader-silent", text=f"{text} ({leader})", fix=fix + LEASE),)
+        return (WarningDocument.of(MasterCondition.LEADER_SILENT, f"{text} ({leader})"),)
 
 
 def _of_copy(saved_at_s: float, why: str) -> WarningDocument:
     at = datetime.fromtimestamp(saved_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     text = f"what is shown is this master's own copy, as known at {at}: {why}"
-    fix = "bring the API server back; until a master leads, reports and holds are refused"
-    return WarningDocument(code="state-copy", text=text, fix=fix)
+    return WarningDocument.of(MasterCondition.STATE_COPY, text)
 
 
 def build_replicas(

@@ -20,14 +20,13 @@ from master.state.saving import MAX_SAVE_TIME_SHARE, REFRESH_S, StateSaver
 from master.state.state_file import StateFile
 from topo.kit.tasks import uninterrupted
 from topo.kit.threads import off_loop, timed_in_thread
+from topo.model.conditions.master import MasterCondition
 from topo.model.errors import BadInputError
 from topo.placement.booking.holds import HoldsMemory
 
-CODE = "state-copy-file"
 MAX_BYTES = 96 << 20
 """100,000 nodes are 70 MB. While it is replaced there are two of it, and the chart's volume is to
 have room for both: a pod that outgrows its volume is evicted."""
-_FIX = "give --state-copy-file a folder of this master alone, with room, that it can write to"
 
 
 class StateCopy:
@@ -91,7 +90,7 @@ class StateCopy:
             self._tell((isinstance(error, OSError) and error.strerror) or str(error))
             return
         self._copied, self._copied_s = (discovery, changes), self._clock()
-        self._warnings.well(CODE)
+        self._warnings.well(MasterCondition.STATE_COPY_FILE)
 
     def _write(self, discovery: SavedDiscovery, holds: HoldsMemory) -> None:
         self._file.save(discovery.with_holds(self._mode, holds), discovery)
@@ -119,4 +118,5 @@ class StateCopy:
 
     def _tell(self, what: str) -> None:
         text = f"what is shown cannot be copied or taken up from its copy: {what}"
-        self._warnings.warn(CODE, text, _FIX, where=self._file.name)
+        code = MasterCondition.STATE_COPY_FILE
+        self._warnings.warn(code, text, code.step, where=self._file.name)

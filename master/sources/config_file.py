@@ -13,6 +13,7 @@ from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import LOOK_S, WatchedFile
 from topo.kit.tasks import Work
 from topo.kit.threads import off_loop
+from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import Refusal
 from topo.model.forest import Reason
 from topo.model.observation import (
@@ -23,8 +24,6 @@ from topo.model.observation import (
     SourceRecovered,
     SourceWarned,
 )
-
-DOUBT = "doubtful-config"
 
 _log = structlog.get_logger(__name__)
 
@@ -74,7 +73,9 @@ def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tup
 
 def _doubts(warnings: tuple[str, ...]) -> SourceWarned:
     """What of the file is read but looks like a slip: it stands until the file says otherwise."""
-    return SourceWarned(CONFIG_FILE, tuple(Reason(DOUBT, text) for text in warnings))
+    return SourceWarned(
+        CONFIG_FILE, tuple(Reason(SourceCondition.DOUBTFUL_CONFIG, text) for text in warnings)
+    )
 
 
 def _start(context: SourceContext) -> Work:

@@ -12,9 +12,10 @@ from master.tree import topology_document
 from master.tree.topology_document import TopologyView
 from topo.diagnosis import diagnosis
 from topo.diagnosis.finding import Finding
+from topo.model.conditions.tree import NodeCondition
 from topo.model.rest.findings import FindingDocument, FindingsDocument
 
-_OF_COUNTS = {"no-gpus", "no-gpus-seen"}
+_OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN}
 """Codes that also ask what the cluster counts on a node."""
 WAIT_STEP = "wait, or see `sources` of GET /v1/topology"
 

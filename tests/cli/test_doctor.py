@@ -14,24 +14,21 @@ import pytest
 from aiohttp import web
 
 from master.app import build_app
-from master.sources.config_file import DOUBT
 from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import NEEDS_A_PERSON
-from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN
 from tests import builders
 from tests.cli.examined import examined, refused, sole
 from tests.master.placing import config
 from tests.master.world import Master, facts, running
 from tests.support.waiting import eventually
 from topo.diagnosis import steps
-from topo.discovery.groups.tiers import OTHER_FABRIC
 from topo.discovery.modes import Mode
 from topo.discovery.sources import MANAGED
-from topo.discovery.state import DOUBTFUL_INVENTORY
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
-from topo.model.cluster import NO_WORKER_CODE, NODE_NOT_READY_CODE, NOT_IN_CLUSTER_CODE
+from topo.model.conditions.sources import ReportCondition, SourceCondition
+from topo.model.conditions.tree import NodeCondition
 from topo.model.ids import Kind, ServerUuid
 from topo.model.machine import LinkPort, NodeFacts, PortState
 from topo.model.observation import (
@@ -296,16 +293,16 @@ async def test_many_cut_cables_are_one_finding() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        UNKNOWN_TOKEN,
-        NO_TOKENS,
-        MALFORMED,
+        ReportCondition.UNKNOWN_TOKEN,
+        ReportCondition.NO_TOKENS,
+        ReportCondition.MALFORMED,
         *sorted(NEEDS_A_PERSON),
-        DOUBT,
-        DOUBTFUL_INVENTORY,
-        OTHER_FABRIC,
-        NO_WORKER_CODE,
-        NODE_NOT_READY_CODE,
-        NOT_IN_CLUSTER_CODE,
+        SourceCondition.DOUBTFUL_CONFIG,
+        SourceCondition.DOUBTFUL_INVENTORY,
+        NodeCondition.OTHER_FABRIC,
+        NodeCondition.NO_WORKER,
+        NodeCondition.NODE_NOT_READY,
+        NodeCondition.NOT_IN_CLUSTER,
     ],
 )
 def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str) -> None:

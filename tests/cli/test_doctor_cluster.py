@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.waiting import CEILING_S
 from topo.cli.diagnosis.checkup import of_cluster
-from topo.diagnosis.finding import Finding, Severity
+from topo.diagnosis.finding import Finding
+from topo.model.conditions.condition import Severity
 from topo.model.rest.cluster import (
     ClusterDocument,
     DeniedDocument,

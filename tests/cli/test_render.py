@@ -22,7 +22,8 @@ from topo.cli.render import changes, findings, fragmentation, holds, node, place
 from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
 from topo.cli.render.words import age
 from topo.diagnosis import diagnosis
-from topo.diagnosis.finding import Finding, Severity
+from topo.diagnosis.finding import Finding
+from topo.model.conditions.condition import Severity
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.placements import HoldDocument

@@ -1,8 +1,6 @@
 """What vanishes is not what is well: GPUs, ports, NICs, peers, and the silence of a bad part."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +16,6 @@ from tests.builders import (
 )
 from tests.builders import facts as metax_facts
 from tests.discovery.hosts import PAIR, codes, host, islands, pair, restarted, told, unplugged
-from topo.diagnosis.steps import STEPS
 from topo.discovery.modes import MISSED
 from topo.model.ids import NodeName
 from topo.model.machine import (
@@ -255,19 +252,3 @@ def test_no_set_of_facts_that_vanishes_leaves_a_node_ready(left, when):
     assert ("a" in not_ready(state)) == (not is_whole)
     state.advance(3.0, Ticked())
     state.validate()
-
-
-def test_every_reason_of_a_node_is_documented_and_has_a_next_step():
-    """The table of docs/master.md, and the doctor's steps."""
-    root = Path(__file__).parents[2]
-    given = set()
-    for folder in ("node", "tree"):
-        for source in (root / "topo/discovery" / folder).glob("*.py"):
-            given |= set(re.findall(r'Reason\(\s*"([a-z-]+)"', source.read_text(encoding="utf-8")))
-    of_groups = {"incomplete", "empty", "oversize", "child-not-ready"}
-    table = (root / "docs/master.md").read_text(encoding="utf-8")
-    table = table.partition("## Why a node is NotReady")[2].partition("\n## ")[0]
-    documented = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
-    assert given - of_groups <= documented
-    assert documented <= STEPS.keys()
-    assert {"fabric-lost", "gpus-fewer", "ports-missing", "nics-missing"} <= given

@@ -16,7 +16,6 @@ from master.kube.service_accounts.accounts import (
     MAX_ANSWER_BYTES,
     MAX_SHOWN_CHARS,
     Claims,
-    Code,
     Denied,
     Wanted,
     claims_of,
@@ -28,6 +27,7 @@ from master.kube.service_accounts.token_review import (
 from tests.kube.plain import client_of, kubeconfig, serving
 from tests.kube.reviewing import AUDIENCE, NODE, WORKERS, Reviewer, review, token
 from tests.kube.reviews import GOOD, World
+from topo.model.conditions.sources import ReportCondition
 from topo.model.ids import NodeName
 from topo.model.limits import MAX_TOKEN_CHARS
 
@@ -43,21 +43,29 @@ async def test_a_token_of_the_workers_account_speaks_for_the_node_of_its_pod(wor
 @pytest.mark.parametrize(
     ("text", "code", "word"),
     [
-        (token(audience=("https://kubernetes.default.svc",)), Code.AUDIENCE, AUDIENCE),
-        (token(audience="other"), Code.AUDIENCE, "other"),
-        (token(audience=()), Code.AUDIENCE, AUDIENCE),
-        (token(account="topo:default"), Code.ACCOUNT, "topo:default"),
-        (token(account="kube-system:topo-worker"), Code.ACCOUNT, "kube-system:topo-worker"),
-        (token(node=None), Code.NO_NODE, "node"),
-        (token(account="a:b:c"), Code.NO_ACCOUNT, "service account"),
-        ("no.json.web-token", Code.NO_ACCOUNT, "Kubernetes"),
-        ("plain", Code.NO_ACCOUNT, "Kubernetes"),
-        ("a.b.c.d", Code.NO_ACCOUNT, "Kubernetes"),
-        (f"a.{'A' * (MAX_TOKEN_CHARS - 4)}.b", Code.NO_ACCOUNT, "Kubernetes"),
+        (
+            token(audience=("https://kubernetes.default.svc",)),
+            ReportCondition.WRONG_AUDIENCE,
+            AUDIENCE,
+        ),
+        (token(audience="other"), ReportCondition.WRONG_AUDIENCE, "other"),
+        (token(audience=()), ReportCondition.WRONG_AUDIENCE, AUDIENCE),
+        (token(account="topo:default"), ReportCondition.WRONG_ACCOUNT, "topo:default"),
+        (
+            token(account="kube-system:topo-worker"),
+            ReportCondition.WRONG_ACCOUNT,
+            "kube-system:topo-worker",
+        ),
+        (token(node=None), ReportCondition.TOKEN_WITHOUT_NODE, "node"),
+        (token(account="a:b:c"), ReportCondition.NO_ACCOUNT, "service account"),
+        ("no.json.web-token", ReportCondition.NO_ACCOUNT, "Kubernetes"),
+        ("plain", ReportCondition.NO_ACCOUNT, "Kubernetes"),
+        ("a.b.c.d", ReportCondition.NO_ACCOUNT, "Kubernetes"),
+        (f"a.{'A' * (MAX_TOKEN_CHARS - 4)}.b", ReportCondition.NO_ACCOUNT, "Kubernetes"),
     ],
 )
 async def test_a_token_that_says_itself_that_it_is_none_of_ours_costs_the_api_server_nothing(
-    world: World, text: str, code: Code, word: str
+    world: World, text: str, code: ReportCondition, word: str
 ) -> None:
     found = await world.denied(text)
     assert (found.code, found.retry_after_s) == (code, None)
@@ -73,18 +81,24 @@ def _answer(**user: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (review(authenticated=False, error="expired"), Code.REFUSED),
-        (review(user={}), Code.REFUSED),
-        (_answer() | {"status": {**_answer()["status"], "audiences": []}}, Code.AUDIENCE),
-        (_answer() | {"status": {**_answer()["status"], "audiences": ["api"]}}, Code.AUDIENCE),
-        (_answer(username="system:serviceaccount:topo:other"), Code.ACCOUNT),
-        (_answer(username="admin"), Code.NO_ACCOUNT),
-        (_answer(username="system:serviceaccount:topo:topo-worker\n"), Code.NO_ACCOUNT),
-        (_answer(extra={}), Code.NO_NODE),
+        (review(authenticated=False, error="expired"), ReportCondition.TOKEN_REFUSED),
+        (review(user={}), ReportCondition.TOKEN_REFUSED),
+        (
+            _answer() | {"status": {**_answer()["status"], "audiences": []}},
+            ReportCondition.WRONG_AUDIENCE,
+        ),
+        (
+            _answer() | {"status": {**_answer()["status"], "audiences": ["api"]}},
+            ReportCondition.WRONG_AUDIENCE,
+        ),
+        (_answer(username="system:serviceaccount:topo:other"), ReportCondition.WRONG_ACCOUNT),
+        (_answer(username="admin"), ReportCondition.NO_ACCOUNT),
+        (_answer(username="system:serviceaccount:topo:topo-worker\n"), ReportCondition.NO_ACCOUNT),
+        (_answer(extra={}), ReportCondition.TOKEN_WITHOUT_NODE),
     ],
 )
 async def test_what_the_api_server_says_counts_and_not_what_the_token_says(
-    world: World, answer: dict[str, Any], code: Code
+    world: World, answer: dict[str, Any], code: ReportCondition
 ) -> None:
     """Each of these tokens says of itself that all is well; a forger would write just that."""
     world.server.spoilt = (201, json.dumps(answer).encode())
@@ -122,7 +136,7 @@ async def test_an_answer_that_is_none_lets_nobody_in_and_blames_no_token(
 ) -> None:
     world.server.spoilt = (200, body)
     found = await world.denied()
-    assert found.code == Code.UNREVIEWED
+    assert found.code == ReportCondition.TOKEN_NOT_REVIEWED
     assert found.retry_after_s == REST_S
 
 
@@ -176,7 +190,7 @@ async def test_a_token_of_other_characters_is_denied_and_costs_the_api_server_no
     parts = GOOD.split(".")
     parts[part] = spoilt
     found = await world.denied(".".join(parts))
-    assert found.code is Code.NO_ACCOUNT
+    assert found.code is ReportCondition.NO_ACCOUNT
     assert world.server.asked == []
 
 
@@ -198,10 +212,10 @@ async def test_a_token_is_good_for_whom_it_is_wanted_and_for_nobody_else(world: 
     """What was found out for the workers' port is judged anew for another one."""
     await world.accepted()
     masters = Wanted(account="topo:topo-master", audience=AUDIENCE)
-    assert (await world.denied(wanted=masters)).code == Code.ACCOUNT
+    assert (await world.denied(wanted=masters)).code == ReportCondition.WRONG_ACCOUNT
     own = token(node=None, account="topo:topo-master")
     assert (await world.accepted(own, wanted=masters)).name == "topo:topo-master"
-    assert (await world.denied(own)).code == Code.ACCOUNT
+    assert (await world.denied(own)).code == ReportCondition.WRONG_ACCOUNT
 
 
 @asynccontextmanager
@@ -221,9 +235,9 @@ async def test_it_asks_an_api_server_as_kubernetes_has_it(tmp_path: Path) -> Non
     async with _on_a_socket(server, tmp_path) as world:
         assert (await world.accepted()).node == "node-1"
         server.revoked.add(other := token(number=2))
-        assert (await world.denied(other)).code == Code.REFUSED
+        assert (await world.denied(other)).code == ReportCondition.TOKEN_REFUSED
         server.spoilt = (201, b'{"kind":"TokenReview","status":{"authenticated":true')
-        assert (await world.denied(token(number=3))).code == Code.UNREVIEWED
+        assert (await world.denied(token(number=3))).code == ReportCondition.TOKEN_NOT_REVIEWED
 
 
 async def test_one_that_is_gone_is_told(tmp_path: Path) -> None:
@@ -231,5 +245,5 @@ async def test_one_that_is_gone_is_told(tmp_path: Path) -> None:
     async with client_of(path) as client:
         world = World(client.call)
         found = await world.denied()
-        assert found.code == Code.UNREVIEWED
+        assert found.code == ReportCondition.TOKEN_NOT_REVIEWED
         assert "API server" in found.refusal.fix

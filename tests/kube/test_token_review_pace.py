@@ -7,7 +7,6 @@ import pytest
 
 from master.kube.service_accounts.accounts import (
     Account,
-    Code,
     Denied,
 )
 from master.kube.service_accounts.token_review import (
@@ -27,6 +26,7 @@ from master.kube.service_accounts.token_review import (
 )
 from tests.kube.reviewing import token
 from tests.kube.reviews import GOOD, NODES, World
+from topo.model.conditions.sources import ReportCondition
 
 pytestmark = pytest.mark.virtual_time
 
@@ -49,7 +49,7 @@ async def test_a_known_account_is_asked_for_again_beside_the_call(world: World) 
     assert len(world.server.asked) == 1, "asked when the call is over"
     world.server.held.set()
     await asyncio.sleep(0.1)
-    assert (await world.denied()).code == Code.REFUSED
+    assert (await world.denied()).code == ReportCondition.TOKEN_REFUSED
     assert len(world.server.asked) == 2
 
 
@@ -58,7 +58,7 @@ async def test_who_was_silent_for_long_waits_for_the_answer(world: World) -> Non
     await world.accepted()
     world.server.revoked.add(GOOD)
     await asyncio.sleep(LATE_S)
-    assert (await world.denied()).code == Code.REFUSED
+    assert (await world.denied()).code == ReportCondition.TOKEN_REFUSED
 
 
 async def test_a_token_near_its_end_is_believed_no_longer_than_that(world: World) -> None:
@@ -68,7 +68,7 @@ async def test_a_token_near_its_end_is_believed_no_longer_than_that(world: World
     await asyncio.sleep(LEAST_S + 9)
     await world.accepted(text)
     await asyncio.sleep(1)
-    assert (await world.denied(text)).code == Code.UNREVIEWED
+    assert (await world.denied(text)).code == ReportCondition.TOKEN_NOT_REVIEWED
 
 
 async def test_while_the_api_server_is_away_known_accounts_count_until_their_tokens_end(
@@ -82,9 +82,9 @@ async def test_while_the_api_server_is_away_known_accounts_count_until_their_tok
         await asyncio.sleep(100)
         await world.accepted(text)
     stranger = await world.denied(token("node-2"))
-    assert (stranger.code, stranger.retry_after_s) == (Code.UNREVIEWED, REST_S)
+    assert (stranger.code, stranger.retry_after_s) == (ReportCondition.TOKEN_NOT_REVIEWED, REST_S)
     await asyncio.sleep(100)
-    assert (await world.denied(text)).code == Code.UNREVIEWED
+    assert (await world.denied(text)).code == ReportCondition.TOKEN_NOT_REVIEWED
     world.server.spoilt = None
     await asyncio.sleep(REST_S)
     await world.accepted(text)
@@ -112,7 +112,7 @@ async def test_a_clock_that_is_ahead_makes_no_question_of_each_report(world: Wor
 async def test_a_refused_token_is_not_asked_about_again_for_a_while(world: World) -> None:
     world.server.revoked.add(GOOD)
     for _ in range(100):
-        assert (await world.denied()).code == Code.REFUSED
+        assert (await world.denied()).code == ReportCondition.TOKEN_REFUSED
     assert len(world.server.asked) == 1
     world.server.revoked.clear()
     await asyncio.sleep(REFUSED_S)
@@ -144,7 +144,9 @@ async def test_new_tokens_are_asked_about_a_few_at_once_and_no_more_than_so_many
     assert world.server.most_at_once == AT_ONCE
     too_many = [call.result() for call in calls if call.done()]
     assert len(too_many) == 10
-    assert {each.code for each in too_many if isinstance(each, Denied)} == {Code.UNREVIEWED}
+    assert {each.code for each in too_many if isinstance(each, Denied)} == {
+        ReportCondition.TOKEN_NOT_REVIEWED
+    }
     world.server.held.set()
     found = await asyncio.gather(*calls[:WAITING])
     assert all(isinstance(each, Account) for each in found)
@@ -172,8 +174,8 @@ async def test_who_sends_refused_tokens_without_end_is_not_asked_for(world: Worl
     forged = [token(number=n) for n in range(1, 200)]
     world.server.revoked.update(forged)
     codes = [(await world.denied(text)).code for text in forged]
-    assert codes[: int(REFUSED_BURST)] == [Code.REFUSED] * int(REFUSED_BURST)
-    assert set(codes[int(REFUSED_BURST) :]) == {Code.TOO_MANY}
+    assert codes[: int(REFUSED_BURST)] == [ReportCondition.TOKEN_REFUSED] * int(REFUSED_BURST)
+    assert set(codes[int(REFUSED_BURST) :]) == {ReportCondition.TOO_MANY_REFUSED}
     assert len(world.server.asked) == REFUSED_BURST
     await world.accepted(sender="10.0.0.2")
     assert (await world.denied(token("node-3"))).retry_after_s == 1
@@ -202,13 +204,13 @@ async def test_a_stranger_behind_the_same_address_keeps_no_revoked_token_alive(
     await asyncio.sleep(LATE_S)
     for text in forged:
         await world.denied(text)
-    assert (await world.denied()).code == Code.REFUSED
+    assert (await world.denied()).code == ReportCondition.TOKEN_REFUSED
 
 
 async def test_after_a_failure_nothing_is_asked_for_a_while(world: World) -> None:
     world.server.spoilt = (500, b"")
     for number in range(50):
-        assert (await world.denied(token(number=number))).code == Code.UNREVIEWED
+        assert (await world.denied(token(number=number))).code == ReportCondition.TOKEN_NOT_REVIEWED
     assert len(world.server.asked) == 1
     await asyncio.sleep(REST_S)
     await world.denied()
@@ -225,7 +227,7 @@ async def test_how_long_the_api_server_asks_to_wait_is_heeded_within_reason(worl
 async def test_an_api_server_that_does_not_answer_is_given_up(world: World) -> None:
     world.server.held = asyncio.Event()
     began_s = world.clock()
-    assert (await world.denied()).code == Code.UNREVIEWED
+    assert (await world.denied()).code == ReportCondition.TOKEN_NOT_REVIEWED
     assert world.clock() - began_s == pytest.approx(TIMEOUT_S)
 
 

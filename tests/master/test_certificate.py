@@ -4,9 +4,10 @@ import datetime as dt
 from pathlib import Path
 
 from master.admission.certificates import issue
-from master.certificate import CERTIFICATE, renewal
+from master.certificate import renewal
 from master.file_warnings import FileWarnings
 from topo.kit.tls import server_context
+from topo.model.conditions.master import MasterCondition
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
@@ -38,7 +39,7 @@ def test_the_life_is_that_of_the_pair_in_use(tmp_path: Path) -> None:
     good = pair[1].read_bytes()
     pair[1].write_bytes(key)
     renew()
-    assert [each.code for each in warnings.warnings] == [CERTIFICATE]
+    assert [each.code for each in warnings.warnings] == [MasterCondition.TLS_FILES]
     assert told == [first]
     pair[1].write_bytes(good)
     renew()

@@ -18,8 +18,8 @@ from tests.master.world import Master, facts, running, settings
 from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client.client import connect, target
 from topo.cli.diagnosis import checkup
-from topo.diagnosis.finding import Severity
 from topo.kit.files import LOOK_S
+from topo.model.conditions.condition import Severity
 from topo.model.errors import BadInputError
 from topo.model.wire import REPORTS_PATH
 

@@ -12,7 +12,6 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from master.__main__ import warn_of_tokens
-from master.kube.service_accounts.accounts import Code
 from master.kube.service_accounts.token_review import FRESH_S, LATE_S
 from tests.kube.fake_server import FakeServer
 from tests.kube.plain import kubeconfig, serving
@@ -20,6 +19,7 @@ from tests.kube.reviewing import PATH, Reviewer
 from tests.kube.reviewing import token as any_token
 from tests.master.world import TOKEN, Answer, Master, facts, running, settings
 from tests.support.raw_http import answered, bomb, packed_head
+from topo.model.conditions.sources import ReportCondition
 
 pytestmark = pytest.mark.virtual_time
 ACCOUNT = "--worker-service-account=topo:topo-worker"
@@ -83,19 +83,19 @@ async def test_the_account_is_topo_worker_of_the_masters_namespace_if_none_is_na
         good = token(account="here:topo-worker")
         assert (await master.worker("n1", good).full(facts("n1"))).status == 200
         found = await master.worker("n1", token()).full(facts("n1"))
-        assert "here:topo-worker" in denied(found, Code.ACCOUNT)["fix"]
+        assert "here:topo-worker" in denied(found, ReportCondition.WRONG_ACCOUNT)["fix"]
 
 
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ({"audience": ("https://kubernetes.default.svc",)}, Code.AUDIENCE),
-        ({"account": "topo:default"}, Code.ACCOUNT),
-        ({"node": None}, Code.NO_NODE),
+        ({"audience": ("https://kubernetes.default.svc",)}, ReportCondition.WRONG_AUDIENCE),
+        ({"account": "topo:default"}, ReportCondition.WRONG_ACCOUNT),
+        ({"node": None}, ReportCondition.TOKEN_WITHOUT_NODE),
     ],
 )
 async def test_another_token_of_the_cluster_is_refused_counted_listed_and_logged_once(
-    tmp_path: Path, said: dict[str, Any], code: Code
+    tmp_path: Path, said: dict[str, Any], code: ReportCondition
 ) -> None:
     async with in_a_cluster(tmp_path, ACCOUNT) as (master, _):
         worker = master.worker("n1", token(**said))
@@ -127,7 +127,7 @@ async def test_a_token_that_kubernetes_refuses_is_over_within_a_beat_of_its_fres
             statuses.append((await worker.beat()).status)
         assert statuses[-2:] == [200, 401]
         assert set(statuses[:-1]) == {200}
-        assert "invalidated" in denied(await worker.beat(), Code.REFUSED)["detail"]
+        assert "invalidated" in denied(await worker.beat(), ReportCondition.TOKEN_REFUSED)["detail"]
 
 
 async def test_while_the_api_server_is_away_who_is_known_reports_and_others_are_told_to_wait(
@@ -141,7 +141,7 @@ async def test_while_the_api_server_is_away_who_is_known_reports_and_others_are_
         assert (await known.beat()).status == 200
         new = master.worker("n2", token("n2"))
         answer = await new.full(facts("n2"))
-        assert "Kubernetes" in denied(answer, Code.UNREVIEWED, 503)["detail"]
+        assert "Kubernetes" in denied(answer, ReportCondition.TOKEN_NOT_REVIEWED, 503)["detail"]
         assert answer.headers["Retry-After"] == "2"
         reviewer.spoilt = None
         await asyncio.sleep(2)
@@ -157,7 +157,7 @@ async def test_tokens_of_the_file_count_beside_those_of_pods(
         assert reviewer.asked == []
         assert (await master.worker("n1", token()).full(facts("n1"))).status == 200
         nobodys = await master.worker("n2", "a-token-of-nobody").full(facts("n2"))
-        assert "--worker-token-file" in denied(nobodys, Code.NO_ACCOUNT)["fix"]
+        assert "--worker-token-file" in denied(nobodys, ReportCondition.NO_ACCOUNT)["fix"]
         none = await master.worker("n3", None).full(facts("n3"))
         assert none.status == 401
 

@@ -8,7 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from topo.model.cluster import NO_WORKER_CODE, ClusterNode, Taint
+from topo.model.cluster import ClusterNode, Taint
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -228,7 +229,7 @@ def test_a_usage_pool_has_the_penalty_that_the_policy_gives_it():
 
 
 def test_a_node_without_a_worker_is_as_open_as_the_cluster_says():
-    lack = Reason(NO_WORKER_CODE, "no worker has reported")
+    lack = Reason(NodeCondition.NO_WORKER, "no worker has reported")
     waiting = Node(NodeName("x"), Status.NOT_READY, (lack,))
     forest = Forest(unplaced=(Unplaced(waiting, lack),))
     for ready in (True, False):

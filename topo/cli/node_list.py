@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
-from topo.model.forest import LINK_DEGRADED
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.rest.topology import (
     NodeDocument,
     SharedCardsDocument,
@@ -73,7 +73,8 @@ def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
 
     A node with degraded links says so, although it is Ready.
     """
-    slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == LINK_DEGRADED}
+    code = ConflictCondition.LINK_DEGRADED
+    slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == code}
     placed = [
         _listed(
             vertex,

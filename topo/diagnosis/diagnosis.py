@@ -5,29 +5,31 @@ code as one finding.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from topo.diagnosis.causes import ALONE, WORKERS, Cases, causes, subjects
-from topo.diagnosis.finding import Case, Finding, Severity, listed
+from topo.diagnosis.causes import ALONE, Cases, causes, subjects
+from topo.diagnosis.finding import Case, Finding, listed
 from topo.diagnosis.steps import (
     CONFLICT_STEP,
-    DOUBTS,
     FAILING,
     GENERAL_SOURCE_STEP,
-    GRAVE,
-    STEPS,
     WAITING,
+    severity,
+    source_step,
     step,
 )
+from topo.model.conditions.condition import Severity
+from topo.model.conditions.doctor import ServiceCondition
+from topo.model.conditions.master import MasterCondition
+from topo.model.conditions.sources import SourceCondition
+from topo.model.conditions.tree import GroupCondition, NodeCondition
+from topo.model.observation import CLUSTER_NODES, CONFIG_FILE, WORKERS
 from topo.model.rest.topology import SourceDocument, TopologyDocument, is_group, walk
 
 _SOURCE_OLD_S = 120.0
 """Four polls of the cluster manager (30 s each): an answer this old is worth a look."""
-_SAID_BY = {"kubernetes-nodes": "cluster-nodes"}
-"""Warnings that say again what a failing source says itself."""
-_CONSEQUENCES = {"child-not-ready"}
-"""Reasons that only repeat what a child already says."""
-_SERVICE_STEPS = {"/ready": "wait a moment, then ask again"}
+_REPEATED: Mapping[str, str] = {MasterCondition.KUBERNETES_NODES: CLUSTER_NODES}
+"""Warnings that repeat what a failing source says itself."""
 
 
 def examine(document: TopologyDocument) -> list[Finding]:
@@ -48,21 +50,21 @@ def service(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
     """The finding about a `/health` or `/ready` that does not answer 200."""
     if status != 200:
         what = f"GET {path} answers {status}: {detail}".removesuffix(": ")
-        next_step = _SERVICE_STEPS.get(path) or fix or "look at the master's log"
-        yield Finding(Severity.WRONG, path.strip("/"), "master", what, next_step)
+        condition = ServiceCondition.READY if path == "/ready" else ServiceCondition.HEALTH
+        is_ready = condition is ServiceCondition.READY
+        yield Finding.of(condition, "master", what, "" if is_ready else fix)
 
 
 def is_of_source(finding: Finding) -> bool:
     """Whether it tells of a source that does not answer: then a tree that is not shown follows."""
-    is_waited_for = finding.code in {"source-waiting", "source-failing"}
+    is_waited_for = finding.code in {SourceCondition.WAITING, SourceCondition.FAILING}
     return is_waited_for or finding.subject == WORKERS
 
 
 def _restored(document: TopologyDocument) -> Iterator[Finding]:
     if (age_s := document["restored_age_s"]) is not None:
         what = f"the tree comes from the state file and is {age_s:.0f} s old"
-        next_step = "it stands until every source has answered: see the findings on sources"
-        yield Finding(Severity.WRONG, "restored", "master", what, next_step)
+        yield Finding.of(ServiceCondition.RESTORED, "master", what)
 
 
 def _sources(document: TopologyDocument) -> Iterator[Finding]:
@@ -75,21 +77,20 @@ def _sources(document: TopologyDocument) -> Iterator[Finding]:
         if source["state"] == "waiting":
             if name != WORKERS:
                 next_step = WAITING.get(name, GENERAL_SOURCE_STEP)
-                what = "has not spoken yet"
-                yield Finding(Severity.WRONG, "source-waiting", name, what, next_step)
+                yield Finding.of(SourceCondition.WAITING, name, "has not spoken yet", next_step)
         elif source["state"] != "ok":
-            why, failing_s = source["trouble"] or source["state"], source["failing_s"] or 0.0
-            what = f"failing for {failing_s:.0f} s: {why}"
+            trouble = source["trouble"] or source["state"]
+            what = f"failing for {source['failing_s'] or 0.0:.0f} s: {trouble}"
             next_step = source["fix"] or FAILING.get(name, GENERAL_SOURCE_STEP)
-            yield Finding(Severity.WRONG, "source-failing", name, what, next_step)
+            yield Finding.of(SourceCondition.FAILING, name, what, next_step)
         elif _is_old(source):
             what = f"its last good answer is {source['age_s']:.0f} s old"
             next_step = (WAITING if name == WORKERS else FAILING).get(name, GENERAL_SOURCE_STEP)
-            yield Finding(Severity.WRONG, "source-old", name, what, next_step)
+            yield Finding.of(SourceCondition.OLD, name, what, next_step)
 
 
 def _is_old(source: SourceDocument) -> bool:
-    is_file = source["source"] == "config-file"
+    is_file = source["source"] == CONFIG_FILE
     return source["age_s"] is not None and source["age_s"] > _SOURCE_OLD_S and not is_file
 
 
@@ -97,8 +98,7 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
     """Everything that the document says is not well, but for the state of the sources."""
     for source in document["sources"]:
         for warning in source["warnings"]:
-            fix = STEPS.get(warning.code, GENERAL_SOURCE_STEP)
-            yield Case(warning.code, (source["source"],), warning.text, fix)
+            yield Case(warning.code, (source["source"],), warning.text, source_step(warning.code))
     for conflict in document["conflicts"]:
         fix = conflict.fix or CONFLICT_STEP
         yield Case(conflict.code, conflict.subjects, conflict.text, fix)
@@ -112,14 +112,14 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
                 or machine["names"].get("node_name")
                 or machine["id"]
             )
-            yield Case("unjoined", (name,), machine["text"])
+            yield Case(ServiceCondition.UNJOINED, (name,), machine["text"])
 
 
 def _reasons(document: TopologyDocument) -> Iterator[Case]:
     for path, vertex in walk(document["groups"]):
-        name = vertex["name"] if not is_group(vertex) else "/".join(path)
+        name = "/".join(path) if is_group(vertex) else vertex["name"]
         for reason in vertex["reasons"]:
-            if reason.code not in _CONSEQUENCES:
+            if reason.code != GroupCondition.CHILD_NOT_READY:  # the child says so itself
                 yield Case(reason.code, (name,), reason.text)
     for entry in document["unplaced"]:
         for reason in {r.code: r for r in (entry["reason"], *entry["reasons"])}.values():
@@ -133,7 +133,7 @@ def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
     for _, vertex in walk(root for root in document["groups"] if root["source"] == WORKERS):
         if not is_group(vertex):
             text = "the cluster manager lists no machine for this node"
-            yield Case("not-managed", (vertex["name"],), text)
+            yield Case(NodeCondition.NOT_MANAGED, (vertex["name"],), text)
 
 
 def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Finding]:
@@ -147,18 +147,17 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
             names, texts = subjects(part), list(dict.fromkeys(case.text for case in part))
             what = texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"
             next_step = part[0].fix or step(code, names[0], document["mode"])
-            severity = Severity.NOTE if code in DOUBTS else Severity.WRONG
-            yield Finding(severity, code, listed(names), what, next_step, tuple(names))
+            grade = severity(code, of_unknown=Severity.WRONG)
+            yield Finding(grade, code, listed(names), what, next_step, tuple(names))
 
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:
     """What is wrong with how the master is run; a network may be trusted, a broken file is not."""
     failing = {source["source"] for source in document["sources"] if source["state"] == "failing"}
     for warning in document["warnings"]:
-        if _SAID_BY.get(warning.code) in failing:
-            continue
-        severity = Severity.WRONG if warning.code in GRAVE else Severity.NOTE
-        yield Finding(severity, warning.code, "master", warning.text, warning.fix)
+        if _REPEATED.get(warning.code) not in failing:
+            grade = severity(warning.code, of_unknown=Severity.NOTE)
+            yield Finding(grade, warning.code, "master", warning.text, warning.fix)
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
@@ -168,4 +167,4 @@ def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
     heard = all(source["state"] == "ok" for source in needed)
     if not document["groups"] and not document["unplaced"] and heard:
         next_step = "start topo-workers, or name nodes in nodegroup.yaml (--mode config)"
-        yield Finding(Severity.WRONG, "empty", "the tree", "no node is known", next_step)
+        yield Finding.of(GroupCondition.EMPTY, "the tree", "no node is known", next_step)

@@ -1,18 +1,12 @@
-"""What is said of a case: one thing that is wrong, where, and the next step."""
+"""A finding: one thing that is wrong, where it is, and the next step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+from topo.model.conditions.condition import Condition, Severity
 
 _NAMED = 8
-
-
-class Severity(StrEnum):
-    """`wrong` makes the doctor's exit code 1, `note` does not."""
-
-    WRONG = "wrong"
-    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +23,23 @@ class Finding:
     what: str
     next_step: str
     subjects: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        condition: Condition,
+        subject: str | Sequence[str],
+        what: str = "",
+        next_step: str = "",
+    ) -> Self:
+        """Make the finding of a condition; its row says what is not given here.
+
+        `subject` is a text, or the names of nodes, machines or groups.
+        """
+        names = () if isinstance(subject, str) else tuple(subject)
+        where = subject if isinstance(subject, str) else listed(subject)
+        said = what or condition.cause, next_step or condition.next_step(NODE=(*names, "")[0])
+        return cls(condition.severity, condition.value, where, *said, names)
 
 
 class Case(NamedTuple):

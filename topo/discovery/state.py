@@ -32,6 +32,7 @@ from topo.discovery.tree.changes import compare
 from topo.discovery.tree.equals import GroupEquals, PlaceAmongEquals
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
+from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import require
 from topo.model.forest import Change, Conflict, Forest, Node, Reason, Snapshot, UnjoinedMachine
 from topo.model.ids import Generation, NodeName, natural_key
@@ -58,8 +59,6 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
-
-DOUBTFUL_INVENTORY = "doubtful-inventory"
 
 
 @dataclass(slots=True)
@@ -152,7 +151,9 @@ class Discovery:
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._membership.machines.replace(event.topology, now_s)
         self._sources.answered(CLUSTER_MANAGER)
-        warnings = tuple(Reason(DOUBTFUL_INVENTORY, text) for text in doubts(event.topology))
+        warnings = tuple(
+            Reason(SourceCondition.DOUBTFUL_INVENTORY, text) for text in doubts(event.topology)
+        )
         self._sources.warned(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:

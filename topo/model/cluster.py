@@ -7,13 +7,6 @@ from dataclasses import dataclass
 
 from topo.model.ids import NodeName
 
-NO_WORKER_CODE = "no-worker"
-"""The reason of a node that the cluster lists and no worker has reported yet."""
-NODE_NOT_READY_CODE = "node-not-ready"
-"""The reason of a node that the cluster itself finds not Ready."""
-NOT_IN_CLUSTER_CODE = "not-in-cluster"
-"""The reason of a node that others name and the cluster, which lists its nodes, does not."""
-
 TRAINING, INFERENCE, HYBRID = "training", "inference", "hybrid"
 """What a pool of nodes is meant for; both kinds of jobs may use a hybrid one."""
 USAGES = (TRAINING, INFERENCE)

@@ -109,14 +109,10 @@ class Unplaced:
     reason: Reason
 
 
-LINK_DEGRADED = "link-degraded"
-"""The code of links that are up and far slower than their siblings."""
-
-
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Two statements that cannot both hold, which one was used, and what to do about it; also what
-    costs a Ready node (`LINK_DEGRADED`).
+    costs a Ready node (`link-degraded`).
 
     `code` is stable (`oversize-group`, `cloned-server-uuid`, …); `subjects` names nodes, groups or
     machines in natural order.

@@ -4,7 +4,7 @@ A master that starts without its state knows nothing of a node whose worker does
 reason to take the node out of the group in which its predecessor saw it.
 """
 
-from topo.model.cluster import NO_WORKER_CODE
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Forest, Group
 from topo.model.ids import NodeName
 
@@ -12,5 +12,7 @@ from topo.model.ids import NodeName
 def heard(forest: Forest) -> frozenset[NodeName]:
     """The nodes of which a source has said something, be it that they are in no group. O(nodes)."""
     placed = [vertex.name for _, vertex in forest.walk() if not isinstance(vertex, Group)]
-    others = [each.node.name for each in forest.unplaced if each.reason.code != NO_WORKER_CODE]
+    others = [
+        each.node.name for each in forest.unplaced if each.reason.code != NodeCondition.NO_WORKER
+    ]
     return frozenset((*placed, *others))

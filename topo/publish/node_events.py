@@ -13,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.forest import Conflict, Forest, Group, LinkState, Node, Snapshot, SourceState, Wire
 from topo.model.ids import NodeName, ServerUuid, SourceName
 from topo.publish.wires import nodes_of
 
 WIRING_FAULTS: Mapping[str, str] = {
-    "cloned-server-uuid": "ClonedServerUuid",
-    "gpus-disagree": "GpusDisagree",
-    "link-degraded": "LinkDegraded",
-    "oversize-group": "OversizeGroup",
+    ConflictCondition.CLONED_SERVER_UUID: "ClonedServerUuid",
+    ConflictCondition.GPUS_DISAGREE: "GpusDisagree",
+    ConflictCondition.LINK_DEGRADED: "LinkDegraded",
+    ConflictCondition.OVERSIZE_GROUP: "OversizeGroup",
 }
 """Conflicts that are told on their nodes, and the reason of the Event. The others come and go while
 nodes start (`one-sided-link`), or are about files and managers."""

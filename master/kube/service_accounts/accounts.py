@@ -9,7 +9,6 @@ Kubernetes v1.36, "Managing Service Accounts" and `TokenReview` of `authenticati
 import base64
 import re
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Annotated, Literal
 
 import orjson
@@ -17,6 +16,7 @@ from pydantic import BaseModel, Field, StrictBool
 
 from master.kube.decoding import decode, malformed
 from master.kube.objects import slim
+from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 
@@ -31,23 +31,11 @@ _JWS = re.compile(r"[\w-]+\.([\w-]+)\.[\w-]+", re.ASCII)
 _ACCOUNT = re.compile(rf"system:serviceaccount:({ACCOUNT_NAME.pattern})", re.ASCII)
 
 
-class Code(StrEnum):
-    """Why a token does not count; also values of a metric's label and codes of warnings."""
-
-    NO_ACCOUNT = "no-service-account"
-    AUDIENCE = "wrong-audience"
-    ACCOUNT = "wrong-service-account"
-    NO_NODE = "token-without-node"
-    REFUSED = "token-refused"
-    TOO_MANY = "too-many-refused-tokens"
-    UNREVIEWED = "token-not-reviewed"
-
-
 @dataclass(frozen=True, slots=True)
 class Denied:
     """Why a token does not count. `retry_after_s` is given where that may not be its own fault."""
 
-    code: str
+    code: ReportCondition
     refusal: Refusal
     retry_after_s: float | None = None
 
@@ -82,14 +70,15 @@ class Wanted:
         if self.audience not in account.audiences:
             theirs = ", ".join(map(shown, account.audiences[:3])) or "the API server"
             what = f"the token is for {theirs}, and here it has to be for {self.audience}"
-            return _denied(Code.AUDIENCE, what, f"project a token with audience {self.audience}")
+            fix = f"project a token with audience {self.audience}"
+            return _denied(ReportCondition.WRONG_AUDIENCE, what, fix)
         if account.name != self.account:
             what = f"the token is of service account {account.name}, not of {self.account}"
-            return _denied(Code.ACCOUNT, what, f"run the pod as {self.account}")
+            return _denied(ReportCondition.WRONG_ACCOUNT, what, f"run the pod as {self.account}")
         if self.on_node and account.node is None:
             what = "the token does not say on which node its pod runs"
             fix = "Kubernetes 1.30 and later say it; else use tokens of --worker-token-file"
-            return _denied(Code.NO_NODE, what, fix)
+            return _denied(ReportCondition.TOKEN_WITHOUT_NODE, what, fix)
         return None
 
 
@@ -98,7 +87,7 @@ def shown(text: str) -> str:
     return "".join(c if " " <= c <= "~" else "?" for c in text[:MAX_SHOWN_CHARS])
 
 
-def _denied(code: Code, what: str, fix: str) -> Denied:
+def _denied(code: ReportCondition, what: str, fix: str) -> Denied:
     return Denied(code, Refusal(what, _WHERE, fix))
 
 
@@ -141,7 +130,7 @@ def claims_of(token: str) -> Claims | Denied:
 
 def _nobodys(what: str) -> Denied:
     fix = "project a token of the pod's service account, or use one of --worker-token-file"
-    return _denied(Code.NO_ACCOUNT, what, fix)
+    return _denied(ReportCondition.NO_ACCOUNT, what, fix)
 
 
 @slim
@@ -190,7 +179,7 @@ def reviewed(answer: bytes) -> Account | Denied:
         fix = (
             "has it expired, is its pod gone, or is it of another cluster? A new pod has a new one"
         )
-        return _denied(Code.REFUSED, f"Kubernetes refuses the token{why}", fix)
+        return _denied(ReportCondition.TOKEN_REFUSED, f"Kubernetes refuses the token{why}", fix)
     user = _ACCOUNT.fullmatch(status.user.username)
     if user is None:
         return _nobodys("Kubernetes knows the token, and it is of no service account")

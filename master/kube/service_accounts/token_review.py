@@ -23,7 +23,6 @@ from master.kube.rate import RequestRate
 from master.kube.service_accounts.accounts import (
     Account,
     Claims,
-    Code,
     Denied,
     Wanted,
     claims_of,
@@ -33,6 +32,7 @@ from master.kube.service_accounts.accounts import (
 from master.rate_limits import SenderLimits
 from topo.kit.metrics import counter, gauge
 from topo.kit.tokens import keyed_digest
+from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import Refusal
 
 PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -152,7 +152,12 @@ class TokenReviews:
         is_new = key not in self._accounts
         if is_new and not self._senders.take(sender, self._clock()):
             what = f"{REFUSED_BURST:g} tokens from here were refused, or are being asked about"
-            return _later(Code.TOO_MANY, what, "mend the tokens that this address sends", 1.0)
+            return _later(
+                ReportCondition.TOO_MANY_REFUSED,
+                what,
+                "mend the tokens that this address sends",
+                1.0,
+            )
         payer = sender if is_new else None
         task = asyncio.create_task(self._answer(key, token, claims.ends_unix_s, payer))
         self._under_way[key] = task
@@ -165,7 +170,7 @@ class TokenReviews:
         denied = denied or self._resting()
         if denied is None and len(self._under_way) >= WAITING:
             what = f"{WAITING} tokens are being asked about already"
-            denied = _later(Code.UNREVIEWED, what, "send it again", 1.0)
+            denied = _later(ReportCondition.TOKEN_NOT_REVIEWED, what, "send it again", 1.0)
         return denied or claims
 
     def _resting(self) -> Denied | None:
@@ -226,11 +231,11 @@ class TokenReviews:
         rest_s = min(max(retry_after_s or 0.0, REST_S), MOST_REST_S)
         self._rests_until_s = self._clock() + rest_s
         what = f"Kubernetes cannot be asked whose token this is: {why}"
-        self._trouble = _later(Code.UNREVIEWED, what, fix, rest_s)
+        self._trouble = _later(ReportCondition.TOKEN_NOT_REVIEWED, what, fix, rest_s)
         return self._trouble
 
 
-def _later(code: Code, what: str, fix: str, retry_after_s: float) -> Denied:
+def _later(code: ReportCondition, what: str, fix: str, retry_after_s: float) -> Denied:
     return Denied(code, Refusal(what, "Authorization", fix), retry_after_s)
 
 

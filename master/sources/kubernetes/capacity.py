@@ -20,6 +20,7 @@ from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
 from master.sources.kubernetes.pods import pod_seen
 from topo.kit.process import collector
+from topo.model.conditions.sources import SourceCondition
 from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone
@@ -27,7 +28,6 @@ from topo.placement.booking.events import Event, PodGone
 T = TypeVar("T")
 TURN = 64
 """Objects of a kind that are worked off before everybody else has a turn: a few milliseconds."""
-DOUBT = "doubtful-object"
 _UNREAD = TypeAdapter(NodeObject).validate_python({"metadata": {"name": ""}})
 """Stands for a node that is there and has to be read again."""
 _MODES = ("", "")
@@ -63,9 +63,16 @@ class ClusterCapacity:
     def doubts(self) -> tuple[Reason, ...]:
         """What nodes and pods state and nobody can follow, in the order of their names."""
         found = [text for key in sorted(self._doubts) for text in self._doubts[key]]
-        told = [Reason(DOUBT, text) for text in found[:MOST_DOUBTS]]
+        told = [Reason(SourceCondition.DOUBTFUL_OBJECT, text) for text in found[:MOST_DOUBTS]]
         more = len(found) - len(told)
-        return (*told, *([Reason(DOUBT, f"{more} more of this kind")] if more else []))
+        return (
+            *told,
+            *(
+                [Reason(SourceCondition.DOUBTFUL_OBJECT, f"{more} more of this kind")]
+                if more
+                else []
+            ),
+        )
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
         """Takes over which nodes share their cards; `doubt` says what is wrong with who says so."""

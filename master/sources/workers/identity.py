@@ -11,8 +11,8 @@ from aiohttp import web
 from master.authentication.tokens import Tokens
 from master.kube.service_accounts.accounts import Denied, Wanted
 from master.kube.service_accounts.token_review import TokenReviews
-from master.sources.workers.refused import NO_TOKENS, UNKNOWN_TOKEN
 from topo.kit.tokens import Identity, bearer
+from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import Refusal
 
 _UNKNOWN = "the report carries no token that is known here"
@@ -53,5 +53,5 @@ class WorkerIdentities:
 
     def _unknown(self) -> Denied:
         if self.tokens.tokens is None and self.accounts is None:
-            return Denied(NO_TOKENS, Refusal(_UNKNOWN, _WHERE, _LET_IN))
-        return Denied(UNKNOWN_TOKEN, Refusal(_UNKNOWN, _WHERE, _SEND))
+            return Denied(ReportCondition.NO_TOKENS, Refusal(_UNKNOWN, _WHERE, _LET_IN))
+        return Denied(ReportCondition.UNKNOWN_TOKEN, Refusal(_UNKNOWN, _WHERE, _SEND))

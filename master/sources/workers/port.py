@@ -22,11 +22,12 @@ from master.sources.workers.malformed import (
     MALFORMED_RETRY_S,
     sender_of,
 )
-from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN, RefusedReports
-from master.sources.workers.sessions import TOO_MANY_NODES, ReportRefused, Result, Sessions
+from master.sources.workers.refused import RefusedReports
+from master.sources.workers.sessions import ReportRefused, Result, Sessions
 from topo.kit.serving.body import body_bytes
 from topo.kit.serving.problem import bad_input, problem, problems, refusal
 from topo.kit.tokens import Identity, bearer
+from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import BadInputError, Refusal
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 
@@ -35,9 +36,8 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 _MAX_SHOWN = 128
-_BAD_NAME = "bad-node-name"
-_UNKNOWN_TOKENS = frozenset({NO_TOKENS, UNKNOWN_TOKEN})
-NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
+_UNKNOWN_TOKENS = frozenset({ReportCondition.NO_TOKENS, ReportCondition.UNKNOWN_TOKEN})
+NEEDS_A_PERSON = frozenset({ReportCondition.TOO_MANY_NODES, ReportCondition.BAD_NODE_NAME})
 """Refusals that are in no list of conflicts, and that no worker can end by itself."""
 
 
@@ -145,7 +145,9 @@ class WorkerPort:
         now_s = self.clock()
         if _NODE_NAME.fullmatch(report.node) is None:
             text = "a node name has letters, digits, dots, dashes, and begins and ends with no sign"
-            return ReportRefused(400, _BAD_NAME, text, "use the node's Kubernetes or host name")
+            return ReportRefused(
+                400, ReportCondition.BAD_NODE_NAME, text, "use the node's Kubernetes or host name"
+            )
         holder = identity.node
         if holder is not None and not identity.may_report(report.node):
             return self.sessions.foreign(report, holder, now_s)
@@ -153,7 +155,7 @@ class WorkerPort:
 
     def _declined(self, report: Report, sender: str, declined: ReportRefused) -> web.Response:
         self.reports.labels(report.kind, declined.code).inc()
-        if declined.code == _BAD_NAME:
+        if declined.code == ReportCondition.BAD_NODE_NAME:
             self.malformed.add(sender, self.clock())
         if declined.code in NEEDS_A_PERSON:
             self.refused.add(declined.code, report.node, declined.text, self.clock())
@@ -172,14 +174,14 @@ class WorkerPort:
     def _malformed(self, request: web.Request, sender: str, refused: Refusal) -> None:
         self.malformed.add(sender, self.clock())
         self.reports.labels("unknown", "malformed").inc()
-        self._note(request, MALFORMED, f"{refused.what} (at {refused.where})")
+        self._note(request, ReportCondition.MALFORMED, f"{refused.what} (at {refused.where})")
 
     def _unauthorized(self, request: web.Request, denied: Denied) -> web.Response:
         """The answer to a token that does not count, or that nobody can judge now."""
         is_plain = denied.code in _UNKNOWN_TOKENS
         self.reports.labels("unknown", "unauthorized" if is_plain else denied.code).inc()
         why = denied.refusal.what
-        if denied.code == NO_TOKENS:
+        if denied.code == ReportCondition.NO_TOKENS:
             why = "this master has no token file, and lets nobody in"
         elif is_plain:
             has_one = bearer(request.headers) is not None

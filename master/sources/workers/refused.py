@@ -14,9 +14,6 @@ import structlog
 from topo.model.forest import Reason
 from topo.model.observation import WORKERS, Event, SourceWarned
 
-UNKNOWN_TOKEN = "unknown-worker-token"  # noqa: S105 - a code, no secret
-NO_TOKENS = "no-worker-tokens"
-MALFORMED = "malformed-report"
 SAID_EVERY_S = 5.0
 """However many there are, discovery is told this often."""
 LISTED_S = 60.0

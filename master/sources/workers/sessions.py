@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from master.rate_limits import TokenBucket
+from topo.model.conditions.sources import ReportCondition
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
@@ -17,9 +19,6 @@ from topo.model.wire import FactsChange, Report
 
 INTERNED_SECTIONS = 1024
 """More makes and states of hosts than a cluster has at a time; each is a few kB."""
-DUPLICATE_WORKER = "duplicate-worker"
-FOREIGN_REPORT = "foreign-report"
-TOO_MANY_NODES = "too-many-nodes"
 SUPERSEDED_KEPT = 8
 """Instances of one node that are remembered as replaced, to tell a return from a restart."""
 REFUSAL_EVERY_S = 15.0
@@ -169,9 +168,10 @@ class Sessions:
         if report.node not in sent.names:
             sent.names = (*sent.names, report.node)[-NAMES_SHOWN:]
         text = f"the worker of {holder} sent reports for {', '.join(sorted(sent.names))}"
-        fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
-        self._report_refusal(WorkerRefused(holder, FOREIGN_REPORT, text, fix), now_s)
-        return ReportRefused(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
+        code = ConflictCondition.FOREIGN_REPORT
+        fix = code.next_step(HOLDER=holder, REPORTED=report.node)
+        self._report_refusal(WorkerRefused(holder, code, text, fix), now_s)
+        return ReportRefused(403, code, f"the token belongs to {holder}", fix)
 
     def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Result:
         facts = interned(facts)
@@ -194,7 +194,8 @@ class Sessions:
             return self._duplicate(report, now_s)
         if known is None and not self._has_room(now_s):
             text = f"{self.max_nodes} nodes report already"
-            return ReportRefused(503, TOO_MANY_NODES, text, "raise --max-nodes", self.beat_s)
+            code, fix = ReportCondition.TOO_MANY_NODES, "raise --max-nodes"
+            return ReportRefused(503, code, text, fix, self.beat_s)
         if not self.submit(WorkerReported(facts)):
             return _BUSY
         if known is None:
@@ -219,9 +220,9 @@ class Sessions:
 
     def _duplicate(self, report: Report, now_s: float) -> ReportRefused:
         text = f"two workers report as {report.node}; the one that was there first is believed"
-        fix = "give each worker the name of its own node (NODE_NAME or --node-name)"
-        self._report_refusal(WorkerRefused(report.node, DUPLICATE_WORKER, text, fix), now_s)
-        return ReportRefused(409, DUPLICATE_WORKER, text, fix, self.beat_s)
+        code = ConflictCondition.DUPLICATE_WORKER
+        self._report_refusal(WorkerRefused(report.node, code, text, code.step), now_s)
+        return ReportRefused(409, code, text, code.step, self.beat_s)
 
     def _report_refusal(self, refused: WorkerRefused, now_s: float) -> None:
         key = (refused.node, refused.code)

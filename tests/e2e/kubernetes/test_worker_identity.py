@@ -12,12 +12,13 @@ import pytest
 
 from master.kube.client import KubeClient
 from master.kube.credentials.config import KubeConfig
-from master.kube.service_accounts.accounts import Account, Code, Denied, Wanted
+from master.kube.service_accounts.accounts import Account, Denied, Wanted
 from master.kube.service_accounts.token_review import LATE_S, REFUSED_S, TokenReviews
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account, token
 from tests.master.world import Master, facts, running
 from tests.support.waiting import eventually
+from topo.model.conditions.sources import ReportCondition
 
 AUDIENCE = "topo-master"
 READ = {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}
@@ -99,15 +100,19 @@ async def test_a_pods_token_reports_for_its_node_and_no_other_token_for_any(
     own = await accounts.pod("worker", node)
     good = await accounts.token(own)
     strangers = {
-        await accounts.token(own, "https://kubernetes.default.svc"): Code.AUDIENCE,
-        await accounts.token(own, "somebody-else"): Code.AUDIENCE,
-        await accounts.token(await accounts.pod("other", node, "other")): Code.ACCOUNT,
-        await accounts.token(await accounts.pod("waiting", None)): Code.NO_NODE,
+        await accounts.token(own, "https://kubernetes.default.svc"): ReportCondition.WRONG_AUDIENCE,
+        await accounts.token(own, "somebody-else"): ReportCondition.WRONG_AUDIENCE,
+        await accounts.token(
+            await accounts.pod("other", node, "other")
+        ): ReportCondition.WRONG_ACCOUNT,
+        await accounts.token(
+            await accounts.pod("waiting", None)
+        ): ReportCondition.TOKEN_WITHOUT_NODE,
         await token(
             accounts.api, accounts.namespace, "topo-worker", audience=AUDIENCE
-        ): Code.NO_NODE,
-        good[:-8] + "AAAAAAAA": Code.REFUSED,
-        accounts.cluster.admin.token: Code.NO_ACCOUNT,
+        ): ReportCondition.TOKEN_WITHOUT_NODE,
+        good[:-8] + "AAAAAAAA": ReportCondition.TOKEN_REFUSED,
+        accounts.cluster.admin.token: ReportCondition.NO_ACCOUNT,
     }
     async with accounts.running(READ, ASK) as master:
         worker = master.worker(node, good)
@@ -143,7 +148,7 @@ async def test_the_token_of_a_deleted_pod_is_refused_when_it_is_asked_about_agai
             nonlocal now_s
             now_s += LATE_S
             found = await reviews.identity_of(good, accounts.wanted, HERE)
-            return isinstance(found, Denied) and found.code == Code.REFUSED
+            return isinstance(found, Denied) and found.code == ReportCondition.TOKEN_REFUSED
 
         await eventually(is_refused)
         now_s += REFUSED_S
@@ -161,7 +166,7 @@ async def test_a_master_that_may_not_ask_says_what_its_role_lacks(
     good = await accounts.token(await accounts.pod("worker", node))
     async with accounts.running(READ) as master:
         answer = await master.worker(node, good).full(facts(node))
-        assert (answer.status, answer.json["code"]) == (503, Code.UNREVIEWED)
+        assert (answer.status, answer.json["code"]) == (503, ReportCondition.TOKEN_NOT_REVIEWED)
         assert "tokenreviews" in answer.json["detail"]
         assert "roles" in answer.json["fix"]
 
@@ -180,7 +185,7 @@ async def test_while_the_api_server_is_away_known_workers_report_and_new_ones_co
         try:
             assert (await first.beat()).status == 200
             answer = await second.full(facts(new))
-            assert (answer.status, answer.json["code"]) == (503, Code.UNREVIEWED)
+            assert (answer.status, answer.json["code"]) == (503, ReportCondition.TOKEN_NOT_REVIEWED)
         finally:
             await accounts.cluster.start_api_server()
 

@@ -11,7 +11,9 @@ from topo.cli.client.decoding import problem_of
 from topo.cli.diagnosis import cluster
 from topo.cli.exit_codes import CliError
 from topo.diagnosis import diagnosis
-from topo.diagnosis.finding import Finding, Severity
+from topo.diagnosis.finding import Finding
+from topo.model.conditions.condition import Severity
+from topo.model.conditions.doctor import ServiceCondition
 from topo.model.rest.cluster import ClusterDocument
 from topo.model.rest.topology import TopologyDocument
 
@@ -41,26 +43,14 @@ def of_cluster(document: ClusterDocument) -> Checkup:
     return Checkup(tuple(findings), tuple(healthy))
 
 
-NOT_ASKED = Checkup(
-    (
-        Finding(
-            Severity.NOTE,
-            "not-asked",
-            "master",
-            "its sources, workers and wiring were not looked at: no --master is given",
-            "`kubectl port-forward service/topo-master-service 9001` in its namespace, then again "
-            "with --master http://127.0.0.1:9001",
-        ),
-    ),
-    (),
-)
+NOT_ASKED = Checkup((Finding.of(ServiceCondition.NOT_ASKED, "master"),), ())
 
 
 def unreachable(error: CliError) -> Checkup:
     """A master that does not answer, as one finding among others."""
     refusal = error.refusal
     what = f"{refusal.what} (at {refusal.where})"
-    return Checkup((Finding(Severity.WRONG, "unreachable", "master", what, refusal.fix),), ())
+    return Checkup((Finding.of(ServiceCondition.UNREACHABLE, "master", what, refusal.fix),), ())
 
 
 async def examine(master: MasterClient) -> Checkup:
@@ -77,14 +67,13 @@ async def examine(master: MasterClient) -> Checkup:
     theirs, ours = _version(described.body), version("supernode-topology")
     if theirs not in {None, ours}:
         what = f"the master is version {theirs}, this topo is {ours}"
-        step = "use the topo of the master's release"
-        findings.append(Finding(Severity.NOTE, "version", "master", what, step))
+        findings.append(Finding.of(ServiceCondition.VERSION, "master", what))
     elif theirs is not None:
         healthy.append(f"version {theirs}, the same as this topo")
     document = await master.topology()
     found = diagnosis.examine(document)
     if any(map(diagnosis.is_of_source, found)):  # who is waited for is said there, with the fix
-        findings = [finding for finding in findings if finding.code != "ready"]
+        findings = [finding for finding in findings if finding.code != ServiceCondition.READY]
     return Checkup((*findings, *found), (*healthy, *_well(document, found)))
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from topo.diagnosis.finding import Finding, Severity, listed, number
+from topo.diagnosis.finding import Finding, listed, number
+from topo.model.conditions.doctor import ClusterCondition
 from topo.model.rest.cluster import (
     ClusterDocument,
     DeniedDocument,
@@ -19,8 +20,6 @@ _STEPS = (
     ("nodes are available", "set its tolerations, nodeSelector or resources in the values"),
     ("not found", "`kubectl -n NAMESPACE describe pod POD` names the ConfigMap or Secret"),
 )
-_POD_STEP = "`kubectl -n NAMESPACE describe pod POD`, then its logs"
-_WORKER_LABEL = "metax-tech.com/gpu.installed=true"
 
 
 def examine(found: ClusterDocument) -> tuple[list[Finding], list[str]]:
@@ -33,35 +32,27 @@ def _findings(found: ClusterDocument) -> Iterator[Finding]:
     if found.master is None:
         yield _not_installed(found)
     if found.denied is None and found.master is not None:
-        what = "whether the role of the master is right was not asked"
-        step = "ask with a user who may create subjectaccessreviews.authorization.k8s.io"
-        yield Finding(Severity.NOTE, "rights-unknown", "you", what, step)
+        yield Finding.of(ClusterCondition.RIGHTS_UNKNOWN, "you")
     yield from _denied(found.denied or (), found)
     for workload in (found.master, found.worker):
         if workload is not None:
             yield from _workload(workload, found.namespace)
     if found.master is not None:
         if found.worker is None:
-            what = "there is no DaemonSet topo-worker: no node is heard"
-            step = "install the whole chart; in mode config nothing else is needed"
-            yield Finding(Severity.NOTE, "no-workers", found.namespace, what, step)
+            yield Finding.of(ClusterCondition.NO_WORKERS, found.namespace)
         yield from _versions(found.master, found.worker)
         yield from _lease(found.lease, found)
     if found.hypernodes is not None:
         yield from _hypernodes(found.hypernodes)
     for problem in found.problems:
-        step = "ask with a user who may read this; the rest was looked at"
-        yield Finding(Severity.NOTE, "not-read", "you", problem, step)
+        yield Finding.of(ClusterCondition.NOT_READ, "you", problem)
 
 
 def _not_installed(found: ClusterDocument) -> Finding:
     where = f"namespace {found.namespace}" if found.namespace else "the cluster"
-    what = "there is no Deployment topo-master"
-    if any("deployments" in problem for problem in found.problems):
-        what, step = "the master was not found", "name its namespace with --namespace"
-        return Finding(Severity.WRONG, "not-found", where, what, step)
-    step = "`helm install`, see docs/install.md; or name another namespace with --namespace"
-    return Finding(Severity.WRONG, "not-installed", where, what, step)
+    is_unread = any("deployments" in problem for problem in found.problems)
+    code = ClusterCondition.NOT_FOUND if is_unread else ClusterCondition.NOT_INSTALLED
+    return Finding.of(code, where)
 
 
 def _denied(denied: Sequence[DeniedDocument], found: ClusterDocument) -> Iterator[Finding]:
@@ -76,18 +67,14 @@ def _denied(denied: Sequence[DeniedDocument], found: ClusterDocument) -> Iterato
             for (resource, namespace), verbs in lacking.items()
         ]
         what = f"the service account may not {'; '.join(texts)}, which {used_for} needs"
-        step = "`helm upgrade` puts the chart's roles back; who manages roles apart finds them in "
-        step += "docs/kubernetes.md"
         subject = f"{found.namespace}/{found.account}"
-        yield Finding(Severity.WRONG, "rights-denied", subject, what, step)
+        yield Finding.of(ClusterCondition.RIGHTS_DENIED, subject, what)
 
 
 def _workload(workload: WorkloadDocument, namespace: str) -> Iterator[Finding]:
     name = workload.name
     if workload.kind == "DaemonSet" and not workload.wanted:
-        what = "no node is chosen, so no worker runs"
-        step = f"the nodes with GPUs need the label {_WORKER_LABEL}, which the vendor's driver sets"
-        yield Finding(Severity.WRONG, "no-nodes-chosen", name, what, step)
+        yield Finding.of(ClusterCondition.NO_NODES_CHOSEN, name)
     missing = workload.wanted - workload.ready
     if missing <= 0:
         return
@@ -96,16 +83,18 @@ def _workload(workload: WorkloadDocument, namespace: str) -> Iterator[Finding]:
         by_why.setdefault(pod.why, []).append((pod.name, pod.node))
     counted = f"{missing} of {workload.wanted} pods are not ready"
     if not by_why:
-        step = f"`kubectl -n {namespace} describe {workload.kind.lower()} {name}` has its events"
-        yield Finding(Severity.WRONG, "pods-missing", name, counted, step)
+        code, workload_name = ClusterCondition.PODS_MISSING, f"{workload.kind.lower()} {name}"
+        step = code.next_step(NAMESPACE=namespace, WORKLOAD=workload_name)
+        yield Finding.of(code, name, counted, step)
     for why, pods in by_why.items():
         first = pods[0][0]
         places = [node for _, node in pods if node]
         at = f" on {listed(places)}" if places else ""
         what = f"{counted}; {number(pods, 'pod')}{at}: {why or 'no reason given'}"
-        step = next((text for mark, text in _STEPS if mark in why), _POD_STEP)
+        code = ClusterCondition.PODS_NOT_READY
+        step = next((text for mark, text in _STEPS if mark in why), code.step)
         step = step.replace("NAMESPACE", namespace).replace("POD", first)
-        yield Finding(Severity.WRONG, "pods-not-ready", name, what, step)
+        yield Finding.of(code, name, what, step)
 
 
 def _versions(master: WorkloadDocument, worker: WorkloadDocument | None) -> Iterator[Finding]:
@@ -115,13 +104,12 @@ def _versions(master: WorkloadDocument, worker: WorkloadDocument | None) -> Iter
             step = f"wait for the roll-out: `kubectl rollout status {workload.kind.lower()}/"
             step += f"{workload.name}`; pods that stay behind are told above"
             what = f"pods of several releases run: {running}"
-            yield Finding(Severity.NOTE, "version-skew", workload.name, what, step)
+            yield Finding.of(ClusterCondition.VERSION_SKEW, workload.name, what, step)
     tags = [_tags(workload) for workload in (master, worker) if workload is not None]
     if len(tags) == 2 and all(len(each) == 1 for each in tags) and tags[0] != tags[1]:
         (ours,), (theirs,) = tags
         what = f"the masters are release {ours}, the workers {theirs}"
-        step = "set both `image.version` alike, or neither, and `helm upgrade`"
-        yield Finding(Severity.NOTE, "version-skew", "the release", what, step)
+        yield Finding.of(ClusterCondition.VERSION_SKEW, "the release", what)
 
 
 def _tags(workload: WorkloadDocument) -> set[str]:
@@ -130,20 +118,20 @@ def _tags(workload: WorkloadDocument) -> set[str]:
 
 
 def _lease(lease: LeaseDocument | None, found: ClusterDocument) -> Iterator[Finding]:
-    logs = f"`kubectl -n {found.namespace} logs deployment/topo-master` says why none takes it"
+    where = "lease topo-master"
     if lease is None or not lease.holder:
         if found.master is not None and found.master.wanted > 1:
-            what = "no master leads: nothing is written to the cluster, no report is taken"
-            yield Finding(Severity.WRONG, "no-leader", "lease topo-master", what, logs)
+            code = ClusterCondition.NO_LEADER
+            yield Finding.of(code, where, next_step=code.next_step(NAMESPACE=found.namespace))
         return
     if not lease.renewing:
         since = "" if lease.age_s is None else f" for {lease.age_s:.0f} s"
         what = f"{lease.holder} has not renewed its lease{since}, and nobody else took it"
-        yield Finding(Severity.WRONG, "lease-expired", "lease topo-master", what, logs)
+        code = ClusterCondition.LEASE_EXPIRED
+        yield Finding.of(code, where, what, code.next_step(NAMESPACE=found.namespace))
     elif lease.age_s is not None and not -1 <= lease.age_s <= lease.duration_s:
         what = f"the clock of {lease.holder} and the one here differ by {abs(lease.age_s):.0f} s"
-        step = "the lease bears that; set the clock (chrony, NTP) of the machine that is wrong"
-        yield Finding(Severity.NOTE, "clock-skew", "lease topo-master", what, step)
+        yield Finding.of(ClusterCondition.CLOCK_SKEW, where, what)
 
 
 def _hypernodes(found: HyperNodesDocument) -> Iterator[Finding]:
@@ -151,13 +139,10 @@ def _hypernodes(found: HyperNodesDocument) -> Iterator[Finding]:
         nodes = [f"{node} ({other})" for node, other in found.overlaps.items()]
         what = f"in a HyperNode of ours and in one of others: {listed(nodes)}; "
         what += "Volcano trusts no tree with such a node and places no job by topology"
-        step = "stop what writes the other HyperNodes and delete them, or give the master "
-        step += "--controllers without hypernodes"
-        yield Finding(Severity.WRONG, "hypernode-overlap", "HyperNodes", what, step)
+        yield Finding.of(ClusterCondition.HYPERNODE_OVERLAP, "HyperNodes", what)
     elif found.foreign:
         what = f"others own {number(found.foreign, 'HyperNode')}: {listed(found.foreign)}"
-        step = "they are left alone; that is right unless they were meant to go"
-        yield Finding(Severity.NOTE, "foreign-hypernodes", "HyperNodes", what, step)
+        yield Finding.of(ClusterCondition.FOREIGN_HYPERNODES, "HyperNodes", what)
 
 
 def _well(found: ClusterDocument, codes: set[str]) -> Iterator[str]:
@@ -168,5 +153,5 @@ def _well(found: ClusterDocument, codes: set[str]) -> Iterator[str]:
         yield f"{found.lease.holder} leads"
     if found.denied == ():
         yield f"the service account {found.namespace}/{found.account} has every right it needs"
-    if found.hypernodes is not None and "hypernode-overlap" not in codes:
+    if found.hypernodes is not None and ClusterCondition.HYPERNODE_OVERLAP not in codes:
         yield f"{found.hypernodes.ours} HyperNodes are ours, none shares a node with others"

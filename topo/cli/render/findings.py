@@ -10,7 +10,8 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Verbatim
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.diagnosis.finding import Finding, Severity
+from topo.diagnosis.finding import Finding
+from topo.model.conditions.condition import Severity
 
 
 def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) -> RenderableType:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from topo.discovery.groups.path import Path, PathGroup
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason, Status
 from topo.model.ids import NodeName
 from topo.model.observation import CONFIG_FILE, DeclaredForest, DeclaredGroup, DeclaredNode
@@ -48,5 +49,5 @@ def _path_group(group: DeclaredGroup) -> PathGroup:
     not_ready = Status.NOT_READY
     caused = any(child.status is not_ready for child in group.children)
     written = group.status is not_ready and not caused
-    troubles = (Reason("config", "the config file says NotReady"),) if written else ()
+    troubles = (Reason(NodeCondition.CONFIG, "the config file says NotReady"),) if written else ()
     return PathGroup(group.kind, group.name, group.name, CONFIG_FILE, troubles=troubles)

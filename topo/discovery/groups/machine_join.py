@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
 from topo.discovery.groups.managed import Chain, ManagedGroups
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
 from topo.model.forest import UnjoinedMachine
 from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
@@ -35,9 +36,12 @@ Named = str
 
 @dataclass(frozen=True, slots=True)
 class JoinFailure:
-    """Why a machine belongs to no node, for the list of conflicts and for that of the unjoined."""
+    """Why a machine belongs to no node.
 
-    code: str
+    `code` is None where that is no conflict: the machine has no worker yet.
+    """
+
+    code: ConflictCondition | None
     machine: UnjoinedMachine
     nodes: tuple[NodeName, ...] = ()
 
@@ -200,7 +204,9 @@ class Machines:
             for machine in ids:
                 others = ", ".join(sorted(set(ids) - {machine}, key=natural_key))
                 text = f"machines {machine} and {others} both answer to node {node}"
-                yield JoinFailure("machine-joined-twice", self._unjoined(machine, text), (node,))
+                yield JoinFailure(
+                    ConflictCondition.MACHINE_JOINED_TWICE, self._unjoined(machine, text), (node,)
+                )
 
     def _index(self) -> None:
         """Learn the machines' names anew; a placeholder is no name."""
@@ -257,10 +263,12 @@ class Machines:
     def _explain(self, machine: str, nodes: tuple[NodeName, ...]) -> JoinFailure:
         if nodes:
             text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"
-            return JoinFailure("machine-ambiguous", self._unjoined(machine, text), nodes)
+            return JoinFailure(
+                ConflictCondition.MACHINE_AMBIGUOUS, self._unjoined(machine, text), nodes
+            )
         tried = ", ".join(self._keyed[machine])
         text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
-        return JoinFailure("machine-unjoined", self._unjoined(machine, text))
+        return JoinFailure(None, self._unjoined(machine, text))
 
     def _unjoined(self, machine: str, text: str) -> UnjoinedMachine:
         stated = self._machines[machine]

@@ -15,12 +15,10 @@ from typing import NamedTuple
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.modes import Mode
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName, SourceName
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
-
-OTHER_FABRIC = "other-fabric"
-"""A node that another mode could place: the cure is `--mode`, not a cable."""
 
 
 class Position(NamedTuple):
@@ -39,7 +37,7 @@ class Tier(NamedTuple):
 
 def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
     """The node's place by the tiers of a mode. O(1) but for the first node of a group."""
-    why = Reason("unknown", "no source says where this node belongs")
+    why = Reason(NodeCondition.UNKNOWN, "no source says where this node belongs")
     for tiers in TIERS[mode]:
         path: Path = ()
         missing: Reason | None = None
@@ -59,8 +57,10 @@ def _declared(membership: Membership, node: NodeName) -> Path | Reason:
     """The groups written in the config file."""
     place = membership.declared.places.get(node)
     if place is None:
-        return Reason("not-in-config", "the config file does not list this node")
-    return place.path or Reason("no-group-in-config", "the config file lists this node in no group")
+        return Reason(NodeCondition.NOT_IN_CONFIG, "the config file does not list this node")
+    return place.path or Reason(
+        NodeCondition.NO_GROUP_IN_CONFIG, "the config file lists this node in no group"
+    )
 
 
 def _wired(membership: Membership, node: NodeName) -> Path | Reason:
@@ -68,8 +68,10 @@ def _wired(membership: Membership, node: NodeName) -> Path | Reason:
     component = membership.wiring.component(node)
     if len(component) < 2:
         if membership.nvlink.names(node) is not None:
-            return Reason(OTHER_FABRIC, "its GPUs state an NVLink domain, and it sees no server")
-        return Reason("no-peer", _why_alone(membership, node))
+            return Reason(
+                NodeCondition.OTHER_FABRIC, "its GPUs state an NVLink domain, and it sees no server"
+            )
+        return Reason(NodeCondition.NO_PEER, _why_alone(membership, node))
     return membership.dragonfly(component)
 
 
@@ -94,7 +96,7 @@ def _managed(membership: Membership, node: NodeName) -> Path | Reason:
         around = membership.chains(membership.wiring.component(node))
         chain = next(iter(around)) if len(around) == 1 else ()
     return membership.machines.groups.path(chain) or Reason(
-        "not-managed", _why_unmanaged(membership, node)
+        NodeCondition.NOT_MANAGED, _why_unmanaged(membership, node)
     )
 
 
@@ -110,8 +112,8 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
     if names is None:
         if membership.wiring.has(node):
             text = "its worker reports servers over MetaXLink, and its GPUs state no NVLink domain"
-            return Reason(OTHER_FABRIC, text)
-        return Reason("no-fabric", "its GPUs belong to no multi-node NVLink domain")
+            return Reason(NodeCondition.OTHER_FABRIC, text)
+        return Reason(NodeCondition.NO_FABRIC, "its GPUs belong to no multi-node NVLink domain")
     cluster, clique = names
     return (
         PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS, generated=True),

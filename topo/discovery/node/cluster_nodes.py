@@ -7,14 +7,15 @@ listed and then dropped is known only as long as its worker reports.
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from topo.model.cluster import NODE_NOT_READY_CODE, NOT_IN_CLUSTER_CODE
+from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
 
 NOT_LISTED = Reason(
-    NOT_IN_CLUSTER_CODE, "the cluster lists no node of this name, so no job can start there"
+    NodeCondition.NOT_IN_CLUSTER,
+    "the cluster lists no node of this name, so no job can start there",
 )
 
 
@@ -50,7 +51,7 @@ class ClusterNodes:
         listed = self._listed.get(node)
         if listed is None:
             return NOT_LISTED if self.is_complete else None
-        return Reason(NODE_NOT_READY_CODE, listed.not_ready) if listed.not_ready else None
+        return Reason(NodeCondition.NODE_NOT_READY, listed.not_ready) if listed.not_ready else None
 
     def replace(self, nodes: Iterable[ListedNode]) -> set[NodeName]:
         """Take a whole list; the nodes that came, went or are said to be otherwise. O(nodes)."""

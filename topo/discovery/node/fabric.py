@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from topo.discovery.node.health import Subject
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.machine import GpuFabric, NodeFacts
 
@@ -47,7 +48,9 @@ def outside(facts: NodeFacts) -> Mapping[int, str]:
 def judge_fabric(facts: NodeFacts) -> dict[Subject, Reason]:
     """The bad subjects of one reading: the GPUs outside."""
     return {
-        (_MEMBER, f"{gpu:03}"): Reason("fabric-lost", f"GPU {gpu} is in no NVLink domain: {why}")
+        (_MEMBER, f"{gpu:03}"): Reason(
+            NodeCondition.FABRIC_LOST, f"GPU {gpu} is in no NVLink domain: {why}"
+        )
         for gpu, why in outside(facts).items()
     }
 

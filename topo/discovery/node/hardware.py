@@ -31,6 +31,7 @@ from topo.discovery.modes import MISSED
 from topo.discovery.node.health import Subject, failing
 from topo.discovery.node.inside_links import LinkCounts, fast_links
 from topo.discovery.node.per_object import once_per_object
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState
 
@@ -134,12 +135,12 @@ class ShownHardware:
             for gpu, most in self.ports:
                 if (wired := now.get(gpu, 0)) < most and gpu in listed:
                     text = _with_failing(f"GPU {gpu}: {wired} of {most} link ports", facts)
-                    bad[_port_subject(gpu)] = Reason("ports-missing", text)
+                    bad[_port_subject(gpu)] = Reason(NodeCondition.PORTS_MISSING, text)
         if "links" in missed and self._now.links != self.links:
             bad |= self._missing_links(facts)
         if "nics" in missed and self._now.nics < self.nics:
             text = _with_failing(f"{self._now.nics} of {self.nics} network ports", facts)
-            bad[NICS] = Reason("nics-missing", text)
+            bad[NICS] = Reason(NodeCondition.NICS_MISSING, text)
         return bad
 
     def _missing_links(self, facts: NodeFacts) -> dict[Subject, Reason]:
@@ -149,7 +150,8 @@ class ShownHardware:
         now = dict(self._now.links)
         return {
             (_LINKS, gpu): Reason(
-                "links-missing", f"{gpu} has fast links to {now[gpu]} of {most} GPUs of its node"
+                NodeCondition.LINKS_MISSING,
+                f"{gpu} has fast links to {now[gpu]} of {most} GPUs of its node",
             )
             for gpu, most in self.links
             if now.get(gpu, most) < most

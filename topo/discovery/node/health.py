@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topo.discovery.node.per_object import once_per_object
-from topo.model.forest import LINK_DEGRADED, Reason
+from topo.model.conditions.tree import ConflictCondition, NodeCondition
+from topo.model.forest import Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
@@ -113,22 +114,24 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     bad: dict[Subject, Reason] = {}
     unread = not facts.gpus and bool(failing(facts))
     if len(facts.gpus) < expected_gpus or unread:
-        bad["gpus", ""] = Reason("gpus-missing", _missing(facts, expected_gpus))
+        bad["gpus", ""] = Reason(NodeCondition.GPUS_MISSING, _missing(facts, expected_gpus))
     for gpu in facts.gpus:
         if gpu.healthy is False:
             text = _with_trouble(f"GPU {gpu.index} is unhealthy", gpu.trouble)
-            bad["gpu", f"{gpu.index:03}"] = Reason("gpu-unhealthy", text)
+            bad["gpu", f"{gpu.index:03}"] = Reason(NodeCondition.GPU_UNHEALTHY, text)
     for port in _bad_ports(facts.ports):
         where = f"GPU {port.gpu} link port {port.port}"
         if port.state is PortState.DOWN:
             text = _with_trouble(f"{where} is down", port.trouble)
-            bad["port", _which(port)] = Reason("port-down", text)
+            bad["port", _which(port)] = Reason(NodeCondition.PORT_DOWN, text)
         else:
-            bad[SLOW, _which(port)] = Reason(LINK_DEGRADED, f"{where} is {port.trouble}")
+            bad[SLOW, _which(port)] = Reason(
+                ConflictCondition.LINK_DEGRADED, f"{where} is {port.trouble}"
+            )
     for fabric in facts.fabrics:
         if fabric.healthy is False:
             text = _with_trouble(f"GPU {fabric.gpu} NVLink fabric is unhealthy", fabric.trouble)
-            bad["fabric", f"{fabric.gpu:03}"] = Reason("fabric-unhealthy", text)
+            bad["fabric", f"{fabric.gpu:03}"] = Reason(NodeCondition.FABRIC_UNHEALTHY, text)
     return bad
 
 

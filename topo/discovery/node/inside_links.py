@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from topo.discovery.node.health import Subject
 from topo.discovery.node.per_object import once_per_object
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
 
@@ -48,7 +49,7 @@ def judge_cut_off(facts: NodeFacts) -> dict[Subject, Reason]:
     if not alone or _is_of_another_model(facts, alone):
         return {}
     text = f"{alone} has no fast link to the {len(links) - 1} other GPUs, which have them"
-    return {("cut-off", alone): Reason("gpu-cut-off", text)}
+    return {("cut-off", alone): Reason(NodeCondition.GPU_CUT_OFF, text)}
 
 
 @once_per_object

@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from topo.discovery.node.health import Subject
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import ServerUuid
 from topo.model.machine import Peer, ServerPeers
@@ -116,5 +117,5 @@ def judge_links(claims: Claims) -> dict[Subject, Reason]:
             continue
         how = "is named but not connected" if claim.seen else "is no longer seen"
         text = f"remote {claim.slot} (server {claim.uuid}) {how}"
-        bad[link_subject(claim.uuid)] = Reason("link-down", text)
+        bad[link_subject(claim.uuid)] = Reason(NodeCondition.LINK_DOWN, text)
     return bad

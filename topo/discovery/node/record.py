@@ -11,6 +11,7 @@ from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unsaid
 from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import NodeName, ServerUuid
 from topo.model.machine import NodeFacts, NodeIdentity
@@ -120,7 +121,7 @@ class NodeRecord:
         cluster, clique = self.domain
         now = " and ".join(f"{c}.{q}" for c, q in self.stated) or "none"
         text = f"its GPUs belonged to NVLink domain {cluster}.{clique} and now state {now}"
-        return {DOMAIN: Reason("domain-lost", text)}
+        return {DOMAIN: Reason(NodeCondition.DOMAIN_LOST, text)}
 
     def _see_links(self) -> None:
         """Merge what the last reading shows of the links; dropped claims lose their verdict."""

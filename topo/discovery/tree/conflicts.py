@@ -11,13 +11,15 @@ from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
+from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Reason, UnjoinedMachine
 from topo.model.ids import DRAGONFLY, NodeName, natural_key
 from topo.model.observation import ManagedGroup, WorkerRefused
 
-UNJOINED = "machine-unjoined"
-"""The failure that is no conflict: a machine without a worker yet."""
+
+def _conflict(code: ConflictCondition, subjects: tuple[str, ...], text: str) -> Conflict:
+    return Conflict(code, subjects, text, code.next_step(NODE=subjects[0]))
 
 
 def of_node(
@@ -58,28 +60,20 @@ def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
     for uuid, number, first in wiring.shared():
         more = f" and {number - len(first)} more" if number > len(first) else ""
         named = ", ".join(first) + more
-        yield Conflict(
-            "cloned-server-uuid",
-            first,
-            f"server UUID {uuid} is stated by {named}; "
-            "only a link that was confirmed long before the second came is used",
-            "give each board its own server UUID, then restart the workers there",
-        )
+        text = f"server UUID {uuid} is stated by {named}; "
+        text += "only a link that was confirmed long before the second came is used"
+        yield _conflict(ConflictCondition.CLONED_SERVER_UUID, first, text)
 
 
 def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
     for uuid, owners in membership.wiring.suspects(node):
         if owners:
-            yield Conflict(
-                "one-sided-link",
-                (node, *owners),
-                f"{node} sees {', '.join(owners)} (server {uuid}), which does not "
-                "confirm the link; it joins nothing",
-                "check the cable at both ends, then `topo node` on both",
-            )
+            text = f"{node} sees {', '.join(owners)} (server {uuid}), which does not "
+            text += "confirm the link; it joins nothing"
+            yield _conflict(ConflictCondition.ONE_SIDED_LINK, (node, *owners), text)
         else:
             yield Conflict(
-                "unknown-peer",
+                NodeCondition.UNKNOWN_PEER,
                 (node,),
                 f"{node} sees server {uuid}, which no worker has reported",
                 "start a worker on that server, or check where the cable leads",
@@ -88,47 +82,30 @@ def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
 
 def _disagreement(record: NodeRecord) -> Conflict:
     stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.stated)
-    return Conflict(
-        "gpus-disagree",
-        (record.name,),
-        f"the GPUs of {record.name} state different NVLink domains: {stated}",
-        "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
-    )
+    text = f"the GPUs of {record.name} state different NVLink domains: {stated}"
+    return _conflict(ConflictCondition.GPUS_DISAGREE, (record.name,), text)
 
 
 def _degraded(node: NodeName, links: tuple[Reason, ...]) -> Conflict:
     """No reason to be NotReady: jobs run there, and those that need the link run slower."""
     more = f" (and {len(links) - 1} more)" if len(links) > 1 else ""
-    return Conflict(
-        links[0].code,
-        (node,),
-        f"jobs that need every link run slowly on {node}: {links[0].text}{more}",
-        f"`nvidia-smi nvlink -s` and `-e` on {node} show it; reset that GPU, and until it is well "
-        f"`topo place --exclude {node}` keeps a job off it",
-    )
+    text = f"jobs that need every link run slowly on {node}: {links[0].text}{more}"
+    return _conflict(ConflictCondition.LINK_DEGRADED, (node,), text)
 
 
 def _oversize(members: tuple[NodeName, ...], node_number: int) -> Iterator[Conflict]:
     if len(members) > node_number:
-        yield Conflict(
-            "oversize-group",
-            members,
-            f"{len(members)} nodes are wired together where {node_number} make a dragonfly",
-            "find the cable that leads outside, or set --node-number",
-        )
+        text = f"{len(members)} nodes are wired together where {node_number} make a dragonfly"
+        yield _conflict(ConflictCondition.OVERSIZE_GROUP, members, text)
 
 
 def _against_config(membership: Membership, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
     places = membership.declared.places
     written = {places[n].path for n in members if n in places}
     if len(written) > 1:
-        yield Conflict(
-            "wiring-differs-from-config",
-            members,
-            "workers see these nodes wired together; the config file puts them in different "
-            "groups and is followed",
-            "correct the config file, or check the cables",
-        )
+        text = "workers see these nodes wired together; the config file puts them in different "
+        text += "groups and is followed"
+        yield _conflict(ConflictCondition.DIFFERS_FROM_CONFIG, members, text)
 
 
 def _against_manager(
@@ -138,53 +115,37 @@ def _against_manager(
     chains = membership.chains(component)
     if len(chains) > 1:
         named = sorted(("/".join(g.name for g in c) for c in chains), key=natural_key)
-        yield Conflict(
-            "wiring-differs-from-manager",
-            members,
-            "workers see these nodes wired together; the cluster manager puts them in "
-            f"{' and '.join(named)} and is followed: the dragonfly is shown in parts",
-            "correct the cluster manager's inventory, or check the cables",
-        )
+        text = "workers see these nodes wired together; the cluster manager puts them in "
+        text += f"{' and '.join(named)} and is followed: the dragonfly is shown in parts"
+        yield _conflict(ConflictCondition.DIFFERS_FROM_MANAGER, members, text)
     stated = {g for chain in own for g in chain if g.kind == DRAGONFLY}
     if len(stated) > 1:
         yield _differing_dragonflies(members, stated)
     unlisted = [n for n in members if membership.machines.machine(n) is None]
     if chains and unlisted:
-        yield Conflict(
-            "not-in-manager",
-            tuple(unlisted),
-            f"the cluster manager does not list {', '.join(unlisted)}; placed with the dragonfly",
-            "add the machine to the cluster manager, or check --join-keys",
-        )
+        text = f"the cluster manager does not list {', '.join(unlisted)}; "
+        text += "placed with the dragonfly"
+        yield _conflict(ConflictCondition.NOT_IN_MANAGER, tuple(unlisted), text)
 
 
 def _differing_dragonflies(members: tuple[NodeName, ...], stated: set[ManagedGroup]) -> Conflict:
     names = ", ".join(sorted((g.name for g in stated), key=natural_key))
-    return Conflict(
-        "wiring-differs-from-manager",
-        members,
-        f"workers see these nodes in one dragonfly, the cluster manager in {names}; "
-        "the workers are followed",
-        "correct the cluster manager's inventory, or check the cables",
-    )
+    text = f"workers see these nodes in one dragonfly, the cluster manager in {names}; "
+    text += "the workers are followed"
+    return _conflict(ConflictCondition.DIFFERS_FROM_MANAGER, members, text)
 
 
 def of_machines(membership: Membership) -> Iterator[Conflict]:
     """The conflicts among the manager's machines."""
     for failure in membership.machines.failures():
-        if failure.code != UNJOINED:
+        if failure.code is not None:
             subjects = (failure.machine.id, *failure.nodes)
-            fix = "make the names unique, or choose other --join-keys"
-            yield Conflict(failure.code, subjects, failure.machine.text, fix)
+            yield _conflict(failure.code, subjects, failure.machine.text)
     missing = membership.machines.missing
     if missing:
-        yield Conflict(
-            "machine-vanished",
-            tuple(m.id for m in missing),
-            f"the cluster manager no longer lists {len(missing)} machines that it listed before; "
-            "their last place is kept for a while",
-            "if they were taken out on purpose, nothing; else look at the cluster manager",
-        )
+        text = f"the cluster manager no longer lists {len(missing)} machines that it listed "
+        text += "before; their last place is kept for a while"
+        yield _conflict(ConflictCondition.MACHINE_VANISHED, tuple(m.id for m in missing), text)
 
 
 def unjoined(membership: Membership) -> tuple[UnjoinedMachine, ...]:

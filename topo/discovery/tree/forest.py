@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from topo.discovery.groups.path import Path, PathGroup
+from topo.model.conditions.tree import GroupCondition
 from topo.model.forest import Group, Node, Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName, natural_key
 
@@ -242,14 +243,14 @@ def _group_reasons(
 ) -> Iterator[Reason]:
     yield from stated.troubles
     if not nodes:
-        yield Reason("empty", "no node stands in this group")
+        yield Reason(GroupCondition.EMPTY, "no node stands in this group")
     if stated.expected is not None and nodes < stated.expected:
-        yield Reason("incomplete", f"{nodes} of {stated.expected} nodes")
+        yield Reason(GroupCondition.INCOMPLETE, f"{nodes} of {stated.expected} nodes")
     if stated.expected is not None and stated.exact and nodes > stated.expected:
         text = f"{nodes} nodes are wired together where {stated.expected} make a {stated.kind}"
-        yield Reason("oversize", text)
+        yield Reason(GroupCondition.OVERSIZE, text)
     not_ready = Status.NOT_READY
     bad = [child.name for child in children if child.status is not_ready]
     if bad:
         shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-        yield Reason("child-not-ready", f"not ready: {shown}")
+        yield Reason(GroupCondition.CHILD_NOT_READY, f"not ready: {shown}")

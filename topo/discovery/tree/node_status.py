@@ -8,12 +8,12 @@ from topo.discovery.node.hardware import GPUS
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
-from topo.model.cluster import NO_WORKER_CODE
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Node, Reason, Status
 from topo.model.ids import NodeName, ServerUuid
 
 NO_WORKER = Reason(
-    NO_WORKER_CODE,
+    NodeCondition.NO_WORKER,
     "the cluster lists this node and no worker has reported from it; start the worker there",
 )
 """Why a node that only the cluster names is in no group."""
@@ -54,7 +54,7 @@ def silent(
     if place is None:
         return Node(node, Status.NOT_READY, (*reasons, NO_WORKER))
     if place.status is Status.NOT_READY:
-        reasons += (Reason("config", "the config file says NotReady"),)
+        reasons += (Reason(NodeCondition.CONFIG, "the config file says NotReady"),)
     status = Status.NOT_READY if reasons else Status.READY
     return Node(node, status, reasons, settings.gpus_per_node)
 
@@ -69,10 +69,10 @@ def _reasons(
     if record.stale:
         beats, stale_s = settings.stale_beats, settings.stale_s
         text = f"no word from its worker for {beats} beats ({stale_s:g} s)"
-        reasons.append(Reason("worker-stale", text))
+        reasons.append(Reason(NodeCondition.WORKER_STALE, text))
     machine = membership.machines.machine(record.name)
     if machine is not None and machine.status is Status.NOT_READY:
-        reasons.append(Reason("manager", "the cluster manager says NotReady"))
+        reasons.append(Reason(NodeCondition.MANAGER, "the cluster manager says NotReady"))
     if missing_tier is not None:
         kind = innermost_kind(settings.mode)
         reasons.append(Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}"))
@@ -88,7 +88,7 @@ def _fewer_gpus(record: NodeRecord, equals_have: int) -> Reason | None:
     if known >= equals_have or GPUS in record.troubles:
         return None
     text = f"{known} GPUs, where the others of its group have {equals_have}"
-    return Reason("gpus-fewer", text)
+    return Reason(NodeCondition.GPUS_FEWER, text)
 
 
 def _named(membership: Membership, node: NodeName, subject: Subject, reason: Reason) -> Reason:

@@ -17,7 +17,11 @@ class ServiceCondition(Condition):
         "the tree comes from the state file, since no source has answered yet",
         "it stands until every source has answered: see the findings on sources",
     )
-    UNJOINED = Row("unjoined", "no worker reports from a machine of the cluster manager")
+    UNJOINED = Row(
+        "unjoined",
+        "no worker reports from a machine of the cluster manager",
+        "start topo-worker there; where it runs, its log says why it is not heard",
+    )
     VERSION = Row(
         "version",
         "the master and this `topo` are of different releases",

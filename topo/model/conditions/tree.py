@@ -14,44 +14,44 @@ class NodeCondition(Condition):
 
     WORKER_STALE = Row(
         "worker-stale",
-        "no report for three beats (30 s)",
+        "no word from its worker for three beats (30 s)",
         "is topo-worker running on NODE? its log says why it cannot report; "
         "`topo node NODE` says since when",
     )
     NO_WORKER = Row(
         "no-worker",
-        "Kubernetes lists it, and no worker speaks for it",
+        "Kubernetes lists the node, and no worker has reported from it",
         "start topo-worker on NODE, or see why its pod does not run there",
     )
     NODE_NOT_READY = Row(
         "node-not-ready",
-        "Kubernetes says that the node is not Ready",
+        "Kubernetes says that the node is not Ready, or has not heard from its kubelet",
         "`kubectl describe node NODE` has its conditions; see the log of its kubelet",
     )
     NOT_IN_CLUSTER = Row(
         "not-in-cluster",
-        "Kubernetes lists its nodes, and this one is not among them",
+        "a worker or the config file names the node, and Kubernetes does not list it",
         "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
         "--node-name is the name of its Node",
     )
     MANAGER = Row(
         "manager",
-        "the cluster manager says so",
+        "the cluster manager says NotReady",
         "ask the cluster manager what is wrong with the machine",
     )
     CONFIG = Row(
         "config",
-        "the config file calls it NotReady",
+        "the config file says NotReady",
         "the config file says so: edit nodegroup.yaml",
     )
     GPUS_MISSING = Row(
         "gpus-missing",
-        "fewer GPUs than `--gpus-per-node`, or than it had",
+        "fewer GPUs than `--gpus-per-node`, or than the node has shown",
         "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
     )
     GPUS_FEWER = Row(
         "gpus-fewer",
-        "fewer GPUs than the other nodes of its group",
+        "fewer GPUs than most nodes of its GPU type in its dragonfly or NVLink clique",
         "compare `topo node NODE` with another node of its group; dmesg on NODE",
     )
     NO_GPUS = Row(
@@ -68,44 +68,50 @@ class NodeCondition(Condition):
     )
     PORTS_MISSING = Row(
         "ports-missing",
-        "interconnect ports that it had are gone",
+        "a GPU has fewer link ports than it has shown: they are `unused`, or not reported",
         "`topo node NODE` lists the ports and which probe fails; dmesg on NODE",
     )
-    LINKS_MISSING = Row("links-missing", "links between its GPUs that it had are gone", _MATRIX)
-    GPU_CUT_OFF = Row("gpu-cut-off", "a GPU has no fast link to the others", _MATRIX)
+    LINKS_MISSING = Row(
+        "links-missing", "a GPU has fast links to fewer GPUs of its node than it has shown", _MATRIX
+    )
+    GPU_CUT_OFF = Row(
+        "gpu-cut-off",
+        "a GPU has no fast link to the others of its node, all of which have several",
+        _MATRIX,
+    )
     NICS_MISSING = Row(
         "nics-missing",
-        "network ports that it had are gone",
+        "fewer InfiniBand or RoCE ports than the node has shown, virtual functions not counted",
         "lspci on NODE; in pods on purpose? then --missed-hardware=gpus,ports,links",
     )
     GPU_UNHEALTHY = Row(
         "gpu-unhealthy",
-        "the vendor's tool calls a GPU unhealthy",
+        "the driver calls a GPU unhealthy",
         f"`topo node NODE` shows the GPU; {_DMESG}",
     )
     PORT_DOWN = Row(
         "port-down",
-        "an interconnect port of a GPU is down",
+        "a link port of a GPU is down",
         "`topo node NODE` lists the port; check its cable and its transceiver",
     )
     LINK_DOWN = Row(
         "link-down",
-        "the cable to another node carries no link",
+        "a server at the other end is no longer seen, or named and not connected",
         "check the cable and its transceivers at both ends; `topo node NODE` shows it",
     )
     FABRIC_LOST = Row(
         "fabric-lost",
-        "a GPU left its NVLink domain",
+        "a GPU is outside the NVLink domain of its node, or states that it could not join",
         "`nvidia-smi -q` on NODE shows Fabric; reset that GPU, then reboot NODE",
     )
     FABRIC_UNHEALTHY = Row(
         "fabric-unhealthy",
-        "the NVLink fabric reports bad health",
+        "a GPU is in its NVLink domain, and the fabric reports bad health",
         _FABRIC_MANAGER,
     )
     DOMAIN_LOST = Row(
         "domain-lost",
-        "the node states another NVLink domain than before",
+        "no GPU is in the NVLink domain of its node any more; the node keeps its place for a day",
         _FABRIC_MANAGER,
     )
     NO_PEER = Row(

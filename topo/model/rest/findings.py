@@ -2,8 +2,10 @@
 
 from typing import Annotated, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
+from topo.model.conditions.catalogue import publish_codes
 from topo.model.rest.document import default, one_of
 from topo.model.rest.history import AsOfDocument
 
@@ -16,7 +18,7 @@ class FindingDocument(TypedDict):
     """
 
     severity: Annotated[str, one_of("wrong", "note")]
-    code: str
+    code: Annotated[str, Field(json_schema_extra=publish_codes)]
     subject: str
     what: str
     next_step: str

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired, Self
 
 from pydantic import Field
 from typing_extensions import TypedDict, TypeIs
 
+from topo.model.conditions.condition import Condition
 from topo.model.forest import Conflict, LinkState, Reason, Status
 from topo.model.machine import (
     Gpu,
@@ -178,6 +179,11 @@ class WarningDocument:
     code: str
     text: str
     fix: str = ""
+
+    @classmethod
+    def of(cls, condition: Condition, text: str, fix: str = "") -> Self:
+        """Make the warning of a condition; its step is the fix unless there is another."""
+        return cls(code=condition.value, text=text, fix=fix or condition.step)
 
 
 class NodeWireDocument(TypedDict):

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from topo.model.cluster import NO_WORKER_CODE, ClusterNode
+from topo.model.cluster import ClusterNode
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Forest, Group, Node, Status
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -182,7 +183,7 @@ def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     Of a node without a worker the forest says nothing: it is as ready as the cluster finds it, and
     no GPU was seen.
     """
-    silent = any(each.code == NO_WORKER_CODE for each in node.reasons)
+    silent = any(each.code == NodeCondition.NO_WORKER for each in node.reasons)
     labels = {HOSTNAME: str(node.name)}
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type

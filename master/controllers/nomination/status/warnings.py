@@ -33,11 +33,10 @@ def gang_warnings(
     if slipped:
         pods = sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in slipped.values())
         text = f"{counted(len(pods), 'pod')} with a group size had no gate: {listed(pods)}"
-        condition = GangCondition.PASSED_BY
-        found.append(WarningDocument(code=condition, text=text, fix=condition.step))
+        found.append(WarningDocument.of(GangCondition.PASSED_BY, text))
     return tuple(found)
 
 
 def _warning(condition: GangCondition, names: Sequence[str]) -> WarningDocument:
     text = f"{counted(len(names), 'gang')} {condition.cause}: {listed(names)}"
-    return WarningDocument(code=condition, text=text, fix=condition.step)
+    return WarningDocument.of(condition, text)
