@@ -1,12 +1,19 @@
 """Gangs as the documents of `topo.model.rest.gangs`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from topo.gangs.machine.gang import Gang, Member
 from topo.gangs.machine.placement_requests import request_of
-from topo.gangs.status import GangStatus
+from topo.gangs.status import GangStatus, Transition
 from topo.model.ids import GroupPath, NodeName, natural_key
-from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
+from topo.model.rest.gangs import (
+    GangDocument,
+    GangPodDocument,
+    GangSummary,
+    TransitionDocument,
+)
+from topo.model.rest.moment_id import time_text
 from topo.model.rest.placements import (
     DomainDocument,
     PodGroupDocument,
@@ -16,6 +23,13 @@ from topo.model.rest.placements import (
 from topo.placement.capacity.host import Host
 
 HostOf = Callable[[NodeName], Host | None]
+
+
+class History(NamedTuple):
+    """The last transitions of a gang, and since when they are seen (Unix time)."""
+
+    transitions: Sequence[Transition] = ()
+    from_s: float = 0.0
 
 
 def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
@@ -44,9 +58,12 @@ def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
 
 
 def gang_document(
-    summary: GangSummary, gang: Gang, status: GangStatus, host: HostOf
+    summary: GangSummary, gang: Gang, status: GangStatus, host: HostOf, *, history: History
 ) -> GangDocument:
-    """The gang with its pods by rank, its nodes and its groups; O(members x tiers + excluded)."""
+    """Return the gang with its pods by rank, its nodes, groups and history.
+
+    O(members x tiers + excluded).
+    """
     places, eligible = dict(status.places), gang.request.eligible
     return GangDocument(
         **summary,
@@ -67,6 +84,16 @@ def gang_document(
             for member in gang.members
         ],
         groups=list(_groups(gang, places, host)),
+        history=[
+            TransitionDocument(
+                at=time_text(each.at_s),
+                state=each.state,
+                text=each.text,
+                source="pod" if each.is_read else "leader",
+            )
+            for each in history.transitions
+        ],
+        history_from=time_text(history.from_s),
     )
 
 

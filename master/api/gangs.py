@@ -10,16 +10,26 @@ from aiohttp import web
 from yarl import URL
 
 from master.api.answers.representation import json_body
-from master.api.gang_documents import gang_document, gang_summary, in_turn
+from master.api.gang_documents import History, gang_document, gang_summary, in_turn
 from master.api.requests.query import Parameter, Query
+from master.controllers.nomination.status.gang_view import GangView
 from master.replicas.peer import NoAnswerError
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.gangs.machine.gang import Gang, GangId
 from topo.kit.serving.problem import problem
+from topo.model.nearest import did_you_mean
 from topo.model.rest.gangs import GangsDocument, OffDocument
 
-ID = (Parameter("id", "string", "the gang's id: the uid of its job", max_chars=64, place="path"),)
+ID = (
+    Parameter(
+        "id",
+        "string",
+        "the uid of the gang's job, or namespace.name of the job",
+        max_chars=317,
+        place="path",
+    ),
+)
 PARAMETERS = (
     Parameter("namespace", "string", "only gangs of this namespace", max_chars=253),
     Parameter("pod", "string", "only the gang that has a pod of this name", max_chars=253),
@@ -52,40 +62,64 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
-    """One gang with its pods and its groups."""
-    service, gang_id = request.app[SERVICE], GangId(query["id"])
+    """Answer with one gang, its pods, its groups and its last changes of state."""
+    service, asked = request.app[SERVICE], query["id"]
     nomination = service.controllers.nomination
     if nomination is None:
         return _off()
     if not service.role.acts:
-        return await _of_leader(service, f"{_PATH}/{gang_id}", {})
+        return await _of_leader(service, f"{_PATH}/{asked}", {})
+    gang_id = id_of(nomination.view, asked)
+    if isinstance(gang_id, web.Response):
+        return gang_id
     found = await nomination.view.get_advised(gang_id)
     if found is None:
-        return _unknown(gang_id)
+        return _unknown(nomination.view, asked)
     gang, status = found
     summary = gang_summary(gang, status, service.engine.clock())
+    history = History(nomination.view.history(gang_id), nomination.view.known_from_s())
     host = service.placements.state.capacity.host
-    return json_body(orjson.dumps(gang_document(summary, gang, status, host)))
+    return json_body(orjson.dumps(gang_document(summary, gang, status, host, history=history)))
 
 
 async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
-    """The gates of a gang's pods are opened without a plan: its scheduler goes on alone."""
-    service, gang_id = request.app[SERVICE], GangId(query["id"])
+    """Have the gates of a gang's pods opened without a plan: its scheduler goes on alone."""
+    service = request.app[SERVICE]
     nomination = service.controllers.nomination
     if nomination is None:
         return _off()
+    gang_id = id_of(nomination.view, query["id"])
+    if isinstance(gang_id, web.Response):
+        return gang_id
     found = nomination.view.get(gang_id)
     if found is None:
-        return _unknown(gang_id)
+        return _unknown(nomination.view, query["id"])
     gang, status = found
     nomination.ungate((gang_id,), _ORDERED)
     summary = gang_summary(gang, status, service.engine.clock())
     return json_body(orjson.dumps(summary))
 
 
-def _unknown(gang_id: GangId) -> web.Response:
-    what = f"there is no gang {gang_id!r}"
-    return problem(404, what, field="id", fix="GET /v1/gangs lists those there are")
+def id_of(view: GangView, asked: str) -> GangId | web.Response:
+    """Return the id of the gang that is asked for, or the refusal.
+
+    A namespace has no dot, so that `namespace.name` is read in one way only.
+    """
+    namespace, dot, name = asked.partition(".")
+    if not dot or view.get(GangId(asked)) is not None:
+        return GangId(asked)
+    named = [g.id for g, _ in view.all() if (g.namespace, g.name) == (namespace, name)]
+    if len(named) > 1:
+        what = f"{len(named)} gangs are called {asked!r}: {', '.join(named)}"
+        return problem(409, what, field="id", fix="give one of these ids")
+    return named[0] if named else _unknown(view, asked)
+
+
+def _unknown(view: GangView, asked: str) -> web.Response:
+    gangs = (gang for gang, _ in view.all())
+    known = [name for gang in gangs for name in (gang.id, f"{gang.namespace}.{gang.name}")]
+    fix = did_you_mean(asked, known, "GET /v1/gangs lists those there are")
+    return problem(404, f"there is no gang {asked!r}", field="id", fix=fix)
 
 
 def _has(gang: Gang, pod: str | None) -> bool:

@@ -447,6 +447,21 @@ def gang(**more: Any) -> Any:
         "bound": 3,
         "members": members,
         "groups": groups,
+        "history": [
+            {
+                "at": "2026-11-22T14:02:11.000Z",
+                "state": "no-room",
+                "text": "1 group of 16 GPUs is missing",
+                "source": "pod",
+            },
+            {
+                "at": "2026-11-22T14:09:40.125Z",
+                "state": "opened",
+                "text": "its scheduler may bind it",
+                "source": "leader",
+            },
+        ],
+        "history_from": "2026-11-22T14:05:00.000Z",
         **more,
     }
 

@@ -43,6 +43,21 @@ def test_why_shows_a_job_by_its_name_or_by_that_of_a_pod(topo: Topo, name: str) 
     assert json.loads(topo("why", name, "-o", "json").stdout) == samples.gang()
 
 
+def test_the_history_of_a_gang_is_a_row_per_change_and_says_what_is_not_known(topo: Topo) -> None:
+    shown = " ".join(topo("why", "pytorch-demo", "--history").stdout.split())
+    first, second = "14:02:11.000Z ✗ no-room 1 group of 16", "14:09:40.125Z ▲ opened its scheduler"
+    assert shown.index(first) < shown.index(second)
+    assert "not known: this master leads since 2026-11-22T14:05:00.000Z." in shown
+    assert "first row is from the condition of its first pod" in shown
+    assert "node-1" not in shown, "where its pods are is another question"
+
+
+def test_a_master_of_an_earlier_release_has_no_history(topo: Topo, fake_master: FakeMaster) -> None:
+    known = samples.gang()
+    fake_master.gangs = [{key: known[key] for key in known if not key.startswith("history")}]
+    assert "keeps no history" in topo("why", "pytorch-demo", "--history").stdout
+
+
 def test_why_of_one_that_waits_says_what_would_let_it_in(
     topo: Topo, fake_master: FakeMaster
 ) -> None:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from master.api.gang_documents import gang_document, gang_summary, in_turn
+from master.api.gang_documents import History, gang_document, gang_summary, in_turn
 from tests.e2e.conftest import RunningDemo
 from tests.master.api.test_gang_documents import gang, member, stands
 from tests.page.conftest import CEILING_MS, shot
@@ -33,6 +33,7 @@ NODES = tuple(NodeName(f"node-sample{number}") for number in range(1, 5))
 WHY = "2 whole groups of 16 GPUs are needed, 1 is free"
 FITS = "2 of the 4 pods fit now, 2 fewer"
 
+NO_HISTORY = History()
 
 ELIGIBLE = Eligibility(
     selector=(("metax-tech.com/switchbox", "switchbox-sample2"),),
@@ -74,7 +75,9 @@ class Cluster:
             index = next(at for at, (each, _) in enumerate(self.told) if each.id == wanted)
             found, where = self.told[index]
             host: Callable[[NodeName], Host | None] = self.hosts.get
-            body = orjson.dumps(gang_document(summaries[index], found, where, host))
+            body = orjson.dumps(
+                gang_document(summaries[index], found, where, host, history=NO_HISTORY)
+            )
         route.fulfill(content_type="application/json", body=body)
 
 

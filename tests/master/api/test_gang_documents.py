@@ -2,14 +2,15 @@
 
 from dataclasses import asdict, replace
 
-from master.api.gang_documents import gang_document, gang_summary, in_turn
+from master.api.gang_documents import History, gang_document, gang_summary, in_turn
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.status import GangStatus
+from topo.gangs.status import GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request, Toleration
 
+NO_HISTORY = History()
 NODES = [NodeName(f"n{number}") for number in range(4)]
 
 
@@ -55,7 +56,7 @@ def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_sha
         member(3, node=NODES[3], finished=True),
     )
     where = stands(found, places=tuple(enumerate(NODES[:3])))
-    told = gang_document(gang_summary(found, where, 12.5), found, where, host)
+    told = gang_document(gang_summary(found, where, 12.5), found, where, host, history=NO_HISTORY)
     assert [pod["state"] for pod in told["members"]] == [
         "bound",
         "nominated",
@@ -80,7 +81,9 @@ def test_a_gang_whose_wait_is_over_is_shown_by_the_terms_that_it_has_by_now() ->
 def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in_nothing() -> None:
     found = gang(*(member(rank) for rank in range(4)), group_size=32)
     where = stands(found, places=tuple(enumerate([*NODES[:3], NodeName("n9")])))
-    (group,) = gang_document(gang_summary(found, where, 10.0), found, where, host)["groups"]
+    (group,) = gang_document(
+        gang_summary(found, where, 10.0), found, where, host, history=NO_HISTORY
+    )["groups"]
     assert [domain["path"] for domain in group["domains"]] == [("box",)]
     assert [pods["name"] for pods in group["nodes"]] == ["n0", "n1", "n2", "n9"]
 
@@ -94,7 +97,7 @@ def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
     )
     found = replace(asked, request=replace(asked.request, eligible=eligible))
     where = stands(found)
-    told = gang_document(gang_summary(found, where, 10.0), found, where, host)
+    told = gang_document(gang_summary(found, where, 10.0), found, where, host, history=NO_HISTORY)
     assert told["selector"] == {"a": "b"}
     assert told["tolerations"] == list(map(asdict, eligible.tolerations))
     assert told["exclude"] == ["n9", "n10"]
@@ -112,4 +115,22 @@ def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by
         "third",
         "b9",
         "b10",
+    ]
+
+
+def test_each_change_of_state_is_told_with_its_time_its_cause_and_how_it_is_known() -> None:
+    found = gang(member(0))
+    seen = History(
+        (
+            Transition(1.0, GangState.NO_ROOM, "1 group is missing", is_read=True),
+            Transition(3.5, GangState.PLACED, "its nodes are being prepared"),
+        ),
+        from_s=2.0,
+    )
+    where = stands(found)
+    told = gang_document(gang_summary(found, where, 10.0), found, where, host, history=seen)
+    assert told["history_from"] == "1970-01-01T00:00:02.000Z"
+    assert [tuple(each.values()) for each in told["history"]] == [
+        ("1970-01-01T00:00:01.000Z", "no-room", "1 group is missing", "pod"),
+        ("1970-01-01T00:00:03.500Z", "placed", "its nodes are being prepared", "leader"),
     ]

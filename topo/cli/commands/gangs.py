@@ -8,7 +8,10 @@ import typer
 from topo.cli.options import MasterOptions, Output, OutputFormat, takes_options
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from topo.cli.client.client import MasterClient
+    from topo.cli.render.terminal import Glyphs
     from topo.model.rest.topology import GroupDocument
 
 
@@ -42,6 +45,9 @@ def why(
         str, typer.Argument(metavar="JOB|POD", help="Its name, or namespace/name where it is not.")
     ],
     *,
+    history: Annotated[
+        bool, typer.Option("--history", help="Its last 20 changes of state instead of its nodes.")
+    ] = False,
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
@@ -53,11 +59,14 @@ def why(
 
     async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
         raw = await gangs.found(client, name)
-        if output is not Output.TABLE:
+        if output is not Output.TABLE or history:
             return raw, []
         return raw, await placements.roots(client, read(GangDocument, raw)["groups"])
 
     raw, roots = connection.ask(connection.chosen(options), conversation)
-    connection.show(
-        raw, output, lambda glyphs: picture.page(read(GangDocument, raw), roots, glyphs)
-    )
+
+    def drawn(glyphs: "Glyphs") -> "RenderableType":
+        gang = read(GangDocument, raw)
+        return picture.history(gang, glyphs) if history else picture.page(gang, roots, glyphs)
+
+    connection.show(raw, output, drawn)

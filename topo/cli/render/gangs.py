@@ -38,20 +38,35 @@ def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ..
 
 
 def page(gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:
-    """One gang: where it stands and why, what would let it in, its groups inside the tree."""
-    head = (
-        Text()
-        .append(f"{plain(gang['namespace'])}/{plain(gang['name'])}", style="bold")
-        .append("  ")
+    """Return one gang: its state and why, what would let it in, its groups inside the tree."""
+    plan = placement_tree.trees(gang["groups"], (), roots, glyphs)
+    return Stack(_head(gang, glyphs), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
+
+
+def history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
+    """Return one gang with its last changes of state, the oldest first."""
+    rows = (
+        (plain(each["at"]), _coloured(each["state"], glyphs), plain(each["text"]))
+        for each in gang["history"]
     )
-    head.append_text(_state(gang, glyphs))
+    since = plain(gang["history_from"]) or "its start, and keeps no history"
+    before = f"Earlier changes are not known: this master leads since {since}."
+    if any(each["source"] == "pod" for each in gang["history"]):
+        before += " The first row is from the condition of its first pod."
+    seen = table("at", "state", Column("why", prose=True), rows=rows)
+    return Stack(_head(gang, glyphs), *_why(gang, glyphs), seen, Text(before, style="dim"))
+
+
+def _head(gang: GangSummary, glyphs: Glyphs) -> Hanging:
+    """The name, the state and what the gang asks for, in a line."""
+    head = Text().append(f"{plain(gang['namespace'])}/{plain(gang['name'])}", style="bold")
+    head.append("  ").append_text(_state(gang, glyphs))
     facts = [job(gang["pods"], gang["gpus_per_pod"], gang["group_size"]), plain(gang["mode"])]
     facts += [f"within one {plain(gang['within'])}"] if gang["within"] else []
     facts += [f"priority {gang['priority']}"] if gang["priority"] else []
     facts += [f"{age(gang['age_s'])} old"]
     head.append("  " + f" {glyphs.dot} ".join(facts), style="dim")
-    plan = placement_tree.trees(gang["groups"], (), roots, glyphs)
-    return Stack(Hanging(Text(), head), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
+    return Hanging(Text(), head)
 
 
 def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
@@ -83,8 +98,12 @@ def _named(pods: Sequence[GangPodDocument], glyphs: Glyphs) -> str:
 
 
 def _state(gang: GangSummary, glyphs: Glyphs) -> Text:
-    state = plain(gang["state"])
-    stage = _STAGES.get(gang["state"], Stage.BLOCKED)
+    return _coloured(gang["state"], glyphs)
+
+
+def _coloured(word: str, glyphs: Glyphs) -> Text:
+    """The word of a state with the sign and the colour of its stage."""
+    state, stage = plain(word), _STAGES.get(word, Stage.BLOCKED)
     if stage is Stage.RUNNING:
         return Text(f"{glyphs.ready} {state}", style="green")
     if stage is not Stage.BLOCKED:

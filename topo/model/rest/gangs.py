@@ -53,11 +53,27 @@ class GangPodDocument(TypedDict):
     state: PodState
 
 
+class TransitionDocument(TypedDict):
+    """A gang came into `state` at `at` (RFC 3339), for the reason in `text`.
+
+    `source` is `leader` where the answering master saw it, and `pod` where it is read from the
+    condition of the gang's first pod, which an earlier leader wrote.
+    """
+
+    at: str
+    state: GangStateWord
+    text: str
+    source: Annotated[str, one_of("leader", "pod")]
+
+
 class GangDocument(GangSummary):
     """A gang with its pods by rank, and where its groups are: of pods that have a node.
 
     `selector`, `tolerations` and `exclude` say which nodes it may have, as a placement asks it.
     A required node affinity is in `exclude`: the nodes that it leaves out.
+
+    `history` are its last 20 changes of state, the oldest first. Those before `history_from`
+    (RFC 3339), when the answering master came to lead, are not known but for one of a `pod`.
     """
 
     selector: Annotated[dict[str, str], default({})]
@@ -65,6 +81,8 @@ class GangDocument(GangSummary):
     exclude: Annotated[list[str], default([])]
     members: Annotated[list[GangPodDocument], default([])]
     groups: Annotated[list[PodGroupDocument], default([])]
+    history: Annotated[list[TransitionDocument], default([])]
+    history_from: Annotated[str, default("")]
 
 
 class OffDocument(TypedDict):
