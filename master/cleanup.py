@@ -29,7 +29,7 @@ import structlog
 
 from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
-from master.controllers.nomination import gang_writes, note_codec
+from master.controllers.nomination import gang_writes
 from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.errors import KubeError
 from master.kube.objects import (
@@ -61,6 +61,7 @@ from master.kube.writing.writes import (
 )
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
+from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import BadInputError
 
@@ -349,7 +350,7 @@ async def _waiting_pods(cluster: CleanedCluster) -> Sequence[PodObject]:
 async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened: set[str]) -> int:
     """Our gates off, so that nothing waits for who will not come any more."""
     keys = AnnotationKeys(cluster.domain)
-    why = note_codec.unplanned("what places gangs was taken away")
+    why = note_codec.encode_unplanned("what places gangs was taken away")
     writes = [
         Patch(
             target=WriteTarget(PODS, each.metadata.name, each.metadata.namespace),

@@ -24,6 +24,7 @@ from master.controllers.table import (
 )
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
+from master.kube.gang_pod import ClusterPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -33,7 +34,7 @@ from master.kube.objects import (
     ConfigMapObject,
     HyperNodeObject,
     NodeObject,
-    PodObject,
+    parsed,
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
@@ -43,8 +44,9 @@ from master.kube.writing.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
-from master.sources.kubernetes.pods import asks_for_cards
+from master.sources.kubernetes.pods import PodParser
 from master.tree.engine import Clock, Engine
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.model.conditions.master import MasterCondition
@@ -74,7 +76,7 @@ class Cluster:
     client: KubeClient
     metrics: KubeMetrics
     nodes: Reflector[NodeObject]
-    pods: Reflector[PodObject]
+    pods: Reflector[ClusterPod]
     hypernodes: Reflector[HyperNodeObject]
     """Volcano's; where it is not installed there is no such kind of object."""
     pod_groups: Reflector[PodGroupObject]
@@ -88,7 +90,7 @@ class Cluster:
     reviews: TokenReviews
 
     @property
-    def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[PodObject]]:
+    def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[ClusterPod]]:
         """Those without which this master knows too little of its cluster."""
         return self.nodes, self.pods
 
@@ -132,6 +134,8 @@ def build_cluster(
     ).take
     metrics, config_map = KubeMetrics(registry), settings.device_config
     written = WriterMetrics(registry)
+    way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
+    pods = PodParser(settings.policy, AnnotationKeys(settings.domain), way)
     client = KubeClient(
         config,
         rate=rate,
@@ -144,9 +148,9 @@ def build_cluster(
         nodes=Reflector(client, NODES, metrics=metrics, clock=clock),
         pods=Reflector(
             client,
-            PODS,
+            parsed(PODS, pods.parse),
             metrics=metrics,
-            scope=Scope(query=UNFINISHED, keep=partial(asks_for_cards, policy=settings.policy)),
+            scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards),
             clock=clock,
         ),
         device_config=None
@@ -217,7 +221,6 @@ def cluster_controllers(
             max_hold_s=settings.max_hold,
             clock=engine.clock,
             server_now=cluster.client.server_clock.now,
-            way=Way.NATIVE if settings.placement == "native" else Way.NOMINATION,
         ),
     )
     controllers = build_controllers(view, settings.controllers)

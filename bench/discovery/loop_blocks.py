@@ -26,8 +26,9 @@ from master.composition.service import build_service
 from master.composition.tree import taking_up
 from master.kube.client import Call, KubeClient
 from master.kube.credentials.config import KubeConfig
+from master.kube.gang_pod import ClusterPod
 from master.kube.metrics import KubeMetrics
-from master.kube.objects import NODES, PODS, NodeObject, PodObject
+from master.kube.objects import NODES, PODS, NodeObject, parsed
 from master.kube.reading import PAGE
 from master.kube.reflector import Reflector
 from master.role import ALONE, FOLLOWER, Role
@@ -35,9 +36,12 @@ from master.service import Service
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.node_source import NodeSource
+from master.sources.kubernetes.pods import PodParser
 from master.state.document import State
 from master.tree.engine import Engine
 from topo.discovery.modes import Mode
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.terms import Way
 from topo.kit.process import collector
 from topo.kit.settings import read
 from topo.model.observation import CLUSTER_NODES, ManagerReported, WorkerReported
@@ -221,8 +225,10 @@ async def _counted(
 ) -> AsyncIterator[tuple[Reflector[NodeObject], ClusterCapacity]]:
     """Inside the block the nodes and pods of these pages are counted and followed."""
     metrics = KubeMetrics(prom.CollectorRegistry())
+    policy = service.settings.policy
+    parser = PodParser(policy, AnnotationKeys(policy.domain), Way.NOMINATION)
     of_nodes: Reflector[NodeObject] = Reflector(pages, NODES, metrics=metrics)
-    of_pods: Reflector[PodObject] = Reflector(pages, PODS, metrics=metrics)
+    of_pods = Reflector[ClusterPod](pages, parsed(PODS, parser.parse), metrics=metrics)
     capacity = ClusterCapacity(service.placements.state, of_nodes, of_pods)
     tasks = [asyncio.create_task(each.run()) for each in (of_nodes, of_pods, capacity)]
     await capacity.settled.wait()

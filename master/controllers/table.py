@@ -21,7 +21,6 @@ from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.gangs.machine.settings import GangSettings
-from topo.gangs.terms import Way
 from topo.kit.tasks import Work
 from topo.model.errors import require
 from topo.model.forest import Forest, Snapshot
@@ -70,7 +69,6 @@ class GangView:
     max_hold_s: float
     clock: Callable[[], float]
     server_now: Callable[[], float]
-    way: Way
 
 
 class Loop(Protocol):
@@ -159,7 +157,6 @@ def _nomination(view: ControllerView) -> Running:
         max_hold_s=gangs.max_hold_s,
         reporter=view.reporter,
         registry=view.registry,
-        way=gangs.way,
         clock=gangs.clock,
         server_now=gangs.server_now,
     )

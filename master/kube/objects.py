@@ -6,8 +6,9 @@ text that they are (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import field
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
 from pydantic import AfterValidator, AliasGenerator, ConfigDict, Field
@@ -33,9 +34,9 @@ class OwnerReference:
     controller: bool = False
 
 
-@slim
-class Metadata:
-    """Who an object is. `deletion_timestamp` is set while it waits for its end.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The identity of an object. `deletion_timestamp` is set while it waits for its end.
 
     The version grows with every write, heartbeats too, and takes no part in equality.
     """
@@ -44,10 +45,16 @@ class Metadata:
     namespace: str = ""
     uid: str = ""
     resource_version: str = field(default="", compare=False)
+    deletion_timestamp: str | None = None
+
+
+@slim
+class Metadata(Identity):
+    """The metadata of an object."""
+
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     creation_timestamp: str = ""
-    deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
 
@@ -333,29 +340,33 @@ class KubeObject(Protocol):
     """What every object has."""
 
     @property
-    def metadata(self) -> Metadata:
-        """Who it is."""
+    def metadata(self) -> Identity:
+        """Its identity."""
         ...
 
 
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
+T_parsed = TypeVar("T_parsed", bound=KubeObject)
 Key = tuple[str, str]
 """Namespace (empty for what has none) and name."""
 
 
-def key_of(metadata: Metadata) -> Key:
-    """By what an object is known among those of its resource."""
+def key_of(metadata: Identity) -> Key:
+    """Return the key of an object among those of its resource."""
     return metadata.namespace, metadata.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource(Generic[T_co]):
-    """A kind of object and where the API has it; `model` is what is read of one."""
+    """A kind of object and where the API has it; `model` is what is read of one.
+
+    Resources are equal whatever is read of them: a write names the object, not the model.
+    """
 
     api_version: str
     kind: str
     plural: str
-    model: type[T_co]
+    model: type[T_co] = field(compare=False)
     namespaced: bool = True
 
     def __hash__(self) -> int:
@@ -366,6 +377,12 @@ class Resource(Generic[T_co]):
     def base(self) -> str:
         """The path that the paths of this API begin with."""
         return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
+
+
+def parsed(resource: Resource[Any], parse: Callable[[Any], T_parsed]) -> Resource[T_parsed]:
+    """Return the resource with each object parsed as soon as it is decoded."""
+    model: Any = Annotated[resource.model, AfterValidator(parse)]
+    return dataclasses.replace(resource, model=model)
 
 
 def collection_path(resource: Resource[KubeObject], namespace: str = "") -> str:

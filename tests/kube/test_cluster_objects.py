@@ -8,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from master.kube.gang_pod import ClusterPod
 from master.kube.objects import ConfigMapObject, NodeObject, PodObject
 from master.kube.volcano import PodGroupObject, QueueObject
-from master.sources.kubernetes import nodes, pods
+from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node
-from master.sources.kubernetes.pods import asks_for_cards, pod_seen
+from master.sources.kubernetes.pods import PodParser
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.terms import Way
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
@@ -25,6 +28,7 @@ from topo.placement.job.policy import Policy
 NODE, POD = TypeAdapter(NodeObject), TypeAdapter(PodObject)
 CONFIG_MAP = TypeAdapter(ConfigMapObject)
 POLICY = Policy()
+PARSER = PodParser(POLICY, AnnotationKeys("metax-tech.com"), Way.NOMINATION)
 GPU, SGPU, USAGE = "metax-tech.com/gpu", "metax-tech.com/sgpu", "metax-tech.com/node.usage"
 
 
@@ -247,19 +251,17 @@ def pod(
     init: tuple[dict[str, Any], ...] = (),
     status: dict[str, str] | None = None,
     **more: Any,
-) -> PodObject:
+) -> ClusterPod:
     """A pod, bound to n1 if nothing else is said."""
     metadata = {"name": "p", "namespace": "jobs", "uid": "u-1", **more.get("metadata", {})}
     spec = {"nodeName": "n1", "containers": [*containers], "initContainers": [*init]}
-    return POD.validate_python(
-        {"metadata": metadata, "spec": {**spec, **more.get("spec", {})}, "status": status or {}}
-    )
+    found = {"metadata": metadata, "spec": {**spec, **more.get("spec", {})}, "status": status or {}}
+    return PARSER.parse(POD.validate_python(found))
 
 
-def gpus_of(found: PodObject) -> int:
+def gpus_of(found: ClusterPod) -> int:
     """What it takes; 0 where it takes nothing."""
-    seen = pod_seen(found, POLICY)
-    return 0 if seen is None else seen.pod.gpus
+    return 0 if found.booking is None else found.booking.pod.gpus
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_a_pod_takes_what_the_scheduler_counts(
 
 
 def test_a_request_that_cannot_be_read_is_told_and_takes_all():
-    (said,) = pods.doubts(pod(asks("what", only_limits=True)), POLICY)
+    (said,) = pod(asks("what", only_limits=True)).doubts
     assert said.startswith("pod jobs/p: metax-tech.com/gpu: 'what' is no quantity")
 
 
@@ -318,7 +320,7 @@ def test_a_pod_takes_its_gpus_from_its_nomination_until_it_is_finished_or_gone(
     phase: str | None,
 ):
     metadata = {"deletionTimestamp": GONE} if deleted else {}
-    seen = pod_seen(pod(asks(8), spec=spec, status=status, metadata=metadata), POLICY)
+    seen = pod(asks(8), spec=spec, status=status, metadata=metadata).booking
     if phase is None:
         assert seen is None
     else:
@@ -328,15 +330,15 @@ def test_a_pod_takes_its_gpus_from_its_nomination_until_it_is_finished_or_gone(
 
 def test_a_pod_of_shared_cards_takes_no_whole_gpu():
     found = pod({"resources": {"limits": {SGPU: "2", "metax-tech.com/vcore": "50"}}})
-    seen = pod_seen(found, POLICY)
+    seen = found.booking
     assert seen is not None
     assert (seen.pod.gpus, seen.pod.shared) == (0, ((SGPU, 2),))
 
 
 def test_pods_that_name_no_card_need_not_be_kept():
-    assert asks_for_cards(pod(asks(1)), POLICY)
-    assert asks_for_cards(pod(init=(asks(1),)), POLICY)
-    assert not asks_for_cards(pod({"resources": {"limits": {"cpu": "1"}}}), POLICY)
+    assert pod(asks(1)).names_cards
+    assert pod(init=(asks(1),)).names_cards
+    assert not pod({"resources": {"limits": {"cpu": "1"}}}).names_cards
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,7 @@ def test_pods_that_name_no_card_need_not_be_kept():
 )
 def test_a_pod_names_the_hold_that_was_made_for_it(text: str, hold: str | None):
     annotations = {"annotations": {"metax-tech.com/hold": text}}
-    seen = pod_seen(pod(asks(8), metadata=annotations), POLICY)
+    seen = pod(asks(8), metadata=annotations).booking
     assert seen is not None
     assert seen.pod.hold == hold
 

@@ -1,102 +1,62 @@
 """Every name that gangs have on objects of Kubernetes, from one domain.
 
-A user writes `gpu-group-size` and the words beside it on a job or on any of its pod templates. The
+A user writes `gpu-group-size` and related annotations on a job or on any of its pod templates. The
 admission webhook stamps `gang-*` on every template and marks each pod; the controller writes where
 the pods go. Names of other systems that are read here: Volcano v1.14 (`pkg/controllers/apis`,
 `volcano.sh/apis/pkg/apis/batch/v1alpha1/labels.go`) and Kubernetes v1.36 (`batch/v1`).
 """
 
-from dataclasses import dataclass
-
 TASK_INDEX = "volcano.sh/task-index"
 """Label and annotation of a Volcano Job's pod: which pod of its task it is, from 0."""
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation of an Indexed batch Job's pod: its rank, from 0."""
+POD_GROUP = "scheduling.k8s.io/group-name"
+"""Annotation of a pod of Volcano: its PodGroup. Source: `KubeGroupNameAnnotationKey` in
+volcano.sh/apis."""
+PREEMPTABLE = "volcano.sh/preemptable"
+"""Annotation or label of a pod of Volcano; `false`: it may not be evicted for others."""
+HOSTNAME = "kubernetes.io/hostname"
+"""A pod that selects one has its node: the gate keeper that opened its last gate chose it."""
 OPTED_OUT = "disabled"
 """Value of `AnnotationKeys.placement` as a label of a namespace whose jobs are left alone."""
 
 
-@dataclass(frozen=True, slots=True)
 class AnnotationKeys:
-    """The names below one domain, such as `metax-tech.com`."""
+    """The names below one domain, such as `metax-tech.com`. Immutable by convention."""
 
-    domain: str
-
-    @property
-    def size(self) -> str:
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.size = f"{domain}/gpu-group-size"
         """The user's annotation: GPUs of each group."""
-        return f"{self.domain}/gpu-group-size"
-
-    @property
-    def mode(self) -> str:
+        self.mode = f"{domain}/gpu-group-mode"
         """The user's: `required` or `preferred`."""
-        return f"{self.domain}/gpu-group-mode"
-
-    @property
-    def within(self) -> str:
+        self.within = f"{domain}/gpu-group-within"
         """The user's: a kind of group that all of the job must share one of, such as switchbox."""
-        return f"{self.domain}/gpu-group-within"
-
-    @property
-    def wait(self) -> str:
+        self.wait = f"{domain}/gpu-group-wait"
         """The user's: how long groups are required before they are preferred, such as 10m."""
-        return f"{self.domain}/gpu-group-wait"
-
-    @property
-    def way(self) -> str:
+        self.way = f"{domain}/placement-mode"
         """The user's: `nomination` or `native`, who chooses the nodes."""
-        return f"{self.domain}/placement-mode"
-
-    @property
-    def asked(self) -> tuple[str, ...]:
+        self.asked = (self.size, self.mode, self.within, self.wait, self.way)
         """All of the user's."""
-        return (self.size, self.mode, self.within, self.wait, self.way)
-
-    @property
-    def pods(self) -> str:
+        self.pods = f"{domain}/gang-pods"
         """Stamped annotation: pods of the gang."""
-        return f"{self.domain}/gang-pods"
-
-    @property
-    def rank_offset(self) -> str:
+        self.rank_offset = f"{domain}/gang-rank-offset"
         """Stamped annotation: rank of the first pod of this template."""
-        return f"{self.domain}/gang-rank-offset"
-
-    @property
-    def pods_per_group(self) -> str:
+        self.pods_per_group = f"{domain}/gang-pods-per-group"
         """Stamped annotation: pods of a whole group."""
-        return f"{self.domain}/gang-pods-per-group"
-
-    @property
-    def ungrouped(self) -> str:
+        self.ungrouped = f"{domain}/gang-ungrouped"
         """Stamped annotation: why pods that ask for groups get none."""
-        return f"{self.domain}/gang-ungrouped"
-
-    @property
-    def gate(self) -> str:
+        self.gate = f"{domain}/placement"
         """The scheduling gate of a pod that waits for its place."""
-        return f"{self.domain}/placement"
-
-    @property
-    def group(self) -> str:
+        self.group = f"{domain}/gpu-group"
         """Label of a pod: its group, counted from 0 in the order of ranks."""
-        return f"{self.domain}/gpu-group"
-
-    @property
-    def rank(self) -> str:
+        self.rank = f"{domain}/gang-rank"
         """Annotation of a pod: its rank in the gang, from 0."""
-        return f"{self.domain}/gang-rank"
-
-    @property
-    def placement(self) -> str:
+        self.placement = f"{domain}/placement"
         """Annotation of a placed pod: its plan. Label of a namespace: `OPTED_OUT`."""
-        return f"{self.domain}/placement"
-
-    @property
-    def hold(self) -> str:
+        self.hold = f"{domain}/hold"
         """Annotation of a placed pod: the hold that was made for it (`Policy.hold_key`)."""
-        return f"{self.domain}/hold"
 
     def node_label(self, gang_id: str) -> str:
-        """Label of the nodes that a gang was given, and the selector of its pods; its value: 1."""
+        """Return the label of a gang's nodes, which its pods select by its value (`Selection`)."""
         return f"gang.{self.domain}/{gang_id}"

@@ -55,6 +55,19 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
     return Stamp(*found)
 
 
+def pod_rank(
+    stamp: Stamp | Refusal | None,
+    annotations: Mapping[str, object],
+    labels: Mapping[str, object],
+    keys: AnnotationKeys,
+) -> int:
+    """Return the rank of a pod in its gang; 0 where nothing states it."""
+    if (rank := read_number(annotations.get(keys.rank))) is not None:
+        return rank
+    index = pod_index({"annotations": annotations, "labels": labels})
+    return (stamp.rank_offset if isinstance(stamp, Stamp) else 0) + (index or 0)
+
+
 def pod_index(metadata: Mapping[str, Mapping[str, object]]) -> int | None:
     """Return a pod's number within its template, from its `annotations` and `labels`.
 

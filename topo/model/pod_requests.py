@@ -8,7 +8,7 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from topo.model.quantity import MOST, whole
@@ -64,9 +64,20 @@ class PodSpec(Protocol):
         ...
 
 
-def requested(spec: PodSpec, resource: str) -> int:
-    """Devices of the resource that the pod takes; `MOST` where it asks for no quantity."""
-    main = sum(_asked(each, resource) for each in spec.containers)
+def requested(spec: PodSpec, wanted: Collection[str]) -> dict[str, int]:
+    """Return the devices of each of these resources that the pod names, in the order of `wanted`.
+
+    `MOST` stands for a request that is no quantity.
+    """
+    containers = (*spec.containers, *spec.init_containers)
+    named = set(spec.overhead)
+    for each in containers:
+        named.update(each.resources.requests, each.resources.limits)
+    return {name: _requested(spec, name) for name in wanted if name in named}
+
+
+def _requested(spec: PodSpec, resource: str) -> int:
+    main = sum([_asked(each, resource) for each in spec.containers])
     largest = sidecars = 0
     for each in spec.init_containers:
         asked = _asked(each, resource)
@@ -79,19 +90,18 @@ def requested(spec: PodSpec, resource: str) -> int:
     return min(max(main + sidecars, largest) + overhead, MOST)
 
 
-def unreadable(spec: PodSpec, wanted: Collection[str]) -> Iterator[str]:
-    """What the pod asks for of these resources and is no quantity: `metax-tech.com/gpu: all`."""
-    for each in (*spec.containers, *spec.init_containers):
-        for asked in (each.resources.requests, each.resources.limits):
-            yield from _unreadable(asked, wanted)
-    yield from _unreadable(spec.overhead, wanted)
-
-
-def resources_of(spec: PodSpec) -> frozenset[str]:
-    """The resources that the pod names at all."""
+def unreadable(spec: PodSpec, wanted: Collection[str]) -> tuple[str, ...]:
+    """Return the requests of these resources that are no quantity: `metax-tech.com/gpu: all`."""
     containers = (*spec.containers, *spec.init_containers)
-    named = (each.resources.requests.keys() | each.resources.limits for each in containers)
-    return frozenset(spec.overhead).union(*named)
+    stated = [
+        asked for each in containers for asked in (each.resources.requests, each.resources.limits)
+    ]
+    return tuple(
+        f"{name}: {quantity[:32]!r}"
+        for asked in (*stated, spec.overhead)
+        for name, quantity in asked.items()
+        if name in wanted and whole(quantity) is None
+    )
 
 
 def _asked(container: Container, resource: str) -> int:
@@ -101,12 +111,6 @@ def _asked(container: Container, resource: str) -> int:
 
 
 def _read(quantity: str) -> int:
-    """What cannot be read might be everything."""
+    """Return the number; the largest one where there is none, since it might be everything."""
     number = whole(quantity)
     return MOST if number is None else number
-
-
-def _unreadable(asked: Mapping[str, str], wanted: Collection[str]) -> Iterator[str]:
-    for resource, quantity in asked.items():
-        if resource in wanted and whole(quantity) is None:
-            yield f"{resource}: {quantity[:32]!r}"

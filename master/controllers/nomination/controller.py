@@ -15,14 +15,12 @@ from master.booking.placements import Placements
 from master.controllers.nomination import gang_writes
 from master.controllers.nomination.capacity_delta import CapacityDelta
 from master.controllers.nomination.debounce import Debounce
-from master.controllers.nomination.evictable import evictable
+from master.controllers.nomination.evictable import evictable_pods
 from master.controllers.nomination.gang_builder import (
     GangContext,
-    ReadPod,
+    asked_gpus,
+    build_gang,
     first_of,
-    id_of,
-    queue_asked,
-    read_gang,
 )
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.inflight import InflightWrites
@@ -30,7 +28,7 @@ from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.node_labels import NodeLabels
 from master.controllers.nomination.placement_answers import PlacementAnswers
-from master.controllers.nomination.queue_usage import QueueCounts, QueuePlugin, share_of
+from master.controllers.nomination.queue_usage import QueueCounts, QueuePlugin
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.status.advice import smallest_change
 from master.controllers.nomination.status.bypassed_webhook import BypassedWebhook
@@ -41,7 +39,8 @@ from master.controllers.nomination.status.startup import StartupPolicy
 from master.controllers.nomination.status.status_store import StatusStore
 from master.controllers.nomination.status.status_writer import StatusWriter
 from master.controllers.nomination.status.warnings import gang_warnings
-from master.kube.objects import NodeObject, PodObject, key_of
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import NodeObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.volcano import PodGroupObject
 from master.kube.volcano_config import NOT_READ, Configured
@@ -50,7 +49,7 @@ from master.kube.writing.writes import Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.machine.events import Event, Leading, Observed, Planned, Vanished, WriteRefused
-from topo.gangs.machine.gang import Gang, GangId, PodUid, Selection
+from topo.gangs.machine.gang import Gang, GangId, Selection
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
     Check,
@@ -66,7 +65,6 @@ from topo.gangs.machine.instructions import (
 )
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
-from topo.gangs.terms import Way
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.model.rest.topology import WarningDocument
@@ -92,7 +90,6 @@ class Nomination:
     max_hold_s: float
     reporter: Reporter
     registry: prom.CollectorRegistry
-    way: Way = Way.NOMINATION
     queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
     volcano: Configured = NOT_READ
     """What Volcano's scheduler is configured to do."""
@@ -108,7 +105,7 @@ class Nomination:
     def __post_init__(self) -> None:
         self._keys = AnnotationKeys(self.domain)
         self._gangs = Gangs(self.settings)
-        self._index = GangIndex(self._keys, self.way)
+        self._index = GangIndex(self._keys)
         self._placing = PlacementAnswers(self.placements.state, self.max_hold_s, self._evictable)
         self.status_writer = StatusWriter(self.writer, self.reporter, self.domain)
         """Writes statuses, for the gate timeout of a follower, too; hears how each write ended."""
@@ -121,7 +118,7 @@ class Nomination:
             clock=self.clock,
             now=self.now,
         )
-        self._native = NativeGangs(self._keys, self.way)
+        self._native = NativeGangs()
         self._bypassed_webhook = BypassedWebhook(
             self._index, self._native, self.sources.pod_groups, self.status_writer
         )
@@ -133,7 +130,6 @@ class Nomination:
             native=lambda: len(self._native),
         )
         self._known: dict[GangId, Gang] = {}
-        self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
         self._room = CapacityDelta(self.placements.state)
         self._labels = NodeLabels(self._index, self.sources.nodes, self.writer, self._keys)
         self._asked: dict[WriteTarget, GangId] = {}
@@ -147,7 +143,6 @@ class Nomination:
         self._queues = QueueCounts(
             self.sources.queues,
             self.sources.pod_groups,
-            lambda pod: share_of(pod, self.placements.state.capacity.policy, self._keys),
             lambda: self.placements.state.capacity.gpus,
             weighted=self.queue_plugin is QueuePlugin.PROPORTION,
         )
@@ -155,11 +150,9 @@ class Nomination:
         """Whether pods changed what a queue has room for."""
         self._context = GangContext(
             keys=self._keys,
-            policy=self.placements.state.capacity.policy,
-            way=self.way,
             nodes=lambda: self.sources.nodes.objects.values(),  # noqa: PLW0108 - a list replaces it
             pod_groups=lambda: self.sources.pod_groups.objects,
-            no_room=self._queues.missing,
+            missing_quota=self._queues.missing,
             kind_of_tier=self._placing.kind_of_tier,
             labelled=self._index.labelled,
             holds=lambda gang_id: self._holds.get(gang_id, ()),
@@ -288,16 +281,16 @@ class Nomination:
             out = self._gangs.advance(self.clock(), *answers) if answers else ()
             await asyncio.sleep(0)
 
-    def _pods(self, gang_id: GangId) -> list[PodObject]:
-        """The pods of a gang as they are now, in the versions of now."""
+    def _pods(self, gang_id: GangId) -> list[GangPod]:
+        """Return the pods of a gang in their newest versions."""
         known = self.sources.pods.objects
-        return [known[key] for key in self._index.pods(gang_id) if key in known]
+        found = (known.get(key) for key in self._index.pods(gang_id))
+        return [pod for pod in found if isinstance(pod, GangPod)]
 
     def _observed(self, gang_id: GangId) -> Event:
         pods = self._pods(gang_id)
         if not pods:
             self._known.pop(gang_id, None)
-            self._read.pop(gang_id, None)
             self._inflight.forget(gang_id)
             self._statuses.forget(gang_id)
             self.status_writer.forget(gang_id)
@@ -305,7 +298,7 @@ class Nomination:
             self.ungated.pop(gang_id, None)
             labelled = tuple(sorted(self._index.labelled(gang_id)))
             return Vanished(gang_id, labelled, self._holds.get(gang_id, ()))
-        gang = self._gang(gang_id, pods)
+        gang = build_gang(gang_id, pods, self._context)
         before = self._known.get(gang_id)
         if before is not None:
             self._metrics.count_bound(before, gang)
@@ -349,14 +342,14 @@ class Nomination:
 
     def _check(self, asked: Check) -> Event:
         pods = self._pods(asked.id)
-        blocked = self._gang(asked.id, pods).awaits if pods else ""
+        blocked = build_gang(asked.id, pods, self._context).awaits if pods else ""
         found = self._placing.check(asked, blocked)
         if blocked:
             self._mark(asked.id)
         elif pods and not (found.lost or found.split or found.apart):
-            leave = queue_asked(asked.id, tuple(self._read[asked.id].values()), self._context)
-            if leave is not None:
-                self._queues.let_go(leave)
+            opened = asked_gpus(asked.id, pods, self._context.pod_group(pods[0]))
+            if opened is not None:
+                self._queues.let_go(opened)
         return found
 
     def _write_pod(self, each: Nominate | Open | OpenUnplanned) -> None:
@@ -374,7 +367,7 @@ class Nomination:
             self._debounce.wake()
 
     def _write_status(self, gang_id: GangId, status: GangStatus) -> None:
-        first = first_of(self._pods(gang_id) or self._native.pods(gang_id), self._keys)
+        first = first_of(self._pods(gang_id) or self._native.pods(gang_id))
         if first is not None:
             self.status_writer.write(first, status, self.now())
 
@@ -402,7 +395,7 @@ class Nomination:
         how = "planned" if "nodeSelector" in write.fields["spec"] else "unplanned"
         self._metrics.opened.labels(how).inc()
         pod = self.sources.pods.objects.get((write.target.namespace, write.target.name))
-        gang = self._known.get(id_of(pod)) if pod is not None else None
+        gang = self._known.get(pod.gang_id) if pod is not None else None
         if gang is not None:
             self._metrics.gate_s.observe(max(0.0, self.clock() - gang.created_s))
 
@@ -424,7 +417,9 @@ class Nomination:
         self.sources.pod_groups.subscribe(self._pod_group_told)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
 
-    def _pod_told(self, told: Listed[PodObject] | Changed[PodObject] | Removed[PodObject]) -> None:
+    def _pod_told(
+        self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
+    ) -> None:
         self._queue_moved |= self._queues.pods_told(told)
         if isinstance(told, Listed):
             self._index.all_pods(told.objects)
@@ -486,18 +481,14 @@ class Nomination:
         gang = self._known.get(gang_id)
         return gang.namespace if gang is not None else self._index.namespace(gang_id)
 
-    def _gang(self, gang_id: GangId, pods: list[PodObject]) -> Gang:
-        return read_gang(gang_id, pods, self._context, self._read.setdefault(gang_id, {}))
-
     def _unplaced(self) -> Iterator[Gang]:
         """The gangs as they are read while nothing is placed."""
         for gang_id in self._index.gangs():
             if pods := self._pods(gang_id):
-                yield self._gang(gang_id, pods)
+                yield build_gang(gang_id, pods, self._context)
 
     def _evictable(self, gang_id: GangId, below: int) -> Sequence[Evictable]:
         gang, groups = self._known.get(gang_id), self.sources.pod_groups.objects
         if gang is None:
             return ()
-        pods, policy = self.sources.pods.objects.values(), self._context.policy
-        return tuple(evictable(gang, pods, groups, below=below, policy=policy))
+        return tuple(evictable_pods(gang, self.sources.pods.objects, groups, below=below))

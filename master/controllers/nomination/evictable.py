@@ -1,72 +1,62 @@
-"""Which pods a scheduler may evict for a gang: bound ones of lower priority, as it goes about them.
+"""Which pods a scheduler may evict for a gang: bound pods of lower priority, by its own rules.
 
 kube-scheduler evicts any pod of lower priority on a node that it needs. Volcano's action `preempt`
 evicts pods of its own jobs in the queue of the gang, but those with `volcano.sh/preemptable: false`
 (`Execute` in pkg/scheduler/actions/preempt/preempt.go, `GetPodPreemptable`, v1.14).
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from master.controllers.nomination.gang_builder import POD_GROUP, gpus_of, owner_of
-from master.kube.objects import Key, PodObject
+from master.kube.gang_pod import ClusterPod
+from master.kube.objects import Key
 from master.kube.volcano import PodGroupObject
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.machine.gang import Binding, Gang
 from topo.model.ids import NodeName
-from topo.placement.job.policy import Policy
-
-PREEMPTABLE = "volcano.sh/preemptable"
-_FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
-"""As Go reads a truth value."""
 
 
-def evictable(
+def evictable_pods(
     gang: Gang,
-    pods: Collection[PodObject],
+    pods: Mapping[Key, ClusterPod],
     groups: Mapping[Key, PodGroupObject],
     *,
     below: int,
-    policy: Policy,
 ) -> Iterator[Evictable]:
-    """The pods that may have to go for a gang, of a priority below this; O(pods)."""
+    """Yield the pods with a priority less than `below` that may be evicted for a gang; O(pods)."""
     own = {member.uid for member in gang.members}
-    mine = next((pod for pod in pods if pod.metadata.uid in own), None)
-    queue = _queue(mine, groups) if mine is not None else ""
-    for pod in pods:
-        gpus = gpus_of(pod, policy)[1]
-        if not gpus or not pod.spec.node_name or pod.spec.priority >= below:
+    first = pods.get((gang.namespace, gang.members[0].name)) if gang.members else None
+    queue = _queue(first, groups) if first is not None else ""
+    for pod in pods.values():
+        if not pod.gpus or pod.node is None or pod.priority >= below:
             continue
-        if pod.status.phase in {"Succeeded", "Failed"} or pod.metadata.uid in own:
+        if pod.finished or pod.metadata.uid in own:
             continue
-        if gang.binding is Binding.WHOLE and not (queue and _queue(pod, groups) == queue):
+        if gang.binding is Binding.WHOLE and not (
+            pod.is_preemptable and queue and _queue(pod, groups) == queue
+        ):
             continue
-        if gang.binding is Binding.WHOLE and _is_kept(pod):
-            continue
-        metadata = pod.metadata
-        yield Evictable(
-            owner=f"pod/{metadata.namespace}/{metadata.name}/{metadata.uid}",
-            node=NodeName(pod.spec.node_name),
-            gpus=gpus,
-            priority=pod.spec.priority,
-            unit=_unit(pod),
-        )
+        yield _evictable(pod, pod.node)
 
 
-def _queue(pod: PodObject, groups: Mapping[Key, PodGroupObject]) -> str:
-    name = pod.metadata.annotations.get(POD_GROUP)
-    group = groups.get((pod.metadata.namespace, name)) if name else None
+def _evictable(pod: ClusterPod, node: NodeName) -> Evictable:
+    metadata = pod.metadata
+    return Evictable(
+        owner=f"pod/{metadata.namespace}/{metadata.name}/{metadata.uid}",
+        node=node,
+        gpus=pod.gpus,
+        priority=pod.priority,
+        unit=_unit(pod),
+    )
+
+
+def _queue(pod: ClusterPod, groups: Mapping[Key, PodGroupObject]) -> str:
+    group = groups.get(pod.pod_group) if pod.pod_group is not None else None
     return group.spec.queue if group is not None else ""
 
 
-def _is_kept(pod: PodObject) -> bool:
-    metadata = pod.metadata
-    said = metadata.annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
-    return said in _FALSE
-
-
-def _unit(pod: PodObject) -> str:
-    """The job that breaks without the pod; the pod itself where its owner only makes another."""
-    metadata, owner = pod.metadata, owner_of(pod)
-    if owner is None or (POD_GROUP not in metadata.annotations and owner.kind != "Job"):
+def _unit(pod: ClusterPod) -> str:
+    """Return the job that breaks without the pod; the pod itself where its owner makes another."""
+    metadata, owner = pod.metadata, pod.owner
+    if owner is None or (pod.pod_group is None and owner.kind != "Job"):
         return f"{metadata.namespace}/{metadata.name}"
     return f"{metadata.namespace}/{owner.name}"

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from master.controllers.nomination import note_codec
 from master.kube.objects import NODES, PODS
 from master.kube.writing.writes import MANAGER_PREFIX, Patch, WriteTarget
+from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
 from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned
@@ -30,7 +30,7 @@ def nomination(asked: Nominate, namespace: str, keys: AnnotationKeys) -> Patch:
     nomination are never counted beside those of its hold.
     """
     hold = None if asked.note.over else asked.note.hold
-    annotations = {keys.placement: note_codec.written(asked.id, asked.note), keys.hold: hold}
+    annotations = {keys.placement: note_codec.encode_note(asked.id, asked.note), keys.hold: hold}
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
@@ -52,7 +52,9 @@ def opening(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
         uid=asked.pod.uid,
         version=asked.version,
         fields={
-            "metadata": {"annotations": {keys.placement: note_codec.written(asked.id, asked.note)}},
+            "metadata": {
+                "annotations": {keys.placement: note_codec.encode_note(asked.id, asked.note)}
+            },
             "spec": {
                 **without_gate(keys),
                 "nodeSelector": {keys.node_label(asked.id): asked.selection},
@@ -63,7 +65,7 @@ def opening(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
 
 def opening_unplanned(asked: OpenUnplanned, namespace: str, keys: AnnotationKeys) -> Patch:
     """Our gate off, and nothing else but why."""
-    annotations = {keys.placement: note_codec.unplanned(asked.why)}
+    annotations = {keys.placement: note_codec.encode_unplanned(asked.why)}
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,

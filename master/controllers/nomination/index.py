@@ -1,87 +1,93 @@
-"""Which pods, labels and PodGroups belong to which gang, kept as the cluster tells them.
+"""Which pods, labels and PodGroups belong to which gang, kept as the cluster reports them.
 
-What changed only marks a gang: it is read whole when its turn comes.
+A change only marks a gang: the whole gang is built when its turn comes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from master.controllers.nomination.gang_builder import POD_GROUP, gang_of, has_slipped, id_of
-from master.kube.objects import Key, NodeObject, PodObject, key_of
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import Key, NodeObject
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.terms import Way
 from topo.model.ids import NodeName
 
 
 class GangIndex:
     """Pods by gang, the labels of gangs on nodes, and which gangs changed. Mutable; one owner."""
 
-    def __init__(self, keys: AnnotationKeys, way: Way) -> None:
-        self._keys, self._way = keys, way
+    def __init__(self, keys: AnnotationKeys) -> None:
         self._prefix = keys.node_label("")
-        self._gang_of: dict[Key, GangId] = {}
-        self._pods: dict[GangId, dict[Key, PodObject]] = {}
+        self._placed: dict[Key, GangPod] = {}
+        self._pods: dict[GangId, dict[Key, None]] = {}
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
         self._by_group: dict[Key, GangId] = {}
         self._marked: dict[GangId, None] = {}
-        self.slipped: dict[Key, PodObject] = {}
-        """Pods that name a group size and were made without a gate, until they are gone."""
-        self._ungrouped: dict[Key, PodObject] = {}
+        self.bypassed: dict[Key, GangPod] = {}
+        """Pods that ask for groups and were made without a gate, until they are gone."""
+        self._ungrouped: dict[Key, GangPod] = {}
         """Pods that say why they get no groups, until they are gone."""
-        self._came: dict[Key, PodObject] = {}
-        """Of these, and those that got a place since, the ones that nobody took up yet."""
+        self._new_bypassed: dict[Key, GangPod] = {}
+        """Pods of `bypassed` that were not taken yet, also those that got a place since."""
 
     # What there is
 
     def pods(self, gang_id: GangId) -> tuple[Key, ...]:
-        """The pods of a gang, by their keys: their versions are those of the store, which tells
-        nobody of a change that decides nothing.
+        """Return the keys of a gang's pods; the store has their versions, of which an index hears
+        only where something else changed.
         """
         return tuple(self._pods.get(gang_id, ()))
 
     def labelled(self, gang_id: GangId) -> Mapping[NodeName, Selection]:
-        """The nodes with the gang's label, and its value there."""
+        """Return the nodes with the gang's label, and its value there."""
         return dict(self._nodes.get(gang_id, {}))
 
     def labels(self, node: NodeName) -> Mapping[GangId, Selection]:
-        """The labels of all gangs on a node."""
+        """Return the labels of all gangs on a node."""
         return dict(self._labels.get(node, {}))
 
     def gangs(self) -> Iterator[GangId]:
-        """All gangs that have pods, or labels on nodes."""
+        """Return all gangs that have pods, or labels on nodes."""
         yield from dict.fromkeys((*self._pods, *self._nodes))
 
     def namespace(self, gang_id: GangId) -> str:
-        """The namespace of a gang's pods; empty where it has none."""
+        """Return the namespace of a gang's pods; empty where it has none."""
         return next((key[0] for key in self._pods.get(gang_id, {})), "")
 
-    # What the cluster tells
+    def ungrouped(self) -> Mapping[GangId, GangPod]:
+        """Return a pod of each job that gets no groups; O(such pods)."""
+        return {pod.gang_id: pod for pod in self._ungrouped.values()}
 
-    def pod(self, key: Key, pod: PodObject | None) -> None:
-        """A pod came or changed, or is gone (None); one of its name may have taken its place."""
-        before = self._gang_of.pop(key, None)
-        now = gang_of(pod, self._keys, self._way) if pod is not None else None
+    # What the cluster reports
+
+    def pod(self, key: Key, pod: ClusterPod | None) -> None:
+        """Update for a pod that came or changed, or is gone (None)."""
+        found = pod if isinstance(pod, GangPod) else None
+        if found is None and not self._knows(key):
+            return
+        before, now = self._placed.pop(key, None), None
+        if found is not None and found.is_placed_here:
+            now = found.gang_id
         if before is not None:
-            self._drop(before, key, anew=now == before)
-        if pod is not None and now is not None:
-            self._gang_of[key] = now
-            self._pods.setdefault(now, {})[key] = pod
-            if group := pod.metadata.annotations.get(POD_GROUP):
-                self._by_group[key[0], group] = now
+            self._drop(key, before, now)
+        if found is not None and now is not None:
+            self._placed[key] = found
+            self._pods.setdefault(now, {})[key] = None
+            if found.pod_group is not None:
+                self._by_group[found.pod_group] = now
             self.mark(now)
-        self._look_for_gate(key, pod)
+        self._follow_ungated(key, found)
 
-    def all_pods(self, pods: Mapping[Key, PodObject]) -> None:
-        """All pods there are: others are gone."""
-        for key in [*self._gang_of, *self.slipped, *self._ungrouped]:
+    def all_pods(self, pods: Mapping[Key, ClusterPod]) -> None:
+        """Update for a list of all pods: others are gone."""
+        for key in [*self._placed, *self.bypassed, *self._ungrouped]:
             if key not in pods:
                 self.pod(key, None)
         for key, pod in pods.items():
             self.pod(key, pod)
 
     def node(self, name: NodeName, node: NodeObject | None) -> None:
-        """A node came or changed, or is gone (None)."""
+        """Update for a node that came or changed, or is gone (None)."""
         labels = node.metadata.labels if node is not None else {}
         found = {
             GangId(label.removeprefix(self._prefix)): Selection(value)
@@ -96,7 +102,7 @@ class GangIndex:
                 self._label(gang_id, name, found.get(gang_id))
 
     def all_nodes(self, nodes: Iterable[NodeObject]) -> None:
-        """All nodes there are: others are gone."""
+        """Update for a list of all nodes: others are gone."""
         there = {NodeName(node.metadata.name): node for node in nodes}
         for name in [each for each in self._labels if each not in there]:
             self.node(name, None)
@@ -104,57 +110,57 @@ class GangIndex:
             self.node(name, node)
 
     def pod_group(self, key: Key) -> None:
-        """A PodGroup came, changed or went."""
+        """Mark the gang of a PodGroup that came, changed or went."""
         if (gang_id := self._by_group.get(key)) is not None:
             self.mark(gang_id)
 
+    # What changed
+
     def mark(self, gang_id: GangId) -> None:
-        """The gang is to be read anew."""
+        """Have the gang built again."""
         self._marked[gang_id] = None
 
     def mark_all(self) -> None:
-        """All gangs are."""
+        """Have all gangs built again."""
         self._marked.update(dict.fromkeys(self.gangs()))
 
-    def take_slipped(self) -> tuple[PodObject, ...]:
-        """The pods that came without a gate since the last time and are there, placed or not.
-
-        One beside gated pods is planned with them within moments, and is none of `slipped` then.
-        """
-        came, self._came = tuple(self._came.values()), {}
-        return came
-
-    def ungrouped(self) -> Mapping[GangId, tuple[PodObject, str]]:
-        """A pod of each job that gets no groups, and why; O(such pods)."""
-        name = self._keys.ungrouped
-        found = self._ungrouped.values()
-        return {id_of(pod): (pod, pod.metadata.annotations[name]) for pod in found}
-
     def take(self) -> tuple[GangId, ...]:
-        """The gangs that were marked since the last time, in that order."""
+        """Return and clear the marked gangs, in the order in which they were marked."""
         marked, self._marked = tuple(self._marked), {}
         return marked
 
-    def _look_for_gate(self, key: Key, pod: PodObject | None) -> None:
-        """Keeps whether the pod was made without a gate."""
-        known = self.slipped.pop(key, None)
+    def take_bypassed(self) -> tuple[GangPod, ...]:
+        """Return and clear the pods that came without a gate and are there, placed or not.
+
+        A pod with gated siblings is planned with them within moments, and leaves `bypassed` then.
+        """
+        came, self._new_bypassed = tuple(self._new_bypassed.values()), {}
+        return came
+
+    def _knows(self, key: Key) -> bool:
+        return key in self._placed or key in self.bypassed or key in self._ungrouped
+
+    def _follow_ungated(self, key: Key, pod: GangPod | None) -> None:
+        known = self.bypassed.pop(key, None)
         self._ungrouped.pop(key, None)
         if pod is None:
-            self._came.pop(key, None)
-        elif self._keys.ungrouped in pod.metadata.annotations:
+            self._new_bypassed.pop(key, None)
+        elif pod.ungrouped is not None:
             self._ungrouped[key] = pod
-        elif has_slipped(pod, self._keys, self._way):
-            self.slipped[key] = pod
+        elif pod.bypassed_webhook:
+            self.bypassed[key] = pod
             if known is None or known.metadata.uid != pod.metadata.uid:
-                self._came[key] = pod
+                self._new_bypassed[key] = pod
 
-    def _drop(self, gang_id: GangId, key: Key, *, anew: bool) -> None:
+    def _drop(self, key: Key, pod: GangPod, now: GangId | None) -> None:
+        """Take a pod out of its gang; `now` is the gang that it belongs to after that."""
+        gang_id = pod.gang_id
         pods = self._pods[gang_id]
-        pod = pods.pop(key)
+        del pods[key]
         if not pods:
             del self._pods[gang_id]
-            if not anew and (group := pod.metadata.annotations.get(POD_GROUP)):
-                self._by_group.pop((key_of(pod.metadata)[0], group), None)
+            if now != gang_id and pod.pod_group is not None:
+                self._by_group.pop(pod.pod_group, None)
         self.mark(gang_id)
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:

@@ -1,8 +1,8 @@
-"""What the pods of each queue of Volcano have and ask for, counted as the cluster tells it.
+"""The GPUs that the pods of each queue of Volcano have and ask for, counted pod by pod.
 
 A pod changes the sums of its PodGroup alone, so that a question costs the PodGroups, not the pods.
-A gang that was let go counts from that moment: its pods are still seen gated when the next gang
-asks for the same room.
+A gang counts as soon as its gates are to be opened: its pods are still seen gated when the next
+gang asks for the same GPUs.
 """
 
 from collections import Counter
@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from master.controllers.nomination.gang_builder import POD_GROUP, gpus_of
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota, Usage, missing_quota
-from master.kube.objects import Key, PodObject, key_of
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import Key, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
-from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId
-from topo.placement.job.policy import Policy
 
 
 class QueuePlugin(StrEnum):
@@ -34,7 +32,7 @@ class QueuePlugin(StrEnum):
 class QueueShare:
     """What one pod adds: its PodGroup, its GPUs, and whether it only asks for them yet.
 
-    Pods that wait ungated do: they take nothing while they do not fit, and may never.
+    A pod that waits without our gate only asks: it takes nothing while it does not fit.
     """
 
     group: Key
@@ -43,51 +41,51 @@ class QueueShare:
 
 
 class QueueCounts:
-    """GPUs by queue. `share`: what a pod adds, None for one without GPUs or a PodGroup.
+    """GPUs by queue. `weighted`: queues share the cluster by weight.
 
-    `weighted`: queues share what is there by weight. `total`: the GPUs of the cluster, asked for at
-    each question, so it is to be kept, not counted: `Capacity.gpus`.
+    `total`: the GPUs of the cluster; it is called at each question, so it must be O(1).
     """
 
     def __init__(
         self,
         queues: Store[QueueObject],
         pod_groups: Store[PodGroupObject],
-        share: Callable[[PodObject], QueueShare | None],
         total: Callable[[], int],
         *,
         weighted: bool,
     ) -> None:
         self._queues, self._pod_groups = queues, pod_groups
-        self._share, self._total, self._weighted = share, total, weighted
+        self._total, self._weighted = total, weighted
         self._shares: dict[Key, QueueShare] = {}
         self._taken: Counter[Key] = Counter()
         self._asked: Counter[Key] = Counter()
         self._let_go: dict[GangId, tuple[str, int]] = {}
         """Gangs whose gates are being opened: their queue and GPUs, until they are seen open."""
 
-    def pods_told(self, told: Listed[PodObject] | Changed[PodObject] | Removed[PodObject]) -> bool:
-        """Takes up what the cluster tells; whether any sum changed."""
+    def pods_told(
+        self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
+    ) -> bool:
+        """Count what the reflector reports. Return whether any sum changed."""
         if isinstance(told, Listed):
             self._shares.clear()
             self._taken.clear()
             self._asked.clear()
             for key, pod in told.objects.items():
-                self._set(key, self._share(pod))
+                self._set(key, share_of(pod))
             return True
         gone = isinstance(told, Removed)
-        return self._set(key_of(told.object.metadata), None if gone else self._share(told.object))
+        return self._set(key_of(told.object.metadata), None if gone else share_of(told.object))
 
     def let_go(self, asked: AskedGpus) -> None:
-        """The gang's gates are being opened: what it asks for is taken."""
+        """Count what the gang asks for as taken: its gates are being opened."""
         self._let_go[GangId(asked.gang)] = asked.queue, asked.gpus
 
     def seen(self, gang_id: GangId) -> None:
-        """The gang is seen open, or is not opened after all: its pods alone count."""
+        """Count the gang by its pods alone again: it is seen open, or is not opened after all."""
         self._let_go.pop(gang_id, None)
 
     def missing(self, asked: AskedGpus) -> MissingQuota | None:
-        """Why a queue has no room for a gang now; O(PodGroups + queues²)."""
+        """Return why a queue has no room for a gang now; O(PodGroups + queues²)."""
         queues = {name: each for (_, name), each in self._queues.objects.items()}
         return missing_quota(asked, queues, self._usage(asked.gang))
 
@@ -122,14 +120,12 @@ class QueueCounts:
         return True
 
 
-def share_of(pod: PodObject, policy: Policy, keys: AnnotationKeys) -> QueueShare | None:
-    """What a pod has of its queue, or asks for: what was opened here, it has."""
-    group = pod.metadata.annotations.get(POD_GROUP)
-    if group is None or pod.status.phase in {"Succeeded", "Failed"}:
+def share_of(pod: ClusterPod) -> QueueShare | None:
+    """Return what a pod adds to its PodGroup's sums; None without GPUs or a PodGroup.
+
+    A pod whose gate was opened here has its GPUs already: its scheduler binds it next.
+    """
+    if pod.pod_group is None or not pod.gpus or pod.finished:
         return None
-    gpus = gpus_of(pod, policy)[1]
-    if not gpus:
-        return None
-    is_opened = not pod.spec.scheduling_gates and keys.placement in pod.metadata.annotations
-    has = pod.spec.node_name or is_opened
-    return QueueShare((pod.metadata.namespace, group), gpus, asks=not has)
+    has = pod.node is not None or (isinstance(pod, GangPod) and pod.opened)
+    return QueueShare(pod.pod_group, pod.gpus, asks=not has)

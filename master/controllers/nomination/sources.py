@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from master.kube.objects import NodeObject, PodObject
+from master.kube.gang_pod import ClusterPod
+from master.kube.objects import NodeObject
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 
@@ -12,6 +13,6 @@ class Sources:
     """The watched kinds; PodGroups and queues are those of Volcano, if it is installed."""
 
     nodes: Store[NodeObject]
-    pods: Store[PodObject]
+    pods: Store[ClusterPod]
     pod_groups: Store[PodGroupObject]
     queues: Store[QueueObject]

@@ -13,12 +13,12 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from master.booking.state import BookingState
-from master.kube.objects import Key, NodeObject, PodObject, key_of
+from master.kube.gang_pod import ClusterPod
+from master.kube.objects import Key, NodeObject, key_of
 from master.kube.reflector import Changed, Listed, Reflector, Removed
-from master.sources.kubernetes import nodes, pods
+from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
-from master.sources.kubernetes.pods import pod_seen
 from topo.kit.process import collector
 from topo.model.conditions.sources import SourceCondition
 from topo.model.forest import Reason
@@ -44,13 +44,13 @@ class ClusterCapacity:
     """
 
     def __init__(
-        self, state: BookingState, of_nodes: Reflector[NodeObject], of_pods: Reflector[PodObject]
+        self, state: BookingState, of_nodes: Reflector[NodeObject], of_pods: Reflector[ClusterPod]
     ) -> None:
         self._state, self._nodes, self._pods = state, of_nodes, of_pods
         self._modes = SharingModes()
         self._marked_nodes, self._marked_pods = Marked(), Marked()
         self._known_nodes: dict[Key, NodeObject] = {}
-        self._known_pods: dict[Key, PodObject] = {}
+        self._known_pods: dict[Key, ClusterPod] = {}
         self._doubts: dict[Key, tuple[str, ...]] = {}
         self._lost_all = False
         self._woken = asyncio.Event()
@@ -115,7 +115,9 @@ class ClusterCapacity:
             self._marked_nodes.replace([*self._nodes.objects, *self._known_nodes])
         self._woken.set()
 
-    def _pod_told(self, told: Listed[PodObject] | Changed[PodObject] | Removed[PodObject]) -> None:
+    def _pod_told(
+        self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
+    ) -> None:
         if isinstance(told, Listed):
             self._marked_pods.replace([*told.objects, *self._known_pods])
         else:
@@ -140,17 +142,17 @@ class ClusterCapacity:
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
         """A name may have come again with another pod while nobody looked."""
-        policy, before = self._state.capacity.policy, self._known_pods
+        before = self._known_pods
         events: list[Event] = []
         uids = {key: before[key].metadata.uid for key in keys if key in before}
         for key, found in _news(keys, self._pods.objects, before).items():
-            seen = None if found is None else pod_seen(found, policy)
+            seen = None if found is None else found.booking
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
                 events.append(PodGone(uid))
             if seen is not None:
                 events.append(seen)
-            self._doubt(key, () if found is None else pods.doubts(found, policy))
+            self._doubt(key, () if found is None else found.doubts)
         if events:
             self._state.advance(*events)
 

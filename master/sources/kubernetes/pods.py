@@ -1,77 +1,171 @@
-"""A Pod object as an event of the bookings: which GPUs it takes, and where."""
+"""Pod objects of the API server → `ClusterPod` and `GangPod`, once for each version of a pod."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
-from master.kube.objects import PodObject
+from master.kube.gang_pod import FINISHED, ClusterPod, GangPod, NodeWants
+from master.kube.objects import Identity, NodeSelector, PodObject, Toleration
+from topo.gangs import note_codec
+from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
+from topo.gangs.machine.gang import GangId, Selection
+from topo.gangs.stamp import Stamp, pod_rank, read_stamp
+from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.ids import NodeName
-from topo.model.pod_requests import requested, resources_of, unreadable
+from topo.model.pod_requests import requested, unreadable
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
+from topo.placement.job import request
 from topo.placement.job.policy import Policy
 
-FINISHED = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod has given back what it took, even while its object stays."""
 MAX_HOLD_CHARS = 64
+NEVER_PREEMPTS = "Never"
+"""The `preemptionPolicy` of a pod for which no other pod is evicted."""
+_FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+"""As Go reads a truth value."""
 
 
-def pod_seen(found: PodObject, policy: Policy) -> PodSeen | None:
-    """What the pod takes of GPUs or shared cards on its node; None where it takes nothing.
+class PodParser:
+    """Parses pods under the settings of one master. `way` counts for pods that name none."""
 
-    A bound pod takes its share until it is finished or its object is gone, also while it
-    terminates; one that is not bound yet, where it is nominated to, with or without a scheduling
-    gate. One that is to be deleted before it was bound never comes.
-    """
-    where = _where(found)
-    if where is None:
-        return None
-    node, phase = where
-    gpus = sum(_amounts(found, policy.gpu_resources).values())
-    shared = tuple((name, n) for name, n in _amounts(found, policy.shared_resources).items() if n)
-    if not gpus and not shared:
-        return None
-    metadata = found.metadata
-    pod = Pod(
-        uid=metadata.uid,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        node=node,
-        gpus=gpus,
-        hold=_hold(metadata.annotations.get(policy.hold_key, "")),
-        shared=shared,
-    )
-    return PodSeen(pod, phase)
+    def __init__(self, policy: Policy, keys: AnnotationKeys, way: Way) -> None:
+        self._policy, self._keys, self._way = policy, keys, way
+        self._cards = (*policy.gpu_resources, *policy.shared_resources)
+        self._marks = {keys.size, keys.placement, keys.ungrouped}
+
+    def parse(self, found: PodObject) -> ClusterPod:
+        """Return a `GangPod` for a pod with our gate or annotations; O(containers)."""
+        metadata, spec = found.metadata, found.spec
+        annotations = metadata.annotations
+        amounts = requested(spec, self._cards)
+        whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
+        gates = {each.name for each in spec.scheduling_gates}
+        group = annotations.get(POD_GROUP)
+        preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
+        common: dict[str, Any] = {
+            "metadata": Identity(
+                name=metadata.name,
+                namespace=metadata.namespace,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+                deletion_timestamp=metadata.deletion_timestamp,
+            ),
+            "owner": next((each for each in metadata.owner_references if each.controller), None),
+            "node": spec.node_name or None,
+            "nominated": found.status.nominated_node_name or None,
+            "phase": found.status.phase,
+            "gated": self._keys.gate in gates,
+            "other_gates": not gates <= {self._keys.gate},
+            "priority": spec.priority,
+            "is_preemptable": preemptable not in _FALSE,
+            "resource": whole,
+            "gpus": amounts.get(whole, 0),
+            "booking": self._booking(found, amounts),
+            "names_cards": bool(amounts),
+            "doubts": _doubts(found, amounts) if amounts else (),
+            "pod_group": (metadata.namespace, group) if group else None,
+        }
+        if common["gated"] or not self._marks.isdisjoint(annotations):
+            return self._gang_pod(found, common)
+        return ClusterPod(**common)
+
+    def _booking(self, found: PodObject, amounts: Mapping[str, int]) -> PodSeen | None:
+        """Return what the pod takes of GPUs or shared cards on its node; None for nothing.
+
+        A bound pod takes its share until it is finished or its object is gone, also while it
+        terminates. A pod that is not bound yet takes it where it is nominated to, with or without
+        a scheduling gate, unless it is being deleted.
+        """
+        metadata, bound_to = found.metadata, found.spec.node_name
+        is_leaving = metadata.deletion_timestamp is not None
+        node = bound_to or ("" if is_leaving else found.status.nominated_node_name)
+        if not node or not amounts or found.status.phase in FINISHED:
+            return None
+        gpus = sum(amounts.get(name, 0) for name in self._policy.gpu_resources)
+        shared = ((name, amounts.get(name, 0)) for name in self._policy.shared_resources)
+        hold = metadata.annotations.get(self._policy.hold_key, "")
+        is_hold = 0 < len(hold) <= MAX_HOLD_CHARS and hold.isprintable()
+        pod = Pod(
+            uid=metadata.uid,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            node=NodeName(node),
+            gpus=gpus,
+            hold=HoldId(hold) if is_hold else None,
+            shared=tuple(each for each in shared if each[1]),
+        )
+        phase = PodPhase.TERMINATING if is_leaving else PodPhase.BOUND
+        is_some = pod.gpus or pod.shared
+        return PodSeen(pod, phase if bound_to else PodPhase.NOMINATED) if is_some else None
+
+    def _gang_pod(self, found: PodObject, common: dict[str, Any]) -> GangPod:
+        keys, metadata, spec = self._keys, found.metadata, found.spec
+        annotations, owner = metadata.annotations, common["owner"]
+        gang_id = GangId(owner.uid if owner is not None else metadata.uid)
+        terms, stamp = read_terms(annotations, keys), read_stamp(annotations, keys)
+        way = (terms.way or self._way) if isinstance(terms, GroupTerms) else None
+        note, unplanned = note_codec.decode(gang_id, annotations.get(keys.placement, ""))
+        gated, has_place = common["gated"], keys.placement in annotations
+        fixed = spec.node_selector.get(HOSTNAME)
+        # A gate that was opened because another gate keeper chose the node is no order to the gang.
+        is_of_others = fixed is not None and unplanned != ""
+        is_planned = isinstance(stamp, Stamp) and owner is not None
+        # A gated pod is always placed here, so that its gate is opened whatever else is wrong.
+        is_placed_here = gated or (
+            not is_of_others if has_place else is_planned and way is Way.NOMINATION
+        )
+        ungrouped = annotations.get(keys.ungrouped)
+        is_unmarked = not gated and not has_place and ungrouped is None
+        return GangPod(
+            **common,
+            is_placed_here=is_placed_here,
+            is_native=way is Way.NATIVE,
+            bypassed_webhook=is_unmarked and way is Way.NOMINATION,
+            ungrouped=ungrouped,
+            stamp=stamp,
+            terms=terms,
+            rank=pod_rank(stamp, annotations, metadata.labels, keys),
+            created_s=_unix_s(metadata.creation_timestamp),
+            wants=_wants(found) if fixed is None else None,
+            fixed=NodeName(fixed) if fixed else None,
+            note=note,
+            selection=Selection(spec.node_selector.get(keys.node_label(gang_id), "")),
+            opened=has_place and not spec.scheduling_gates,
+            unplanned="" if gated or is_of_others else unplanned,
+            may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
+            priority_class=spec.priority_class_name,
+        )
 
 
-def asks_for_cards(found: PodObject, policy: Policy) -> bool:
-    """Whether the pod names whole GPUs or shared cards at all: others need not be kept."""
-    wanted = frozenset((*policy.gpu_resources, *policy.shared_resources))
-    return not wanted.isdisjoint(resources_of(found.spec))
-
-
-def doubts(found: PodObject, policy: Policy) -> Iterator[str]:
-    """What the pod asks for and nobody can read, a sentence each."""
+def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:
     name = f"{found.metadata.namespace}/{found.metadata.name}"
-    wanted = (*policy.gpu_resources, *policy.shared_resources)
-    for asked in unreadable(found.spec, wanted):
-        yield f"pod {name}: {asked} is no quantity, so it counts as all that its node has"
+    return tuple(
+        f"pod {name}: {asked} is no quantity, so it counts as all that its node has"
+        for asked in unreadable(found.spec, amounts)
+    )
 
 
-def _where(found: PodObject) -> tuple[NodeName, PodPhase] | None:
-    ends = found.metadata.deletion_timestamp is not None
-    if found.status.phase in FINISHED:
-        return None
-    if found.spec.node_name:
-        phase = PodPhase.TERMINATING if ends else PodPhase.BOUND
-        return NodeName(found.spec.node_name), phase
-    if found.status.nominated_node_name and not ends:
-        return NodeName(found.status.nominated_node_name), PodPhase.NOMINATED
-    return None
+def _wants(found: PodObject) -> NodeWants:
+    affinity = found.spec.affinity.node_affinity if found.spec.affinity is not None else None
+    selector = tuple(sorted(found.spec.node_selector.items()))
+    required = affinity.required if affinity is not None else None
+    return _shared_wants(selector, found.spec.tolerations, required)
 
 
-def _amounts(found: PodObject, resources: tuple[str, ...]) -> dict[str, int]:
-    named = resources_of(found.spec)
-    return {name: requested(found.spec, name) for name in resources if name in named}
+@lru_cache(maxsize=1024)  # the pods of a gang share one value
+def _shared_wants(
+    selector: tuple[tuple[str, str], ...],
+    tolerations: tuple[Toleration, ...],
+    required: NodeSelector | None,
+) -> NodeWants:
+    borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
+    return NodeWants(selector, frozenset(borne), required)
 
 
-def _hold(text: str) -> HoldId | None:
-    return HoldId(text) if 0 < len(text) <= MAX_HOLD_CHARS and text.isprintable() else None
+def _unix_s(text: str) -> float:
+    """Return the Unix time of a timestamp of Kubernetes; 0 for none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0

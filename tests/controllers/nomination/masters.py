@@ -13,19 +13,21 @@ import prometheus_client as prom
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.gang_builder import POD_GROUP
 from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
-from master.kube.objects import NODES, PODS
+from master.kube.objects import NODES, PODS, parsed
 from master.kube.volcano import POD_GROUPS, QUEUES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
+from master.sources.kubernetes.pods import PodParser
 from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
+from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.stamp import Stamp
+from topo.gangs.terms import Way as AskedWay
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory, Limits
@@ -255,7 +257,8 @@ async def leading(
     if kept is not None:
         placements.state.restore(kept)
     nodes: Any = ModelStore(api, NODES, delay_s=0.02)
-    pods: Any = ModelStore(api, PODS, delay_s=0.02)
+    parser = PodParser(Policy(), WORDS, AskedWay.NOMINATION)
+    pods: Any = ModelStore(api, parsed(PODS, parser.parse), delay_s=0.02)
     capacity = ClusterCapacity(placements.state, nodes, pods)
     writer = Writer(
         way,

@@ -4,11 +4,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from master.controllers.nomination.gang_builder import POD_GROUP, GangContext
+from master.controllers.nomination.gang_builder import GangContext
 from master.controllers.nomination.status.status_store import StatusStore
+from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject, PodObject
 from master.kube.volcano import PodGroupObject, QueueObject
-from topo.gangs.annotation_keys import TASK_INDEX, AnnotationKeys
+from master.sources.kubernetes.pods import PodParser
+from topo.gangs.annotation_keys import POD_GROUP, TASK_INDEX, AnnotationKeys
 from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.machine.gang import Gang
 from topo.gangs.stamp import Stamp
@@ -31,6 +33,11 @@ CREATED = "2026-01-02T03:04:05Z"
 CREATED_S = 1767323045.0
 
 
+def parse(document: Any, way: Way = Way.NOMINATION) -> ClusterPod:
+    """A pod as the store takes it in; `way` counts where it names none."""
+    return PodParser(Policy(), WORDS, way).parse(POD.validate_python(document))
+
+
 def pod(
     index: int,
     *,
@@ -40,24 +47,27 @@ def pod(
     gates: tuple[str, ...] = (WORDS.gate,),
     annotations: dict[str, str] | None = None,
     owners: tuple[dict[str, Any], ...] = (JOB,),
+    group: str = "train-job-1",
+    version: str = "7",
     status: dict[str, Any] | None = None,
+    way: Way = Way.NOMINATION,
     **spec: Any,
-) -> PodObject:
-    """A pod of the job `train`, as the webhook leaves it."""
+) -> Any:
+    """A pod of the job `train`, as the webhook leaves it; of no PodGroup where that is empty."""
     stamped = stamp.annotations(WORDS) if stamp is not None else {}
     asked = {WORDS.size: size} if size else {}
-    return POD.validate_python(
+    return parse(
         {
             "metadata": {
                 "name": f"train-worker-{index}",
                 "namespace": "jobs",
                 "uid": f"pod-{index}",
-                "resourceVersion": "7",
+                "resourceVersion": version,
                 "creationTimestamp": CREATED,
                 "ownerReferences": list(owners),
                 "annotations": {
                     TASK_INDEX: str(index),
-                    POD_GROUP: "train-job-1",
+                    **({POD_GROUP: group} if group else {}),
                     **asked,
                     **stamped,
                     **(annotations or {}),
@@ -70,7 +80,8 @@ def pod(
                 **spec,
             },
             "status": {"phase": "Pending", **(status or {})},
-        }
+        },
+        way,
     )
 
 
@@ -108,15 +119,13 @@ def queue(name: str, **fields: Any) -> QueueObject:
 
 
 def surroundings(*groups: PodGroupObject, **more: Any) -> GangContext:
-    """What stands beside the pods: these PodGroups, and nothing else but what is given."""
+    """The context of gangs: these PodGroups, and nothing else but what is given."""
     by_key = {(each.metadata.namespace, each.metadata.name): each for each in groups}
     known: dict[str, Any] = {
         "keys": WORDS,
-        "policy": Policy(),
-        "way": Way.NOMINATION,
         "nodes": lambda: (),
         "pod_groups": lambda: by_key,
-        "no_room": lambda _: None,
+        "missing_quota": lambda _: None,
         "kind_of_tier": lambda _: None,
         "labelled": lambda _: {},
         "holds": lambda _: (),

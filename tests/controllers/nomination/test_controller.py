@@ -13,7 +13,6 @@ import pytest
 
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.gang_builder import POD_GROUP
 from master.kube.errors import KubeError
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
@@ -21,6 +20,7 @@ from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
+from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import Stamp
 from topo.model.conditions.gang_states import GangState

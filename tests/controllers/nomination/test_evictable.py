@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.evictable import PREEMPTABLE, evictable
-from master.controllers.nomination.gang_builder import POD_GROUP, read_gang
-from tests.controllers.nomination.objects import GROUP, POD, pod, surroundings
+from master.controllers.nomination.evictable import evictable_pods
+from master.controllers.nomination.gang_builder import build_gang
+from tests.controllers.nomination.objects import GROUP, parse, pod, surroundings
+from topo.gangs.annotation_keys import POD_GROUP, PREEMPTABLE
 from topo.gangs.machine.gang import GangId
-from topo.placement.job.policy import Policy
 
 GPU = "metax-tech.com/gpu"
 GROUPS = {
@@ -23,7 +23,7 @@ def bound(name: str, *, group: str = "", priority: int = 1, **more: Any) -> Any:
     annotations = {**({POD_GROUP: group} if group else {}), **more.pop("annotations", {})}
     owner = {"apiVersion": "v1", "kind": more.pop("kind", "Job"), "name": f"of-{name}"}
     container = {"name": "main", "resources": {"limits": {GPU: more.pop("gpus", "8")}}}
-    return POD.validate_python(
+    return parse(
         {
             "metadata": {
                 "name": name,
@@ -51,13 +51,10 @@ PODS = [
 
 
 def units(*, volcano: bool, below: int = 5) -> list[tuple[str, str]]:
-    own = [pod(0), pod(1)]
-    gang = read_gang(GangId("job-1"), own, surroundings(*GROUPS.values()))
-    if not volcano:
-        for each in own:
-            del each.metadata.annotations[POD_GROUP]
-        gang = read_gang(GangId("job-1"), own, surroundings())
-    found = evictable(gang, [*own, *PODS], GROUPS, below=below, policy=Policy())
+    own = [pod(index, group="train-job-1" if volcano else "") for index in range(2)]
+    gang = build_gang(GangId("job-1"), own, surroundings(*GROUPS.values()))
+    pods = {(each.metadata.namespace, each.metadata.name): each for each in (*own, *PODS)}
+    found = evictable_pods(gang, pods, GROUPS, below=below)
     return [(each.owner.split("/")[2], each.unit) for each in found]
 
 
@@ -82,4 +79,4 @@ def test_nobody_of_the_gangs_own_priority_is_evicted():
 @pytest.mark.parametrize("policy", ["", "PreemptLowerPriority", "Never"])
 def test_a_pod_that_preempts_nobody_has_its_gang_wait(policy: str):
     pods = [pod(0), pod(1, preemptionPolicy=policy)]
-    assert read_gang(GangId("job-1"), pods, surroundings()).preempts is (policy != "Never")
+    assert build_gang(GangId("job-1"), pods, surroundings()).preempts is (policy != "Never")

@@ -31,16 +31,16 @@ KEY, GROUP_KEY = ("jobs", "train-worker-0"), ("jobs", "train-job-1")
 NATIVE = {WORDS.way: "native"}
 
 
-def of(*pods: Any, way: Way = Way.NOMINATION) -> NativeGangs:
-    found = NativeGangs(WORDS, way)
+def of(*pods: Any) -> NativeGangs:
+    found = NativeGangs()
     for number, each in enumerate(pods):
         found.pod(("jobs", f"train-worker-{number}"), each)
     return found
 
 
-def passed_by(found: NativeGangs, *groups: Any) -> list[str]:
+def bypassed(found: NativeGangs, *groups: Any) -> list[str]:
     known = dict(zip([GROUP_KEY], groups, strict=False))
-    return [each.metadata.name for _, each in found.passed_by(known)]
+    return [each.metadata.name for _, each in found.bypassed(known)]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def passed_by(found: NativeGangs, *groups: Any) -> list[str]:
 def test_a_pod_is_of_a_native_gang_where_it_says_so_or_the_default_does(
     annotations: dict[str, str], way: Way, size: str, known: int
 ) -> None:
-    assert len(of(pod(0, gates=(), size=size, annotations=annotations), way=way)) == known
+    assert len(of(pod(0, gates=(), size=size, annotations=annotations, way=way))) == known
 
 
 def test_the_pods_of_a_job_are_one_gang_until_the_last_is_gone() -> None:
@@ -106,7 +106,7 @@ def test_gangs_that_changed_are_taken_until_enough_pods_are_reached_each_once() 
 
 def test_a_pod_group_without_constraints_was_made_without_the_webhook() -> None:
     found = of(pod(0, gates=(), annotations=NATIVE))
-    assert passed_by(found, pod_group("Inqueue")) == ["train-worker-0"]
-    assert passed_by(found, pod_group("Inqueue", groups=[{"name": "g"}])) == []
-    assert passed_by(found, pod_group("Inqueue", topology={"mode": "soft"})) == []
-    assert passed_by(found) == [], "it is not known yet"
+    assert bypassed(found, pod_group("Inqueue")) == ["train-worker-0"]
+    assert bypassed(found, pod_group("Inqueue", groups=[{"name": "g"}])) == []
+    assert bypassed(found, pod_group("Inqueue", topology={"mode": "soft"})) == []
+    assert bypassed(found) == [], "it is not known yet"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.gang_builder import POD_GROUP
 from master.kube.objects import PODS
 from master.kube.volcano import POD_GROUPS
 from tests.controllers.nomination.masters import FLIES, GROUP, GangCluster, Leader, Way, leader
 from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.publish.forests import VENDOR, forest
+from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation

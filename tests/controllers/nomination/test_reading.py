@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination import note_codec
-from master.controllers.nomination.gang_builder import gang_of, has_slipped, read_gang
+from master.controllers.nomination.gang_builder import build_gang
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
+from master.kube.gang_pod import GangPod
 from tests.controllers.nomination.objects import (
     CREATED_S,
     JOB,
@@ -17,9 +17,9 @@ from tests.controllers.nomination.objects import (
     pod_group,
     surroundings,
 )
+from topo.gangs import note_codec
 from topo.gangs.machine.gang import Binding, GangId, Note, Selection
 from topo.gangs.stamp import Stamp
-from topo.gangs.terms import Way
 from topo.model.ids import Kind, NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import PlacementMode, Request, Toleration
@@ -37,7 +37,9 @@ NOTE = Note(
 
 
 def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
-    gang = read_gang(GANG, [pod(1), pod(0)], surroundings(LET_IN, ahead_s=lambda: CREATED_S - 10.0))
+    gang = build_gang(
+        GANG, [pod(1), pod(0)], surroundings(LET_IN, ahead_s=lambda: CREATED_S - 10.0)
+    )
     assert (gang.id, gang.namespace, gang.kind, gang.name) == (GANG, "jobs", "Job", "train")
     assert gang.binding is Binding.WHOLE
     assert gang.request == Request(pods=2, gpus_per_pod=8, group_size=16)
@@ -49,7 +51,7 @@ def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
 
 def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
     master, worker = pod(0, stamp=Stamp(3, 0, 1)), pod(1, stamp=Stamp(3, 1, 1))
-    gang = read_gang(GANG, [worker, master], surroundings(LET_IN))
+    gang = build_gang(GANG, [worker, master], surroundings(LET_IN))
     assert [each.rank for each in gang.members] == [0, 2]
 
 
@@ -65,7 +67,7 @@ def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
     ids=["none", "pending", "new", "inqueue", "running"],
 )
 def test_a_gang_of_volcano_awaits_its_queue(group: Any, keys: str):
-    gang = read_gang(GANG, [pod(0), pod(1)], surroundings(*([group] if group else [])))
+    gang = build_gang(GANG, [pod(0), pod(1)], surroundings(*([group] if group else [])))
     assert keys in gang.awaits
     assert bool(keys) == bool(gang.awaits)
 
@@ -73,12 +75,12 @@ def test_a_gang_of_volcano_awaits_its_queue(group: Any, keys: str):
 def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
     asked: list[AskedGpus] = []
 
-    def no_room(each: AskedGpus) -> MissingQuota:
+    def missing_quota(each: AskedGpus) -> MissingQuota:
         asked.append(each)
         return MissingQuota("queue q1 is full")
 
-    context = surroundings(LET_IN, no_room=no_room)
-    gang = read_gang(GANG, [pod(0), pod(1)], context)
+    context = surroundings(LET_IN, missing_quota=missing_quota)
+    gang = build_gang(GANG, [pod(0), pod(1)], context)
     assert (gang.awaits, gang.hopeless) == ("queue q1 is full", False)
     assert [(each.queue, each.resource, each.gpus) for each in asked] == [
         ("q1", "metax-tech.com/gpu", 16)
@@ -88,15 +90,13 @@ def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
 @pytest.mark.parametrize("phase", ["", "Pending", "Inqueue"])
 def test_a_gang_larger_than_its_queue_is_hopeless_whatever_volcano_says_yet(phase: str):
     never = MissingQuota("queue q1 may have 8 GPUs and 16 are needed", never=True)
-    context = surroundings(pod_group(phase), no_room=lambda _: never)
-    gang = read_gang(GANG, [pod(0), pod(1)], context)
+    context = surroundings(pod_group(phase), missing_quota=lambda _: never)
+    gang = build_gang(GANG, [pod(0), pod(1)], context)
     assert (gang.awaits, gang.hopeless) == (never.text, True)
 
 
 def test_a_gang_of_the_kube_scheduler_awaits_nobody():
-    alone = pod(0, annotations={"scheduling.k8s.io/group-name": ""})
-    del alone.metadata.annotations["scheduling.k8s.io/group-name"]
-    gang = read_gang(GANG, [alone], surroundings())
+    gang = build_gang(GANG, [pod(0, group="")], surroundings())
     assert (gang.binding, gang.awaits) == (Binding.PIECEMEAL, "")
 
 
@@ -111,7 +111,7 @@ def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
         "nodeSelector": {"pool": "x"},
     }
     nodes = (node("n1", zone="a"), node("n2", zone="b"), node("n3"))
-    gang = read_gang(
+    gang = build_gang(
         GANG, [pod(0, **spec), pod(1, **spec)], surroundings(LET_IN, nodes=lambda: nodes)
     )
     eligible = gang.request.eligible
@@ -123,7 +123,7 @@ def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
 def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
     own = {WORDS.node_label("job-1"): "hold-1"}
     fixed = {"kubernetes.io/hostname": "n9"}
-    gang = read_gang(
+    gang = build_gang(
         GANG, [pod(0, gates=(), nodeSelector=own), pod(1, nodeSelector=fixed)], surroundings(LET_IN)
     )
     assert gang.request.eligible.selector == ()
@@ -136,16 +136,16 @@ def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
 def test_the_topology_that_a_user_of_volcano_demands_is_kept():
     group = pod_group("Inqueue", topology={"mode": "hard", "highestTierAllowed": 2})
     context = surroundings(group, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
-    assert read_gang(GANG, [pod(0), pod(1)], context).request.within == "kind-2"
+    assert build_gang(GANG, [pod(0), pod(1)], context).request.within == "kind-2"
     soft = pod_group("Inqueue", topology={"mode": "soft", "highestTierAllowed": 2})
     context = surroundings(soft, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
-    assert read_gang(GANG, [pod(0), pod(1)], context).request.within is None
+    assert build_gang(GANG, [pod(0), pod(1)], context).request.within is None
 
 
 def test_terms_are_those_of_the_annotations():
     asked = {WORDS.mode: "preferred", WORDS.within: "switchbox", WORDS.wait: "10m"}
     pods = [pod(0, annotations=asked), pod(1, annotations=asked)]
-    gang = read_gang(GANG, pods, surroundings(LET_IN))
+    gang = build_gang(GANG, pods, surroundings(LET_IN))
     assert (gang.request.mode, gang.request.within) == (PlacementMode.PREFERRED, "switchbox")
     assert gang.wait_s == 600.0
 
@@ -165,69 +165,72 @@ def test_a_gate_that_nobody_could_open_by_a_plan_is_opened_without_one(
     broken: dict[str, Any], why: str
 ):
     pods = [pod(0, **broken), pod(1, **(broken if "gpus" not in broken else {}))]
-    assert gang_of(pods[0], WORDS, Way.NOMINATION) is not None
-    assert why in read_gang(GANG, pods, surroundings(LET_IN)).ungated
+    assert pods[0].is_placed_here
+    assert why in build_gang(GANG, pods, surroundings(LET_IN)).ungated
 
 
 def test_what_a_person_wants_opened_is():
     context = surroundings(LET_IN, ungated={GANG: "kim wants it"})
-    assert read_gang(GANG, [pod(0), pod(1)], context).ungated == "kim wants it"
+    assert build_gang(GANG, [pod(0), pod(1)], context).ungated == "kim wants it"
 
 
 def test_an_order_to_open_holds_for_pods_that_come_later_and_for_every_leader():
     """Nobody remembers it but the pods that were opened by it."""
-    opened = pod(0, gates=(), annotations={WORDS.placement: note_codec.unplanned("kim wants it")})
-    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == "kim wants it"
+    opened = pod(
+        0, gates=(), annotations={WORDS.placement: note_codec.encode_unplanned("kim wants it")}
+    )
+    assert build_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == "kim wants it"
 
 
 def test_a_pod_that_another_gate_keeper_placed_is_no_order_to_open_the_others():
     fixed = {"kubernetes.io/hostname": "n1"}
-    unplanned = {WORDS.placement: note_codec.unplanned("Kueue chose n1")}
+    unplanned = {WORDS.placement: note_codec.encode_unplanned("Kueue chose n1")}
     opened = pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)
-    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == ""
+    assert build_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == ""
 
 
 def test_what_was_written_comes_back():
     planned = pod(
         0,
         gates=("kueue.x-k8s.io/admission",),
-        annotations={WORDS.placement: note_codec.written(GANG, NOTE)},
+        annotations={WORDS.placement: note_codec.encode_note(GANG, NOTE)},
         status={"nominatedNodeName": "n1"},
     )
-    member = read_gang(GANG, [planned], surroundings(LET_IN)).members[0]
+    member = build_gang(GANG, [planned], surroundings(LET_IN)).members[0]
     assert (member.note, member.nominated, member.version) == (NOTE, "n1", "7")
     assert (member.gated, member.other_gates) == (False, True)
 
 
-def test_a_pod_that_did_not_change_is_read_once_and_one_that_did_is_read_anew():
-    known: dict[Any, Any] = {}
-    stays, before, after = pod(0), pod(1), pod(1, status={"nominatedNodeName": "n1"})
-    first = read_gang(GANG, [stays, before], surroundings(LET_IN), known)
-    second = read_gang(GANG, [stays, after], surroundings(LET_IN), known)
-    assert second == read_gang(GANG, [stays, after], surroundings(LET_IN))
-    assert second.members[0] is first.members[0]
-    assert second.members[1].nominated == "n1"
-    read_gang(GANG, [stays], surroundings(LET_IN), known)
-    assert known.keys() == {"pod-0"}
+def test_a_version_alone_is_no_news_and_is_what_a_write_then_names():
+    before, after = pod(0), pod(0, version="8")
+    assert before == after
+    assert build_gang(GANG, [after], surroundings()).members[0].version == "8"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no JSON", "[]", "{}", note_codec.written(GangId("another"), NOTE), '{"gang":"job-1"}'],
+    [
+        "",
+        "no JSON",
+        "[]",
+        "{}",
+        note_codec.encode_note(GangId("another"), NOTE),
+        '{"gang":"job-1"}',
+    ],
     ids=["empty", "text", "list", "bare", "of another gang", "cut"],
 )
 def test_a_note_that_is_not_ours_says_nothing(text: str):
-    assert note_codec.read(GANG, text) is None
+    assert note_codec.decode(GANG, text) == (None, "")
 
 
-def test_only_pods_with_a_gate_a_note_or_a_stamp_are_business_of_ours():
+def test_only_pods_with_a_gate_a_note_or_a_stamp_are_placed_here():
     def of(found: Any) -> Any:
-        return gang_of(found, WORDS, Way.NOMINATION)
+        return found.gang_id if isinstance(found, GangPod) and found.is_placed_here else None
 
     assert of(pod(0, stamp=None, size="", gates=())) is None
     assert of(pod(0, gates=())) == GANG
     assert of(pod(0, annotations={WORDS.way: "native"}, gates=())) is None
-    unplanned = {WORDS.placement: note_codec.unplanned("why")}
+    unplanned = {WORDS.placement: note_codec.encode_unplanned("why")}
     assert of(pod(0, gates=(), annotations=unplanned)) == GANG
     fixed = {"kubernetes.io/hostname": "n1"}
     assert of(pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)) is None
@@ -235,18 +238,17 @@ def test_only_pods_with_a_gate_a_note_or_a_stamp_are_business_of_ours():
 
 
 def test_a_pod_that_the_webhook_did_not_see_is_found():
-    def slipped(found: Any) -> bool:
-        return has_slipped(found, WORDS, Way.NOMINATION)
-
-    assert slipped(pod(0, stamp=None, gates=()))
-    assert not slipped(pod(0))
-    assert not slipped(pod(0, gates=(), annotations={WORDS.placement: note_codec.unplanned("x")}))
-    assert not slipped(pod(0, gates=(), annotations={WORDS.way: "native"}))
-    assert not slipped(pod(0, stamp=None, size="", gates=()))
+    unplanned = {WORDS.placement: note_codec.encode_unplanned("x")}
+    assert pod(0, stamp=None, gates=()).bypassed_webhook
+    assert not pod(0).bypassed_webhook
+    assert not pod(0, gates=(), annotations=unplanned).bypassed_webhook
+    assert not pod(0, gates=(), annotations={WORDS.way: "native"}).bypassed_webhook
+    assert not pod(0, gates=(), annotations={WORDS.ungrouped: "why"}).bypassed_webhook
+    assert not isinstance(pod(0, stamp=None, size="", gates=()), GangPod)
 
 
 def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
-    index, key = GangIndex(WORDS, Way.NOMINATION), ("jobs", "train-worker-0")
+    index, key = GangIndex(WORDS), ("jobs", "train-worker-0")
     index.pod(key, pod(0))
     index.node(NodeName("n1"), node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "x"}))
     assert index.take() == (GANG,)
@@ -262,7 +264,7 @@ def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
 
 
 def test_a_pod_of_another_job_under_the_name_of_an_old_one_changes_gangs():
-    index, key = GangIndex(WORDS, Way.NOMINATION), ("jobs", "train-worker-0")
+    index, key = GangIndex(WORDS), ("jobs", "train-worker-0")
     index.pod(key, pod(0))
     index.take()
     index.pod(key, pod(0, owners=({**JOB, "uid": "job-2"},)))

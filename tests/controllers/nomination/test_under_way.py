@@ -7,29 +7,30 @@ from typing import Any
 import pytest
 
 from master.controllers.nomination import controller
-from master.controllers.nomination.gang_builder import read_gang
+from master.controllers.nomination.gang_builder import build_gang
 from master.controllers.nomination.inflight import LATE_S, InflightWrites
 from master.kube.client import Call
 from master.kube.errors import KubeError
-from master.kube.objects import PODS, PodObject
+from master.kube.objects import PODS, Metadata
 from master.kube.writing.writer import Settled
 from master.kube.writing.writes import Patch, WriteTarget
 from tests.controllers.nomination.masters import GangCluster, leading, until
-from tests.controllers.nomination.objects import POD as POD_MODEL
 from tests.controllers.nomination.objects import pod, pod_group, surroundings
 from tests.kube.api_model import ApiModel
 from topo.gangs.machine.gang import GangId
 
 GANG = GangId("job-1")
 POD, NODE = ("jobs", "train-worker-0"), ("", "node-1")
-PAIR = read_gang(GANG, [pod(0), pod(1)], surroundings(pod_group("Inqueue")))
+PAIR = build_gang(GANG, [pod(0), pod(1)], surroundings(pod_group("Inqueue")))
 WRITE = Patch(target=WriteTarget(PODS, POD[1], POD[0]), manager="m", uid="pod-0")
 
 
-def known(version: str) -> dict[tuple[str, str], PodObject]:
-    written = POD_MODEL.dump_python(pod(0), by_alias=False)
-    written["metadata"]["resource_version"] = version
-    return {POD: POD_MODEL.validate_python(written)}
+def known(version: str) -> dict[tuple[str, str], Any]:
+    return {POD: pod(0, version=version)}
+
+
+def written(version: str) -> Metadata:
+    return Metadata(name=POD[1], namespace=POD[0], resource_version=version)
 
 
 class Clock:
@@ -101,8 +102,8 @@ def test_nothing_is_awaited_of_a_gang_that_is_gone_and_of_its_writes():
     ("settled", "version", "awaited"),
     [
         (Settled(WRITE, error=KubeError("changed", status=409)), "7", False),
-        (Settled(WRITE, metadata=known("7")[POD].metadata), "7", False),
-        (Settled(WRITE, metadata=known("8")[POD].metadata), "7", True),
+        (Settled(WRITE, metadata=written("7")), "7", False),
+        (Settled(WRITE, metadata=written("8")), "7", True),
     ],
     ids=["refused", "changed nothing", "not seen yet"],
 )
@@ -147,9 +148,9 @@ async def test_a_gang_is_read_for_each_wave_of_its_writes_and_not_for_each_write
 
     def counted(*args: Any) -> Any:
         reads.append(args)
-        return read_gang(*args)
+        return build_gang(*args)
 
-    monkeypatch.setattr(controller, "read_gang", counted)
+    monkeypatch.setattr(controller, "build_gang", counted)
     cluster = GangCluster("volcano", binds=False)
     cluster.submit()
     async with leading(cluster.api, OneByOne(cluster.api)):

@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from master.controllers.nomination.gang_builder import has_slipped, read_gang
+from master.controllers.nomination.gang_builder import build_gang
 from master.controllers.nomination.status.nomination_policy import with_doubts
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
-from tests.controllers.nomination.objects import WORDS, pod, pod_group, surroundings
+from tests.controllers.nomination.objects import pod, pod_group, surroundings
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.stamp import Stamp
 from topo.gangs.status import GangStatus
-from topo.gangs.terms import Way
 from topo.model.conditions.gang_states import GangState
 
-GANG = read_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
+GANG = build_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
 CODES = {
     GangState.SPLIT: "gang-split",
     GangState.NEVER_FITS: "gang-hopeless",
@@ -66,7 +65,7 @@ def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
 ):
     group = pod_group("Inqueue", priorityClassName=of_job)
     pods = [pod(rank, priorityClassName=of_pods) for rank in range(2)]
-    gang = read_gang(GangId("job-1"), pods, surroundings(group))
+    gang = build_gang(GangId("job-1"), pods, surroundings(group))
     text = with_doubts(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
     assert ("set spec.priorityClassName of the job" in text) is told
     assert with_doubts(gang, GangState.NO_ROOM, "no room", "") == "no room"
@@ -80,12 +79,12 @@ def test_many_gangs_of_one_cause_are_one_warning():
 
 
 @pytest.mark.parametrize("stamp", [None, Stamp(2, 0, 2)], ids=["job", "pod"])
-def test_what_passed_the_webhook_by_is_told_with_its_cause_and_how_it_gets_its_groups(
+def test_what_bypassed_the_webhook_is_told_with_its_cause_and_how_it_gets_its_groups(
     stamp: Stamp | None,
 ):
     """A job from before the webhook carries no stamp, which only a new job gets."""
     made = pod(0, stamp=stamp, gates=())
-    assert has_slipped(made, WORDS, Way.NOMINATION)
+    assert made.bypassed_webhook
     (found,) = gang_warnings([], {("jobs", "train-0"): made}, 0.0)
     assert found.code == "gang-passed-by"
     assert made.metadata.name in found.text

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.status_writer import StatusWriter
-from master.kube.objects import Key, PodObject
+from master.kube.gang_pod import GangPod
+from master.kube.objects import Key
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject
 
@@ -28,17 +29,17 @@ class BypassedWebhook:
         self._ignored: set[str] = set()
         self._ungrouped: set[str] = set()
 
-    def pods(self) -> Mapping[Key, PodObject]:
+    def pods(self) -> Mapping[Key, GangPod]:
         """The pods that are there and were made without our webhook."""
-        native = self._native.passed_by(self._pod_groups.objects)
-        return {**self._index.slipped, **dict(native)}
+        native = self._native.bypassed(self._pod_groups.objects)
+        return {**self._index.bypassed, **dict(native)}
 
     def tell(self, why_ignored: str, now_s: float) -> int:
         """How many pods came since the last time; `why_ignored` is empty where groups are heeded,
         and `now_s` is Unix time.
         """
         there = {pod.metadata.uid: pod for pod in self.pods().values()}
-        found = {pod.metadata.uid: pod for pod in self._index.take_slipped()} | there
+        found = {pod.metadata.uid: pod for pod in self._index.take_bypassed()} | there
         came = found.keys() - self._slipped
         for uid in came:
             self._writer.write_bypassed(found[uid], now_s)
@@ -54,5 +55,5 @@ class BypassedWebhook:
         """The webhook could only warn who submitted the job, who may be a program."""
         jobs = self._index.ungrouped()
         for job in jobs.keys() - self._ungrouped:
-            self._writer.write_ungrouped(*jobs[job], now_s)
+            self._writer.write_ungrouped(jobs[job], jobs[job].ungrouped or "", now_s)
         self._ungrouped = set(jobs)

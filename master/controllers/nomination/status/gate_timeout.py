@@ -15,9 +15,8 @@ import prometheus_client as prom
 import structlog
 
 from master.controllers.nomination import gang_writes
-from master.controllers.nomination.gang_builder import id_of, is_gated, rank_of
 from master.controllers.nomination.status.status_writer import StatusWriter
-from master.kube.objects import PodObject
+from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -43,7 +42,7 @@ class GateTimeout:
     limit_s: float
     is_attended: Callable[[], bool]
     is_heard: Callable[[], bool]
-    pods: Store[PodObject]
+    pods: Store[ClusterPod]
     writer: Writer
     status_writer: StatusWriter
     keys: AnnotationKeys
@@ -87,10 +86,11 @@ class GateTimeout:
 
     def _open_gates(self, why: str) -> None:
         """Asks for a write of every pod that is gated still; one under way is not repeated."""
-        gated = (pod for pod in self.pods.objects.values() if is_gated(pod, self.keys))
-        for pod in sorted(gated, key=lambda pod: rank_of(pod, self.keys)):
-            gang_id, metadata = id_of(pod), pod.metadata
-            named = NamedPod(PodUid(metadata.uid), metadata.name, rank_of(pod, self.keys))
+        pods = self.pods.objects.values()
+        gated = [pod for pod in pods if isinstance(pod, GangPod) and pod.gated]
+        for pod in sorted(gated, key=lambda pod: pod.rank):
+            gang_id, metadata = pod.gang_id, pod.metadata
+            named = NamedPod(PodUid(metadata.uid), metadata.name, pod.rank)
             asked = OpenUnplanned(gang_id, named, metadata.resource_version, why)
             self.writer.put(gang_writes.of_pod(asked, metadata.namespace, self.keys))
             if gang_id not in self._reported:

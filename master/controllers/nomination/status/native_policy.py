@@ -7,8 +7,8 @@ again may be bound elsewhere: whatever Volcano was asked, the nodes of the bound
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from master.controllers.nomination.gang_builder import GangContext, read_gang
-from master.controllers.nomination.native import NativeGangs, group_of
+from master.controllers.nomination.gang_builder import GangContext, build_gang
+from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.policy import Shown
 from master.controllers.nomination.status.status_store import StatusStore
 from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
@@ -43,8 +43,8 @@ class NativePolicy:
         pods = self.gangs.pods(gang_id)
         if not pods:
             return None
-        gang = read_gang(gang_id, pods, self.context)
-        group = group_of(pods[0], self.context.pod_groups() or {})
+        gang = build_gang(gang_id, pods, self.context)
+        group = self.context.pod_group(pods[0])
         asked = _asked(group, self.unheeded()) if group is not None else None
         tree = TreeLookup(
             host=self.capacity.host,

@@ -13,8 +13,7 @@ import prometheus_client as prom
 import structlog
 
 from master.booking.state import BookingState
-from master.controllers.nomination.gang_builder import gpus_of
-from master.kube.objects import PodObject
+from master.kube.gang_pod import ClusterPod
 from master.kube.store import Store
 from topo.gangs.decisions.capacity_recount import Seen, has_room
 from topo.gangs.machine.gang import Gang, GangId
@@ -35,7 +34,7 @@ class NoFitAudit:
     def __init__(
         self,
         waiting: Callable[[], Mapping[GangId, Gang]],
-        pods: Store[PodObject],
+        pods: Store[ClusterPod],
         state: BookingState,
         registry: prom.CollectorRegistry,
     ) -> None:
@@ -68,11 +67,10 @@ class NoFitAudit:
         pods = tuple(self._pods.objects.values())
 
         def count() -> frozenset[GangId]:
-            used: Counter[NodeName] = Counter()
+            used = Counter[NodeName]()
             for pod in pods:
-                node = pod.spec.node_name or pod.status.nominated_node_name
-                if node:
-                    used[NodeName(node)] += gpus_of(pod, policy)[1]
+                if (node := pod.node or pod.nominated) is not None:
+                    used[node] += pod.gpus
             for each in held:
                 used.update(each)
             seen = Seen(forest=forest, cluster=cluster, used=used, policy=policy)

@@ -1,7 +1,7 @@
 """Writes the status of gangs where people look: Events on the job, a condition on its first pod."""
 
-from master.controllers.nomination.gang_builder import owner_of
-from master.kube.objects import EVENTS, PODS, PodObject
+from master.kube.gang_pod import GangPod
+from master.kube.objects import EVENTS, PODS
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
 from topo.gangs.status import GangStatus
@@ -34,13 +34,13 @@ class StatusWriter:
         writer.listen(EVENTS_MANAGER, self._settled)
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
-    def write(self, pod: PodObject, status: GangStatus, now_s: float) -> None:
+    def write(self, pod: GangPod, status: GangStatus, now_s: float) -> None:
         """Write the status of the gang of which this is the first pod; `now_s` is Unix time."""
         row = status.state.row
         if row.event:
             self._series.add(_about(pod), GangOccurrence(row.event, status.message), now_s)
         about = _about(pod).uid
-        if row.pod_condition is PodCondition.WAITING and pod.spec.scheduling_gates:
+        if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
             self._waited.add(about)
             self._writer.put(self._condition(pod, status))
         elif row.pod_condition is PodCondition.ENDED and about in self._waited:
@@ -55,7 +55,7 @@ class StatusWriter:
         """Drop a gang that is gone with its pods."""
         self._waited.discard(gang_id)
 
-    def write_bypassed(self, pod: PodObject, now_s: float) -> None:
+    def write_bypassed(self, pod: GangPod, now_s: float) -> None:
         """Write that a pod was made without a gate, or its PodGroup without groups."""
         note = (
             "its pods ask for groups and were made without our admission webhook, so their"
@@ -65,12 +65,12 @@ class StatusWriter:
         )
         self._series.add(_about(pod), GangOccurrence(BYPASSED_WEBHOOK.reason, note), now_s)
 
-    def write_ungrouped(self, pod: PodObject, why: str, now_s: float) -> None:
+    def write_ungrouped(self, pod: GangPod, why: str, now_s: float) -> None:
         """Write to the job of the pod why it has no groups."""
         note = f"no groups are planned for the job: {why}"
         self._series.add(_about(pod), GangOccurrence(UNGROUPED.reason, note), now_s)
 
-    def write_ignored(self, pod: PodObject, why: str, now_s: float) -> None:
+    def write_ignored(self, pod: GangPod, why: str, now_s: float) -> None:
         """Write to the job of the pod that its scheduler ignores its groups."""
         note = f"its groups may be split: {why}; topo doctor has the patch"
         self._series.add(_about(pod), GangOccurrence(GROUPS_IGNORED.reason, note), now_s)
@@ -88,7 +88,7 @@ class StatusWriter:
     def _settled(self, settled: Settled) -> None:
         self._unwritten.discard(settled.write.target)
 
-    def _condition(self, pod: PodObject, status: GangStatus) -> Patch:
+    def _condition(self, pod: GangPod, status: GangStatus) -> Patch:
         condition = {
             "type": f"{self._domain}/Placed",
             "status": "True" if status.state is GangState.BOUND else "False",
@@ -104,9 +104,9 @@ class StatusWriter:
         )
 
 
-def _about(pod: PodObject) -> Regarding:
+def _about(pod: GangPod) -> Regarding:
     """The job; the pod itself where it has none."""
-    owner, namespace = owner_of(pod), pod.metadata.namespace
+    owner, namespace = pod.owner, pod.metadata.namespace
     if owner is None:
         metadata = pod.metadata
         return Regarding(PODS.api_version, PODS.kind, metadata.name, metadata.uid, namespace)

@@ -6,7 +6,8 @@ asked about (`topo gangs`).
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from master.kube.objects import Key, PodObject
+from master.kube.gang_pod import GangPod
+from master.kube.objects import Key
 from topo.gangs.status import GangStatus
 from topo.model.conditions.master import GangCondition
 from topo.model.rest.topology import WarningDocument
@@ -21,7 +22,7 @@ _AFTER_S = {GangCondition.NOT_BOUND: NOT_BOUND_S}
 
 
 def gang_warnings(
-    gangs: Iterable[tuple[str, GangStatus]], slipped: Mapping[Key, PodObject], now_s: float
+    gangs: Iterable[tuple[str, GangStatus]], slipped: Mapping[Key, GangPod], now_s: float
 ) -> tuple[WarningDocument, ...]:
     """Return the warnings now; `slipped` are pods that were made without our gate. O(gangs)."""
     names: dict[GangCondition, list[str]] = {}

@@ -1,9 +1,9 @@
-"""A pod's note as the text of its annotation, and back.
+"""The JSON text of a pod's placement annotation: encoded when it is written, decoded when read.
 
     {"certified":true,"gang":"8c1f…","generation":7,"group":0,"hold":"hold-1","node":"n1",
      "selection":"hold-1"}
 
-Who leads next reads in it what the one before had decided. A note that is not ours says nothing.
+A new leader reads the decisions of the one before from these texts. Any other text is ignored.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 
 UNPLANNED = "unplanned"
-"""The only word in the annotation of a pod whose gate was opened without a plan: why."""
+"""The only key in the annotation of a pod whose gate was opened without a plan; its value: why."""
 MAX_NOTE_CHARS = 2048
 
 
-def written(gang: GangId, note: Note) -> str:
-    """The annotation's text; equal notes give equal texts."""
+def encode_note(gang: GangId, note: Note) -> str:
+    """Return the annotation's text; equal notes give equal texts."""
     document = {
         "gang": gang,
         "generation": note.generation,
@@ -34,20 +34,27 @@ def written(gang: GangId, note: Note) -> str:
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def unplanned(why: str) -> str:
-    """The annotation's text of a pod that its scheduler places alone."""
+def encode_unplanned(why: str) -> str:
+    """Return the annotation's text of a pod whose gate is opened without a plan."""
     return orjson.dumps({UNPLANNED: why}).decode()
 
 
-def why_unplanned(text: str) -> str:
-    """Why the gate was opened without a plan; empty where it was not."""
-    why = _document(text).get(UNPLANNED, "")
-    return why if isinstance(why, str) else ""
+def decode(gang: GangId, text: str) -> tuple[Note | None, str]:
+    """Return the note of a pod of this gang, and why its gate was opened without a plan.
+
+    At most one of the two is set: None and an empty text where the annotation is not ours.
+    """
+    try:
+        found = orjson.loads(text) if 0 < len(text) <= MAX_NOTE_CHARS else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        return None, ""
+    why = found.get(UNPLANNED)
+    return _note(gang, found), why if isinstance(why, str) else ""
 
 
-def read(gang: GangId, text: str) -> Note | None:
-    """The note of a pod of the gang; None where the text is none, or of another gang."""
-    found = _document(text)
+def _note(gang: GangId, found: dict[str, Any]) -> Note | None:
     texts = [found.get(key) for key in ("node", "hold", "selection")]
     numbers = [found.get(key) for key in ("group", "generation")]
     if found.get("gang") != gang or not isinstance(found.get("certified"), bool):
@@ -65,11 +72,3 @@ def read(gang: GangId, text: str) -> Note | None:
         certified=found["certified"],
         over=found.get("over") is True,
     )
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        found = orjson.loads(text) if len(text) <= MAX_NOTE_CHARS else None
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}

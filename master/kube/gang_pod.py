@@ -1,0 +1,99 @@
+"""Pods as everything after the store reads them: parsed once, when the store takes a pod in.
+
+Equal values are no news: only `resource_version` takes no part in the comparison.
+"""
+
+from dataclasses import dataclass
+
+from master.kube.objects import Identity, Key, NodeSelector, OwnerReference
+from topo.gangs.machine.gang import GangId, Note, Selection
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import GroupTerms
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.placement.booking.events import PodSeen
+from topo.placement.job.request import Toleration
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod has given back what it took, even while its object stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPod:
+    """A pod of the cluster: its identity, where it is, and which GPUs or shared cards it takes.
+
+    `owner` is its controller. `gated`: our scheduling gate is on; `other_gates`: somebody else's.
+    `resource` and `gpus` are the whole GPUs that it asks for, empty and 0 for none; `booking` is
+    what it takes of its node now, None for nothing. `names_cards`: it names a resource of cards at
+    all. `doubts`: its requests that are no quantities, a sentence each. `pod_group`: the key of its
+    PodGroup.
+    """
+
+    metadata: Identity
+    owner: OwnerReference | None = None
+    node: NodeName | None = None
+    nominated: NodeName | None = None
+    phase: str = ""
+    gated: bool = False
+    other_gates: bool = False
+    priority: int = 0
+    is_preemptable: bool = True
+    resource: str = ""
+    gpus: int = 0
+    booking: PodSeen | None = None
+    names_cards: bool = False
+    doubts: tuple[str, ...] = ()
+    pod_group: Key | None = None
+
+    @property
+    def gang_id(self) -> GangId:
+        """The id of its gang: the uid of its controller, or its own."""
+        return GangId(self.owner.uid if self.owner is not None else self.metadata.uid)
+
+    @property
+    def terminating(self) -> bool:
+        """Whether it is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended and holds nothing, even while its object stays."""
+        return self.phase in FINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWants:
+    """What the spec of one pod asks of a node."""
+
+    selector: tuple[tuple[str, str], ...]
+    tolerations: frozenset[Toleration]
+    required: NodeSelector | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPod(ClusterPod):
+    """A pod with our gate, or that asks for groups: what it says of its gang.
+
+    `is_placed_here`: this program chooses its node; `is_native`: Volcano does, in groups;
+    `bypassed_webhook`: it asks for groups and has neither gate nor place; `ungrouped`: why it gets
+    no groups, None where it may. `fixed` is the node that another gate keeper chose, and then
+    `wants` is None. `opened`: this program opened its gate and no other is left. `unplanned`: why
+    its gate was opened without a plan, which then holds for all of its gang, whoever leads.
+    """
+
+    is_placed_here: bool = False
+    is_native: bool = False
+    bypassed_webhook: bool = False
+    ungrouped: str | None = None
+    stamp: Stamp | Refusal | None = None
+    terms: GroupTerms | Refusal | None = None
+    rank: int = 0
+    created_s: float = 0.0
+    wants: NodeWants | None = None
+    fixed: NodeName | None = None
+    note: Note | None = None
+    selection: Selection
+    opened: bool = False
+    unplanned: str = ""
+    may_preempt: bool = True
+    priority_class: str = ""
