@@ -1,4 +1,4 @@
-"""The admission webhook of a master, put together; nothing here does I/O."""
+"""The admission webhook of a master, composed from its parts; no I/O."""
 
 import ssl
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _NO_HYPERNODES = "this master writes no HyperNodes (--controllers=hypernodes)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What is served on the webhook's port, by which certificate."""
+    """The webhook's application, its certificate and what keeps both current."""
 
     app: web.Application
     tls: ssl.SSLContext
@@ -47,7 +47,10 @@ def build_admission(
     acts: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Admission:
-    """The parts, nothing served yet. `acts`: whether this master leads; `tiers`: of HyperNodes."""
+    """Return the parts of the webhook; nothing is served yet.
+
+    `acts` returns whether this master leads, `tiers` are those of the HyperNodes.
+    """
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(ADMISSION, settings.pod_namespace)
     is_own = settings.admission_certificates == "own"
@@ -87,6 +90,6 @@ def build_admission(
 
 
 def _names(service: str, namespace: str) -> tuple[str, ...]:
-    """What API servers call the Service, first; then what others might."""
+    """Return the DNS names of the Service; the first is the one that API servers use."""
     full = f"{service}.{namespace}.svc"
     return full, f"{full}.cluster.local", f"{service}.{namespace}", service

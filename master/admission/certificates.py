@@ -1,8 +1,8 @@
-"""Authorities and serving certificates that the API server verifies the webhook by.
+"""Authorities and serving certificates by which API servers verify the webhook.
 
-Each serving certificate has an authority of its own, whose key is forgotten at once: nobody can
-issue a second certificate, and there is one way to renew both. Keys are elliptic (P-256), so that a
-handshake costs little. The extensions are those that strict verification asks for (RFC 5280 4.2).
+Each serving certificate has an authority of its own, whose key is discarded at once: no second
+certificate can be issued, and both are renewed together. Keys are elliptic (P-256), so that a
+handshake costs little. The extensions are those of strict verification (RFC 5280 4.2).
 """
 
 import datetime as dt
@@ -18,13 +18,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from topo.model.errors import Refusal
 
 SKEW = dt.timedelta(hours=1)
-"""Clocks of masters and API servers may differ by so much: what is issued counts from before."""
+"""Clocks of masters and API servers may differ by this much: certificates are valid from before
+now."""
 _CERT, _KEY = "tls.crt", "tls.key"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A chain of certificates and the key of the first, both PEM; `authority` is the last of it."""
+    """A chain of certificates and the key of the first, both PEM; `authority` is the last one."""
 
     chain: bytes
     key: bytes = field(repr=False)
@@ -33,12 +34,12 @@ class Pair:
     ends: dt.datetime
 
     def at(self, share: float) -> dt.datetime:
-        """When this share of its life is over."""
+        """Return when this share of its life is over."""
         return self.begins + (self.ends - self.begins) * share
 
 
 def issue(names: Sequence[str], now: dt.datetime, life: dt.timedelta) -> Pair:
-    """A serving certificate for these DNS names from now on, of an authority made for it."""
+    """Return a serving certificate for these DNS names, signed by an authority made for it."""
     signer, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     begins, ends = now - SKEW, now + life
     issuer, subject = _name(f"topo-master admission {now:%Y-%m-%dT%H:%M:%SZ}"), _name(names[0])
@@ -71,9 +72,9 @@ def issue(names: Sequence[str], now: dt.datetime, life: dt.timedelta) -> Pair:
 
 
 def read_pair(chain: bytes, key: bytes, names: Sequence[str]) -> Pair | Refusal:
-    """The pair in two PEM texts; a refusal where they are none, or not for these names.
+    """Return the pair in two PEM texts; a refusal where they are none, or not for these names.
 
-    Whether it is too old is not asked.
+    An expired pair is returned as well.
     """
     try:
         certificates = x509.load_pem_x509_certificates(chain)

@@ -1,8 +1,7 @@
-"""Follows the Secret of the webhook's certificate; while it leads, also renews what is in it.
+"""Serves the certificate in the webhook's Secret; the leader also renews it.
 
-Every master serves what the Secret holds. It is looked at now and then and not watched: a
-certificate is renewed weeks before its end, and `get` of one Secret by its name is the least right
-there is.
+Every master serves what the Secret holds. The Secret is polled, not watched: a certificate is
+renewed weeks before its end, and `get` of one Secret by its name is the least right there is.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ from topo.model.rest.topology import WarningDocument
 MANAGER = "topo-master/admission"
 POLL_S = 15.0
 SETTLING_S = 1.0
-"""While there is none to serve, or a step was just taken."""
+"""The pause while there is no certificate, or after a step."""
 
 _INSTALL = "install the chart with placement.enabled, which makes it"
 _MERGE = "application/merge-patch+json"
@@ -52,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateObjects:
-    """Where certificates are kept, and who is to trust them."""
+    """The Secret with the certificates, and the webhook configuration that trusts them."""
 
     namespace: str
     secret: str
@@ -60,9 +59,9 @@ class CertificateObjects:
 
 
 class CertificateKeeper:
-    """Loads the pair of the Secret into `tls`, and says how that went.
+    """Loads the pair of the Secret into `tls` and reports failures.
 
-    `rotation` is None where somebody else renews it. `acts` is asked before each write: whether
+    `rotation` is None where another program renews it. `acts` is called before each write: whether
     this master leads. `now` is the wall clock, `clock` a monotonic one.
     """
 
@@ -90,9 +89,9 @@ class CertificateKeeper:
         self._now = now
         self._served: Pair | None = None
         self._kept: tuple[str, Kept] | None = None
-        """What the Secret held, and in which version."""
+        """The content of the Secret and its version."""
         self._trusted: tuple[bytes, float] = (b"", 0.0)
-        """What the configuration was seen to trust, and since when; empty where nothing is."""
+        """The authorities that the configuration trusts, and since when; empty without any."""
         self._trouble: Refusal | None = None
 
     @property
@@ -102,7 +101,7 @@ class CertificateKeeper:
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """Why there is no certificate, or why the one there is will end."""
+        """Why there is no trusted certificate, or why the current one will end."""
         served = self._served
         if served is None or not self.serves:
             what = "the admission webhook has no certificate, so jobs run without groups"
@@ -118,12 +117,12 @@ class CertificateKeeper:
         return (WarningDocument.of(MasterCondition.ADMISSION_CERTIFICATE, text, fix),)
 
     def _is_untrusted(self, served: Pair) -> bool:
-        """Whether the configuration, which the leader alone reads, lacks its authority."""
+        """Return whether the configuration, which only the leader reads, lacks its authority."""
         reads = self._rotation is not None and self._acts()
         return reads and served.authority not in self._trusted[0]
 
     async def run(self) -> None:
-        """Follows the Secret until cancelled."""
+        """Follow the Secret until cancelled."""
         failures = 0
         while True:
             try:
@@ -139,7 +138,7 @@ class CertificateKeeper:
             await asyncio.sleep(min(POLL_S, wait_s))
 
     async def _step(self) -> bool:
-        """Takes one step; False where another one is due soon. Raises `KubeError`."""
+        """Take one step; return False where another one is due soon. Raises `KubeError`."""
         secret = await self._read(SECRETS, self._place.secret)
         if secret is None:
             return False
@@ -174,7 +173,7 @@ class CertificateKeeper:
         _log.info("the admission webhook has a certificate", ends=f"{pair.ends:%Y-%m-%dT%H:%M:%SZ}")
 
     async def _trust(self, kept: Kept) -> bool:
-        """Has the configuration trust what is kept; whether it does."""
+        """Write the kept authorities to the configuration; return whether it has them."""
         name = self._place.configuration
         if not kept.trusted:
             return False
@@ -202,7 +201,7 @@ class CertificateKeeper:
         return False
 
     async def _write(self, version: str, change: Mapping[str, bytes | None]) -> None:
-        """Changes the Secret as it was read; another version of it is a conflict."""
+        """Change the Secret in the version that was read; another version is a conflict."""
         if not self._acts():
             return
         data = {
@@ -247,7 +246,7 @@ class CertificateKeeper:
 
 
 def _decoded(data: Mapping[str, str] | None) -> Mapping[str, bytes]:
-    """What is no base64 counts as not there; an API server keeps none."""
+    """Return the entries of a Secret; one that is no base64 is left out."""
     found = {}
     for name, text in (data or {}).items():
         try:

@@ -1,4 +1,4 @@
-"""What the admission webhook does, by Prometheus conventions."""
+"""Metrics of the admission webhook."""
 
 from itertools import product
 
@@ -9,11 +9,11 @@ from topo.gangs.job_kinds.kinds import names
 from topo.kit.metrics import counter, gauge, histogram
 
 REFUSED, UNREADABLE, FAILED = "refused", "unreadable", "failed"
-"""Results beside those of `topo.gangs.admission`: a 422, no review, a mistake of ours."""
+"""Results beside those of `topo.gangs.admission`: a 422, no review, an error of the master."""
 
 
 class AdmissionMetrics:
-    """Counted by kind and result, both of which are known words."""
+    """Reviews by kind and result, both from fixed lists."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         known = product((*names(), "pod", "pod-group"), (result.value for result in Result))
@@ -25,6 +25,6 @@ class AdmissionMetrics:
         self._ends_at = gauge(registry, "topo_master_admission_certificate_end_timestamp_seconds")
 
     def certificate_lasts(self, begin_s: float, end_s: float) -> None:
-        """The life of the webhook's certificate, as Unix time."""
+        """Set the validity of the webhook's certificate as Unix times."""
         self._begins_at.set(begin_s)
         self._ends_at.set(end_s)

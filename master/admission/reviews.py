@@ -1,8 +1,8 @@
-"""One AdmissionReview of `admission.k8s.io/v1` and the answer to it; pure.
+"""The answer to one AdmissionReview of `admission.k8s.io/v1`; pure.
 
-What is no review is an error of HTTP, for which the configuration's `failurePolicy` decides; so is
-what depends on groups that are not known yet. A review of something that nobody here judges is
-allowed, with a warning: it says that the configuration sends too much.
+A body that is no review is an HTTP error, for which the configuration's `failurePolicy` decides; so
+is a review that depends on groups that are not known yet. A review of another kind of object is
+allowed with a warning: the configuration sends too much.
 
 Source: kubernetes.io, "Dynamic Admission Control", webhook request and response.
 """
@@ -39,7 +39,7 @@ _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The answer, and what it is counted as; empty where it cannot be given yet."""
+    """The answer, empty where it is not possible yet, and the kind and result to count."""
 
     answer: bytes
     kind: str
@@ -47,7 +47,7 @@ class Reviewed:
 
 
 def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
-    """The answer to a review. Raises `BadInputError` for what is none."""
+    """Return the answer to a review. Raises `BadInputError` for a body that is none."""
     request = _request(content)
     uid = str(request["uid"])
     kind = mapping(request.get("kind"))
@@ -120,6 +120,6 @@ def _answer(
 
 
 def _line(text: str) -> str:
-    """It becomes a header: printable ASCII, one line."""
+    """Return one line of printable ASCII: it becomes an HTTP header."""
     shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
     return shown[:MAX_WARNING_CHARS]

@@ -1,4 +1,4 @@
-"""What becomes of the kept certificates next: a pure step, taken by the leader.
+"""The next step of the certificates in the Secret: a pure function, applied by the leader.
 
     nothing usable     → a new pair serves at once
     two thirds over    → a following pair is kept beside it, and both authorities are trusted
@@ -22,32 +22,34 @@ from topo.model.errors import Refusal
 CERT, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
 NEXT_CERT, NEXT_KEY = "next.crt", "next.key"
 LIFE = dt.timedelta(days=90)
-"""How long a pair of ours is valid; cert-manager and Let's Encrypt take the same."""
+"""How long a pair is valid, as with cert-manager and Let's Encrypt."""
 RENEWED_AT = 2 / 3
-"""This share of its life, a pair gets a following one."""
+"""The share of its life after which a pair gets a following one."""
 LATE_AT = 5 / 6
-"""Where it was not renewed by now, somebody has to look."""
+"""The share of its life after which a missing renewal is a warning."""
 TRUSTED_S = 60.0
-"""A following pair serves once it was trusted for so long: API servers have heard of it by then."""
+"""A following pair serves after it was trusted for this long: API servers know of it by then."""
 Change = Mapping[str, bytes | None]
-"""Entries of the Secret that are written; None takes one away."""
+"""Entries of the Secret to write; None removes one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the Secret holds. `trusted` is what the webhook configurations are to trust, PEM."""
+    """The content of the Secret. `trusted` are the authorities for the webhook
+    configuration, PEM.
+    """
 
     current: Pair | Refusal
     following: Pair | None = None
     trusted: bytes = b""
 
     def serves(self, now: dt.datetime) -> bool:
-        """Whether the API server would take the current pair."""
+        """Return whether API servers accept the current pair."""
         return isinstance(self.current, Pair) and self.current.begins <= now < self.current.ends
 
 
 def read_kept(data: Mapping[str, bytes], names: Sequence[str]) -> Kept:
-    """What is in the data of a Secret."""
+    """Return the certificates in the data of a Secret."""
     if not data.get(CERT) or not data.get(KEY):
         fix = "wait for the leader, which makes it"
         return Kept(Refusal("there is no certificate yet", CERT, fix))
@@ -67,9 +69,9 @@ class Rotation:
     life: dt.timedelta = LIFE
 
     def step(self, kept: Kept, now: dt.datetime, trusted_s: float) -> Change | None:
-        """What is to be written; None where all is well.
+        """Return the entries to write, None where nothing is due.
 
-        `trusted_s` is since when the configurations trust what is kept, 0 where they do not.
+        `trusted_s` is for how long the configuration has trusted what is kept, 0 where it does not.
         """
         current = kept.current
         if isinstance(current, Refusal) or not kept.serves(now):

@@ -1,4 +1,4 @@
-"""The port that API servers send AdmissionReviews to."""
+"""The port to which API servers send AdmissionReviews."""
 
 import asyncio
 import time
@@ -19,16 +19,16 @@ PATH = "/admission"
 MAX_BODY_BYTES = 4 << 20
 """An API server takes objects of up to 3 MiB. Source: k8s.io/apiserver, MaxRequestBodyBytes."""
 CONNECTIONS = 1200
-"""Of HTTP/1.1 an API server has one for each review that is under way, and works on 600 requests
-at once (`--max-requests-inflight` and `--max-mutating-requests-inflight`): these fit into the half
-that may shake hands, and one that is ended leaves a pod without its gate. Who sends as much as he
-can makes each cost 0.3 MB, and the chart's limit of memory has to hold them all."""
+"""An API server has one HTTP/1.1 connection for each review in flight, and works on 600 requests at
+once (`--max-requests-inflight` and `--max-mutating-requests-inflight`): these fit into the half
+that may be in a handshake, and a connection that is closed leaves a pod without its gate. A hostile
+client makes each cost 0.3 MB, and the chart's memory limit must hold them all."""
 ANSWERS_BYTES = 16 << 20
 BODIES_BYTES = 32 << 20
-"""Of reviews that come or are judged: a thousand pods of 30 kB. Anybody may send them."""
+"""Reviews that are received or judged: a thousand pods of 30 kB. Any client may send them."""
 INLINE_BYTES = 64 << 10
-"""A larger review takes longer than a thread costs, and others would wait for it. Such are judged
-one at a time: JSON of 4 MiB may become objects of 140 MiB."""
+"""A larger review takes longer than a thread costs and is judged in one, one at a time: JSON of 4
+MiB may become objects of 140 MiB."""
 
 _log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ def admission_app(
     metrics: AdmissionMetrics,
     clock: Callable[[], float] = time.perf_counter,
 ) -> web.Application:
-    """The application: one call, whose answer depends on the review and the rules of now."""
+    """Return the application: one call, answered by the current rules."""
     bodies, large = Bodies(BODIES_BYTES), asyncio.Lock()
 
     async def judged(content: bytes) -> Reviewed:

@@ -1,4 +1,4 @@
-"""The tiers of HyperNodes with what their groups hold, for jobs whose nodes Volcano chooses."""
+"""The tiers of HyperNodes and the GPUs of their groups, for jobs whose nodes Volcano chooses."""
 
 import asyncio
 from collections import Counter
@@ -15,13 +15,13 @@ from topo.publish.hypernodes import group_tiers
 
 POLL_S = 1.0
 OLD_S = 30.0
-"""What a group holds changes without the forest only where a node's GPUs do."""
+"""Without a change of the forest a group changes only with the GPUs of its nodes."""
 SETTLED_S = 5.0
-"""A forest that changes all the time is counted no more often than this."""
+"""The shortest time between two counts of a forest that changes all the time."""
 
 
 def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
-    """Those of the groups with hosts in them. O(hosts times the depth of the tree)."""
+    """Return the tiers of the groups with hosts. O(hosts times the depth of the tree)."""
     numbers = group_tiers(forest)
     nodes: dict[GroupPath, Counter[int]] = {}
     for host in hosts:
@@ -44,9 +44,9 @@ def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
 
 @dataclass(slots=True, kw_only=True)
 class KnownTiers:
-    """The tiers as of a moment ago, counted in a thread: of reviews only the first waits for that.
+    """The last counted tiers. Only the first review waits for a count; later ones run in a thread.
 
-    `forest` is None while groups or their GPUs are not known.
+    `forest` returns None while groups or their GPUs are not known.
     """
 
     forest: Callable[[], Forest | None]
@@ -57,7 +57,7 @@ class KnownTiers:
     _counted_s: float = field(default=0.0, init=False)
 
     def now(self) -> Tiers:
-        """The tiers; empty while they are not known. O(1) but while there was none."""
+        """Return the tiers, empty while they are not known. O(1) after the first count."""
         forest = self.forest()
         if forest is None:
             return ()
@@ -66,7 +66,7 @@ class KnownTiers:
         return self._known
 
     async def run(self) -> None:
-        """Counts them again and again until cancelled."""
+        """Count repeatedly until cancelled."""
         while True:
             forest, age_s = self.forest(), self.clock() - self._counted_s
             if forest is None:

@@ -1,8 +1,7 @@
-"""What Volcano's scheduler is configured to do: heed the groups of native jobs, evict for a gang.
+"""Checks that Volcano's scheduler is configured for groups of native jobs and for evictions.
 
-Both it leaves undone in silence where its plugin, or its action, is not configured. The ConfigMap
-is looked at now and then and not watched: it changes once in the life of a cluster, and `get` of
-one ConfigMap by its name is the least right there is.
+Without its plugin, or its action, Volcano silently does neither. The ConfigMap is polled, not
+watched: it rarely changes, and `get` of one ConfigMap by its name is the least right there is.
 """
 
 import asyncio
@@ -40,19 +39,19 @@ _log = structlog.get_logger(__name__)
 
 
 class ConfigState(StrEnum):
-    """What is known of it, also the values of a metric's label."""
+    """Whether Volcano heeds groups; also the values of a metric's label."""
 
     HEEDED = "heeded"
     IGNORED = "ignored"
     MISSING = "missing"
-    """There is no such ConfigMap."""
+    """The ConfigMap does not exist."""
     UNREADABLE = "unreadable"
-    """It cannot be read, or not understood."""
+    """The ConfigMap cannot be read or understood."""
     UNASKED = "unasked"
 
 
 class ConfigMapName(NamedTuple):
-    """Where the configuration is."""
+    """Namespace and name of the configuration."""
 
     namespace: str
     name: str
@@ -63,10 +62,10 @@ class ConfigMapName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found, why groups are not heeded or that nobody knows, and the next step.
+    """The result of a check: why groups are ignored or that this is unknown, and the next step.
 
-    `preemption`: that nobody is evicted, with what to do; empty where that is not so, or not known.
-    `joint`: the command that mends both, where both are wrong.
+    `preemption` warns that no pod is evicted; it is empty where pods are, or where this is unknown.
+    `joint` is the command that mends both problems.
     """
 
     heeding: ConfigState
@@ -86,7 +85,7 @@ _NOT_KNOWN = "whether Volcano's scheduler heeds groups is not known"
 
 
 class SchedulerConfigReader:
-    """Reads the ConfigMap again and again; `resources` are whole GPUs."""
+    """Polls the ConfigMap; `resources` are whole GPUs."""
 
     def __init__(
         self,
@@ -105,27 +104,27 @@ class SchedulerConfigReader:
 
     @property
     def unheeded(self) -> str:
-        """Why groups are not heeded, or that nobody knows; empty where they are."""
+        """Why Volcano ignores groups, or that this is unknown; empty where it heeds them."""
         return self._found.why
 
     @property
     def ignored(self) -> str:
-        """Why they are certainly not; empty where that is not so."""
+        """Why Volcano certainly ignores groups; empty otherwise."""
         return self._found.why if self._found.heeding is ConfigState.IGNORED else ""
 
     @property
     def evicts_nobody(self) -> str:
-        """Why no pod is evicted for one of higher priority; empty where it may be."""
+        """Why Volcano evicts no pod for one of higher priority; empty where it may."""
         return next((each.text for each in self._found.preemption), "")
 
     @property
     def preemption_warnings(self) -> tuple[WarningDocument, ...]:
-        """The same for who runs the cluster, with what to do."""
+        """`evicts_nobody` as warnings with the next step."""
         return self._found.preemption
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """The same for who runs the cluster, with what to do."""
+        """`unheeded` as warnings with the next step."""
         found = self._found
         if not found.why:
             return ()
@@ -133,7 +132,7 @@ class SchedulerConfigReader:
 
     @property
     def joint_warnings(self) -> tuple[WarningDocument, ...]:
-        """Both, with one command that mends both: of two the last would undo the first."""
+        """Both, with one command for both: of two commands the last would undo the first."""
         both = *self.warnings, *self.preemption_warnings
         if not self._found.joint:
             return both
@@ -142,7 +141,7 @@ class SchedulerConfigReader:
         return tuple(replace(each, fix=f"{fix}\n{joint}") for each, fix in said)
 
     async def run(self) -> None:
-        """Reads until cancelled."""
+        """Poll until cancelled."""
         while True:
             found = await self._look()
             if found != self._found and found.why:
@@ -185,7 +184,7 @@ class SchedulerConfigReader:
         return (WarningDocument.of(MasterCondition.VOLCANO_EVICTS_NOBODY, why, fix),)
 
     def _patch(self, config: SchedulerConfig) -> str:
-        """What adds the plugin: a sentence, and the command on a line of its own."""
+        """Return how to add the plugin: a sentence, and the command on its own line."""
         text, counted = with_plugin(config, PLUGIN, [self._counted]), self._counted
         if text is None:
             return f"add the plugin {PLUGIN} to its last plugins, with arguments {counted}"
@@ -194,11 +193,11 @@ class SchedulerConfigReader:
 
     @property
     def _counted(self) -> str:
-        """The plugin's argument: what it counts."""
+        """The argument of the plugin: the resources that it counts."""
         return f"hypernode.binpack.resources: {','.join(self._resources)}"
 
     def _joint(self, config: SchedulerConfig) -> str:
-        """The command that adds the plugin and the action; empty where one is not to be added."""
+        """Return the command that adds plugin and action; empty where one is not to be added."""
         acts = None if PREEMPT in config.actions else with_action(config, PREEMPT, after=ALLOCATE)
         if acts is None:
             return ""

@@ -1,4 +1,4 @@
-"""Annotations of nodes: how well the GPUs of each are joined, for HAMi."""
+"""Annotations of nodes for HAMi: how well each pair of GPUs is connected."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -17,18 +17,17 @@ from topo.publish.gpu_annotations import gpu_annotations, is_foreign
 
 MANAGER = f"{MANAGER_PREFIX}annotations"
 FRESH_AT_ONCE = 500
-"""Nodes whose annotations are worked out in one go: some 15 ms, in which nobody else has a turn."""
+"""Nodes whose annotations are computed in one go: about 15 ms, in which the event loop waits."""
 
 _Wanted = Mapping[str, str]
 _log = structlog.get_logger(__name__)
 
 
 class AnnotationComparer:
-    """Asks for a write for each node whose annotations are not those of its GPUs.
+    """Requests a write for each node whose annotations are not those of its GPUs.
 
-    A node whose worker has not spoken, or reports no link matrix, keeps what it has; so does one
-    whose annotations somebody else wrote. `wake` has further nodes compared after others had their
-    turn.
+    A node without a report or link matrix keeps its annotations; so does one whose annotations
+    another program wrote. `wake` schedules further nodes after other tasks of the event loop.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class AnnotationComparer:
         gauge(registry, "topo_master_foreign_gpu_annotations", lambda: len(self._foreign))
 
     async def compare(self, names: Names) -> None:
-        """Asks the writer for what differs. O(names), or O(nodes)."""
+        """Request the writes of what differs. O(names), or O(nodes)."""
         present = self._nodes.objects
         if names is None:
             there = {name for _, name in present}

@@ -1,7 +1,7 @@
-"""When a controller compares: soon after something changed, and now and then.
+"""When a controller compares: soon after a change, and every five minutes.
 
-Level-triggered: what changed only says where to look, never what to do. So nothing is lost with an
-event that was missed, and a master that starts needs no history.
+Level-triggered: a change only says where to look, never what to do. So a missed event loses
+nothing, and a master that starts needs no history.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ from master.kube.reflector import Changed, Listed, Removed
 from topo.model.forest import Snapshot
 
 GATHER_S = 0.05
-"""What changes within this is compared together. Fixed, so that constant churn holds nothing up."""
+"""Changes within this time are compared together. Fixed, so that constant churn delays nothing."""
 REST_CEILING_S = 1.0
-"""It rests as long as it compared, so that constant churn leaves room; no longer than this."""
+"""The longest pause: a controller rests as long as it compared, so that constant churn leaves time
+for other work."""
 RESYNC_S = 300.0
-"""Everything is compared at least so often: what was refused is asked for again."""
+"""The longest time between two full comparisons, which also repeat refused writes."""
 SETTLING_POLL_S = 0.5
 
 T = TypeVar("T", bound=KubeObject)
@@ -27,10 +28,10 @@ Names = AbstractSet[str] | None
 
 
 class Controller(Generic[T]):
-    """Calls `compare` with the names of what changed since the last time; once at a time.
+    """Calls `compare` with the names of changed objects, one call at a time.
 
-    Nothing is compared while `is_settled` says that the forest or the cluster is not known yet: a
-    node that was not heard of yet would look like one that left its group.
+    Nothing is compared while `is_settled` is False: a node that is not known yet would look like
+    one that left its group.
     """
 
     def __init__(
@@ -44,24 +45,24 @@ class Controller(Generic[T]):
         self._woken.set()
 
     def wake(self, *names: str) -> None:
-        """Has the objects compared soon; all of them where none is named."""
+        """Compare these objects soon; all of them without names."""
         self._names.update(names)
         self._all |= not names
         self._woken.set()
 
     def on_forest(self, _snapshot: Snapshot) -> None:
-        """The forest changed."""
+        """Handle a change of the forest."""
         self.wake()
 
     def on_object(self, event: Listed[T] | Changed[T] | Removed[T]) -> None:
-        """An object of the cluster changed, or all were listed anew."""
+        """Handle a change of an object, or a new list."""
         if isinstance(event, Listed):
             self.wake()
         else:
             self.wake(event.object.metadata.name)
 
     async def run(self) -> None:
-        """Compares until cancelled. Whatever `compare` raises ends the process."""
+        """Compare until cancelled. An exception of `compare` ends the process."""
         loop, rest_s = asyncio.get_running_loop(), GATHER_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Events of Kubernetes: what happens to links, groups and sources, told where people look."""
+"""Events of Kubernetes about changes of links, groups and sources."""
 
 import asyncio
 import time
@@ -33,13 +33,13 @@ POLL_S = 1.0
 AT_ONCE = 20
 """Events a second at most: a fifth of what may be asked of the API server. Labels come first."""
 MOST_UNWRITTEN = 100
-"""While so many wait for the API server, what happens is counted into the series that wait."""
+"""While this many wait for the API server, new occurrences are counted in the waiting series."""
 
 _log = structlog.get_logger(__name__)
 
 
 class EventMetrics:
-    """What is told, and what waits to be told."""
+    """Metrics of Events written and waiting."""
 
     def __init__(self, registry: prom.CollectorRegistry, series: EventSeries) -> None:
         self.occurrences = counter(registry, "topo_master_kube_event_occurrences")
@@ -48,17 +48,17 @@ class EventMetrics:
         self._series = series
 
     def count_dropped(self) -> None:
-        """Takes over what the series have dropped."""
+        """Add the series that were dropped since the last call."""
         self._dropped.inc(self._series.dropped)
         self._series.dropped = 0
 
 
 @dataclass(kw_only=True)
 class EventTelling:
-    """Looks once a second at what changed, and tells it while this master leads.
+    """Compares the forest once a second and writes Events of changes while this master leads.
 
-    What was so when it began is known to people already. `about_service` is asked once for the
-    object on which the sources are told; where there is none they are told in the log only.
+    Conditions that existed before it started are not reported. `about_service` is called once for
+    the object that Events of sources refer to; without one they appear in the log only.
     """
 
     nodes: Store[NodeObject]
@@ -80,10 +80,12 @@ class EventTelling:
         self.writer.listen(MANAGER, self._settled)
 
     def on_forest(self, _snapshot: Snapshot) -> None:
-        """The next look sees it: what comes and goes within a second is not told."""
+        """Do nothing: the next poll sees it; what comes and goes within a second is
+        not reported.
+        """
 
     async def run(self) -> None:
-        """Tells until cancelled."""
+        """Report until cancelled."""
         while not self.is_settled():  # noqa: ASYNC110 - that it has settled is no event
             await asyncio.sleep(POLL_S)
         self._service = await self.about_service()
@@ -103,7 +105,7 @@ class EventTelling:
             self._write(told)
 
     def _regarding(self, occurrence: Occurrence) -> Regarding | None:
-        """The object that it is about; None where the cluster has none."""
+        """Return the object of an occurrence, None where the cluster has none."""
         if occurrence.node is None:
             return self._service
         node = self.nodes.objects.get(("", occurrence.node))
@@ -123,7 +125,7 @@ class EventTelling:
 async def service_object(
     client: Caller, namespace: str, deployment: str, pod: str
 ) -> Regarding | None:
-    """On what the sources are told: the Deployment, else the pod; None where neither is named.
+    """Return the object of Events about sources: the Deployment, else the pod, else None.
 
     Without the object's uid the Event is listed all the same, but not by `kubectl describe`.
     """

@@ -1,4 +1,4 @@
-"""Volcano's HyperNodes: one for each group, and at no moment a tree that it would not trust."""
+"""Volcano's HyperNodes: one for each group, and a consistent tree after every single write."""
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -38,22 +38,22 @@ PRODUCT = "topo-master"
 SOURCE_LABEL = "volcano.sh/network-topology-source"
 """Volcano's own controller deletes HyperNodes of the sources that it discovers, and no others."""
 MOST_TOLD = 20
-"""Conflicts that are told: whole trees of others have thousands."""
+"""Conflicts that are listed: another program's tree may have thousands."""
 
 _log = structlog.get_logger(__name__)
 
 
 def managed_by(domain: str) -> str:
-    """The label that says of an object that this product made it."""
+    """Return the label of objects that this product made."""
     return f"{domain}/managed-by"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundHyperNodes:
-    """The HyperNodes that there are: ours as values and as objects, and those of others.
+    """The existing HyperNodes: ours as values and as objects, and those of others.
 
-    `leaving` are ours that are deleted and wait for a finalizer of somebody else, maybe for ever.
-    Until then who looks sees them and their members, so these are in no other one.
+    `leaving` are ours that are deleted and wait for a finalizer of another program, maybe for ever.
+    Until then schedulers see them and their members, so these are in no other HyperNode.
     """
 
     ours: HyperNodes
@@ -64,7 +64,7 @@ class FoundHyperNodes:
 
 @dataclass(frozen=True, slots=True)
 class HyperNodePlan:
-    """What there should be beside what others have, and the writes of the next step there."""
+    """The wanted HyperNodes beside those of others, and the writes of the next step."""
 
     wanted: HyperNodes
     writes: tuple[Write, ...]
@@ -72,10 +72,11 @@ class HyperNodePlan:
 
 
 class HyperNodeComparer:
-    """Asks for the next safe step from the HyperNodes that there are to those of the forest.
+    """Requests the next safe step from the existing HyperNodes to those of the forest.
 
-    While a step is being written nothing else is asked for, unless the forest changes: then what
-    has not begun is taken back, and what has is waited for. `conflicts` says what others have.
+    While a step is being written no other is requested, unless the forest changes: then writes that
+    have not begun are withdrawn, and others awaited. `conflicts` lists HyperNodes of others in the
+    way.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class HyperNodeComparer:
         self.conflicts: tuple[str, ...] = ()
 
     async def compare(self, _names: Names) -> None:
-        """Asks the writer for a step, or waits for the one before. O(nodes), in a thread."""
+        """Request a step, or wait for the one before. O(nodes), in a thread."""
         if not self._store.synced:
             return  # Volcano is not installed; its kind of object may come later
         forest, is_busy = self._forest(), self._writer.is_busy(MANAGER)
@@ -114,7 +115,7 @@ class HyperNodeComparer:
             self._writer.put(*plan.writes)
 
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """What others have and keeps a group from being published."""
+        """The HyperNodes of others that keep a group from being published."""
         code = MasterCondition.HYPERNODE_CONFLICT
         return tuple(WarningDocument.of(code, text) for text in self.conflicts)
 
@@ -124,7 +125,7 @@ class HyperNodeComparer:
         unheard: frozenset[NodeName],
         objects: Mapping[Key, HyperNodeObject],
     ) -> HyperNodePlan:
-        """Ends the process if what there should be is no sound tree."""
+        """Return the next step. Raises where the wanted HyperNodes are no sound tree."""
         found = self._found(objects)
         wanted = hypernodes(forest)
         names = wanted.keys() & found.others.keys()
@@ -181,7 +182,7 @@ class HyperNodeComparer:
 
 
 def _conflicts(names: AbstractSet[str], taken: Mapping[MemberRef, str]) -> tuple[str, ...]:
-    """What is told of them, in a number of sentences that has a limit."""
+    """Return at most `MOST_TOLD` sentences about HyperNodes and members of others."""
     not_ours = "which this master did not make"
     texts = [
         f"there is a HyperNode {name} {not_ours}; the group of this name is not published"
@@ -196,7 +197,7 @@ def _conflicts(names: AbstractSet[str], taken: Mapping[MemberRef, str]) -> tuple
 
 
 def _taken(others: HyperNodes, wanted: HyperNodes) -> Mapping[MemberRef, str]:
-    """Members that we want and that others have: HyperNodes at all, nodes at the same tier."""
+    """Return wanted members that others have: HyperNodes at any tier, nodes at the same tier."""
     if not others:
         return {}
     tiers = {member: each.tier for each in wanted.values() for member in members(each)}
@@ -209,7 +210,7 @@ def _taken(others: HyperNodes, wanted: HyperNodes) -> Mapping[MemberRef, str]:
 
 
 def _value(each: HyperNodeObject) -> HyperNode:
-    """An object as a value; a member that is not matched exactly is one that nobody wants."""
+    """Return an object as a value; a member without an exact match has an empty name."""
     listed = [
         MemberRef(member.type, exact.name if (exact := member.selector.exact_match) else "")
         for member in each.spec.members

@@ -1,4 +1,4 @@
-"""Node labels: every node says in which groups it is, and no other one says so."""
+"""Node labels: the groups of every node."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,19 +19,19 @@ from topo.publish.node_labels import Labels, node_labels
 
 MANAGER = f"{MANAGER_PREFIX}labels"
 AT_ONCE = 500
-"""Nodes that are compared before everybody else has a turn: some 5 ms."""
+"""Nodes that are compared before other tasks of the event loop run: about 5 ms."""
 
 _log = structlog.get_logger(__name__)
 
 
 class LabelComparer:
-    """Asks for a write for each node whose labels of our keys are not those of the forest.
+    """Requests a write for each node whose labels of our keys differ from the forest.
 
-    `keys` has the label of each kind of group. A node that nobody has spoken of stays as it is.
+    `keys` has the label of each kind of group. A node without any report keeps its labels.
 
-    Server-side apply takes away what this manager wrote once and does not write any more, whoever
-    wrote it: so no history is needed after a restart. A label of ours that somebody else put on a
-    node in no group stays: it is theirs, and is told once.
+    Server-side apply removes what this manager wrote once and no longer writes, so no history is
+    needed after a restart. A label of ours that another program gave to a node in no group stays
+    and is logged once.
     """
 
     def __init__(
@@ -54,7 +54,9 @@ class LabelComparer:
         """By uid of the node: labels that stayed although they were not applied."""
 
     async def compare(self, names: Names) -> None:
-        """Asks the writer for what differs. O(names), and O(nodes) after a change of the forest."""
+        """Request the writes of what differs. O(names), and O(nodes) after a change
+        of the forest.
+        """
         forest = self._forest()
         if forest is not self._wanted[0]:
             self._wanted = forest, await off_loop(partial(node_labels, forest, self._keys))
@@ -73,7 +75,7 @@ class LabelComparer:
             self._compare(node, labels)
 
     def settled(self, settled: Settled) -> None:
-        """Remembers what an apply left: it belongs to somebody else."""
+        """Remember the labels that an apply left: they belong to another manager."""
         write, metadata = settled.write, settled.metadata
         if not isinstance(write, Apply) or metadata is None:
             return

@@ -1,8 +1,8 @@
-"""Nodes that nobody has spoken of since this master began: what is published of them stays.
+"""Grace for published data of nodes without any report since this master started.
 
 A master that starts without its state, while workers do not run, knows nothing of their nodes. Its
-predecessor did. So silence counts for a node that it never heard of as for one that it has: until
-the time after which the forest forgets a silent node.
+predecessor did. So silence counts for such a node as for one that was known: until the time after
+which the forest forgets a silent node.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from topo.publish.heard import heard
 
 
 class RetentionGrace:
-    """Which nodes of the cluster nobody has spoken of; none from `until_s` on."""
+    """The cluster's nodes whose published data stays until `until_s` without a report."""
 
     def __init__(
         self, nodes: Store[NodeObject], until_s: float, clock: Callable[[], float]
@@ -26,11 +26,11 @@ class RetentionGrace:
         self._heard: tuple[Forest | None, frozenset[NodeName]] = (None, frozenset())
 
     def covers(self, forest: Forest, name: str) -> bool:
-        """Whether nobody has spoken of this node. O(1), and O(nodes) for another forest."""
+        """Return whether a node is in grace. O(1), and O(nodes) for a new forest."""
         return self._clock() < self._until_s and name not in self._heard_in(forest)
 
     def nodes(self, forest: Forest) -> frozenset[NodeName]:
-        """All such nodes. O(nodes)."""
+        """Return all nodes in grace. O(nodes)."""
         if self._clock() >= self._until_s:
             return frozenset()
         return frozenset(NodeName(name) for _, name in self._nodes.objects) - self._heard_in(forest)

@@ -1,4 +1,4 @@
-"""Every controller, a row each: what it keeps true, and what wakes it."""
+"""The table of controllers: what each keeps true, and what wakes it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,11 +32,10 @@ from topo.publish.event_series import Regarding, Reporter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerView:
-    """What controllers see of the forest and of the cluster, and where they write.
+    """The parts of the forest and the cluster that controllers read, and the writer.
 
-    `is_settled`: the forest and the nodes are known. `facts`: what the worker of a node said.
-    `label_keys`: the label of each kind of group. `about_service`: the object on which sources are
-    told, asked for once.
+    `is_settled`: forest and nodes are known. `facts`: the report of a node's worker. `label_keys`:
+    the label of each kind of group. `about_service`: returns the object of Events about sources.
     """
 
     nodes: Store[NodeObject]
@@ -53,12 +52,12 @@ class ControllerView:
     about_service: Callable[[], Awaitable[Regarding | None]]
     registry: prom.CollectorRegistry
     gangs: "GangView | None" = None
-    """What a controller of gangs sees besides; None where there is none."""
+    """The further parts of the controller of gangs; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangView:
-    """What places gangs: `is_counted` says that what is free in the cluster is known."""
+    """The parts that place gangs; `is_counted` returns whether the cluster's usage is known."""
 
     sources: Sources
     writer: Writer
@@ -72,20 +71,20 @@ class GangView:
 
 
 class Loop(Protocol):
-    """What a controller does while this master leads."""
+    """A controller, which runs while this master leads."""
 
     def on_forest(self, snapshot: Snapshot) -> None:
-        """The forest changed."""
+        """Handle a change of the forest."""
         ...
 
     async def run(self) -> None:
-        """Keeps its part true until cancelled."""
+        """Reconcile until cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One controller that is switched on; `warnings` are for people."""
+    """A controller that is switched on, and its warnings."""
 
     controller: Loop
     warnings: Callable[[], tuple[WarningDocument, ...]] = tuple
@@ -173,40 +172,40 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
 }
 """By the name that `--controllers` takes."""
 BY_DEFAULT = tuple(name for name in ROWS if name != NOMINATION)
-"""Gangs are placed only where the admission webhook marks them, which is switched on apart."""
+"""Gangs are placed only with the admission webhook, which is switched on separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """Those that are switched on."""
+    """The controllers that are switched on."""
 
     running: Mapping[str, Running] = field(default_factory=dict)
 
     def on_forest(self, snapshot: Snapshot) -> None:
-        """The forest changed."""
+        """Handle a change of the forest."""
         for each in self.running.values():
             each.controller.on_forest(snapshot)
 
     @property
     def nomination(self) -> Nomination | None:
-        """What places gangs, where it is switched on."""
+        """The controller that places gangs, if it is switched on."""
         running = self.running.get(NOMINATION)
         found = running.controller if running is not None else None
         return found if isinstance(found, Nomination) else None
 
     @property
     def works(self) -> Mapping[str, Work]:
-        """What runs while this master leads."""
+        """The background work that runs while this master leads."""
         return {f"controller-{name}": each.controller.run for name, each in self.running.items()}
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """What keeps something from being as it should be, and the next step."""
+        """The warnings of all controllers."""
         return tuple(warning for each in self.running.values() for warning in each.warnings())
 
 
 def build_controllers(view: ControllerView, names: Iterable[str]) -> Controllers:
-    """The controllers of these names, told of what changes from here on."""
+    """Return the controllers of these names, subscribed to the cluster."""
     view.writer.follow(view.nodes)
     view.writer.follow(view.hypernodes)
     return Controllers({name: row(view) for name, row in ROWS.items() if name in set(names)})

@@ -1,4 +1,4 @@
-"""What the master knows of Kubernetes as such: transport, objects, watches.
+"""Access to the Kubernetes API: transport, objects, lists and watches, writes, leader election.
 
-Nothing here knows of topology. Only `kubeconfig` imports the library.
+Nothing here depends on topology. Only `credentials.kubeconfig` imports the Kubernetes library.
 """

@@ -1,4 +1,4 @@
-"""The next step of the person who reads that Kubernetes does not answer as asked."""
+"""The next step for a person who reads that a call to Kubernetes failed."""
 
 from master.kube.errors import Failure, KubeError
 
@@ -25,5 +25,5 @@ _OTHER = "see the API server's own log"
 
 
 def next_step(error: KubeError) -> str:
-    """What to look at or to do about a failure that lasts."""
+    """Return what to check or do about a failure that lasts."""
     return _UNKNOWN_USER if error.status == 401 else _STEPS.get(error.failure, _OTHER)

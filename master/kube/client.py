@@ -1,6 +1,7 @@
 """Calls to the API server: authenticated, bounded in time, size and rate, every status checked.
 
-Bodies are bytes. What comes back is a 2xx or a `KubeError`; nothing of a call is logged.
+Bodies are bytes. A call returns the body of a 2xx answer or raises `KubeError`. Calls are not
+logged.
 """
 
 import asyncio
@@ -34,9 +35,10 @@ _MAX_REFUSAL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `timeout_s` is for the exchange, or for the answer to begin if it is a watch.
+    """One request. `timeout_s` limits the exchange; of a watch it limits the time to the first
+    byte.
 
-    `urgent`: it does not wait for the allowance of requests per second, as a lease must not.
+    An `urgent` call skips the limit of requests per second, as renewals of a lease must.
     """
 
     method: str
@@ -50,21 +52,21 @@ class Call:
 
 
 class Caller(Protocol):
-    """What calls the API server: `KubeClient`."""
+    """A client of the API server, such as `KubeClient`."""
 
     async def call(self, call: Call) -> bytes:
-        """The body of the 2xx answer. Raises `KubeError`."""
+        """Return the body of the 2xx answer. Raises `KubeError`."""
         ...
 
 
 async def unlimited() -> None:
-    """The rate of a client that need not wait."""
+    """Return at once: the rate of a client without a limit."""
 
 
 class KubeClient:
-    """One API server. `rate` waits until one more request is allowed; watches pass it.
+    """The client of one API server. `rate` waits until one more request is allowed.
 
-    `observe` is told of each exchange: its method, and the status or None.
+    `observe` is called after each exchange with the method and the status, None without an answer.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class KubeClient:
         self._tls: ssl.SSLContext | None = None
 
     async def open(self) -> None:
-        """Reads the configuration; asks nothing of the server. Raises `BadInputError`."""
+        """Read the configuration without calling the server. Raises `BadInputError`."""
         found = await access(self._config, self._clock)
         await found.credentials.header()
         self._tls = await off_loop(found.tls)
@@ -101,17 +103,17 @@ class KubeClient:
         )
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
     @property
     def server(self) -> str:
-        """The address that is asked; empty before `open`."""
+        """The address of the API server; empty before `open`."""
         return str(self._access.server) if self._access is not None else ""
 
     async def call(self, call: Call) -> bytes:
-        """The body of the 2xx answer. Raises `KubeError`."""
+        """Return the body of the 2xx answer. Raises `KubeError`."""
         if not call.urgent:
             await self._rate()
         with self._told(call):
@@ -124,9 +126,9 @@ class KubeClient:
 
     @asynccontextmanager
     async def lines(self, call: Call, *, idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of a 2xx answer as they come, each within `idle_s` of the one before.
+        """Yield an iterator over the lines of a 2xx answer, each within `idle_s` of the last.
 
-        The iterator ends where the answer does. It and the begin raise `KubeError`.
+        The iterator ends with the answer. Opening and iterating raise `KubeError`.
         """
         async with AsyncExitStack() as stack:
             with self._told(call):
@@ -149,7 +151,7 @@ class KubeClient:
 
     @asynccontextmanager
     async def _answer(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A 2xx answer, asked for once more where the credentials were refused as too old."""
+        """Yield a 2xx answer; retry once with new credentials after a 401."""
         for is_last in (False, True):
             session, known = self._opened()
             async with session.request(
@@ -186,7 +188,7 @@ class KubeClient:
 
     @contextmanager
     def _told(self, call: Call) -> Iterator[None]:
-        """Turns what libraries raise into a `KubeError`."""
+        """Turn the exceptions of libraries into a `KubeError`."""
         try:
             yield
         except KubeError:
@@ -203,7 +205,7 @@ class KubeClient:
 async def connect(
     config: KubeConfig, rate: Callable[[], Awaitable[None]] = unlimited
 ) -> KubeClient:
-    """An opened client; close it. Raises `BadInputError`."""
+    """Return an opened client, which the caller closes. Raises `BadInputError`."""
     client = KubeClient(config, rate=rate)
     await client.open()
     return client
@@ -223,7 +225,7 @@ def _asked(call: Call) -> str:
 
 
 def _failure(error: Exception) -> tuple[Failure, str]:
-    """Which kind of failure it is, in words that hold nothing of an answer; raises what is none."""
+    """Return the kind of failure and a text without content of the answer; reraise others."""
     for types, failure, words in _FAILURES:
         if isinstance(error, types):
             return failure, words(error)
@@ -263,4 +265,4 @@ _FAILURES: tuple[tuple[tuple[type[Exception], ...], Failure, Callable[[Exception
     ),
     ((aiohttp.ClientError, OSError), Failure.CONNECT, _os_reason),
 )
-"""The first that fits: some of the libraries' errors are of several kinds."""
+"""The first match counts: some errors of the libraries belong to several kinds."""

@@ -90,7 +90,7 @@ class _Failed(BaseModel):
 
 
 class Decoder(Generic[T]):
-    """Decodes the lists and watches of one resource. Raises `KubeError` for any other answer."""
+    """Decodes the lists and watches of one resource; raises `KubeError` for other answers."""
 
     def __init__(self, resource: Resource[T]) -> None:
         model: Any = resource.model

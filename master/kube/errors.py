@@ -1,4 +1,4 @@
-"""What the API server, or the way to it, answered instead of what was asked for."""
+"""Errors of calls to the API server: refusals, failures on the way, and unreadable answers."""
 
 import time
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ MAX_MESSAGE_CHARS = 500
 
 
 class Failure(StrEnum):
-    """Kinds of failure, also the values of a metric's label."""
+    """Kinds of failure; also the values of a metric's label."""
 
     CONNECT = "connect"
     TLS = "tls"
@@ -41,11 +41,11 @@ _BY_STATUS = {
 
 
 class KubeError(RetryLaterError):
-    """A call that did not get what it asked for. Holds no secret and no body of an answer.
+    """A call that failed. Holds no secret and no body of an answer.
 
-    `status` is None where there was no HTTP answer, or none that could be read; `failure` then says
-    why. `reason` is the API server's word (`Expired`), `message` at most `MAX_MESSAGE_CHARS` of its
-    own text, `retry_after_s` the wait that it asks for.
+    `status` is None without an HTTP answer; `failure` then says why. `reason` is the API server's
+    word (`Expired`), `message` at most `MAX_MESSAGE_CHARS` of its text, `retry_after_s` the wait
+    that it asks for.
     """
 
     def __init__(
@@ -65,27 +65,27 @@ class KubeError(RetryLaterError):
 
     @property
     def is_gone(self) -> bool:
-        """The version that was asked for is not kept any more: list again."""
+        """Whether the server no longer keeps the requested version: list again."""
         return self.failure is Failure.GONE
 
     @property
     def is_conflict(self) -> bool:
-        """Somebody else changed the object, or it is another one of that name."""
+        """Whether another client changed the object, or it is another object of that name."""
         return self.failure is Failure.CONFLICT
 
     @property
     def is_missing(self) -> bool:
-        """There is no such object, or no such kind of object."""
+        """Whether the object, or its kind, does not exist."""
         return self.failure is Failure.MISSING
 
     @property
     def is_denied(self) -> bool:
-        """The server does not know us (401), or does not let us (403)."""
+        """Whether the server does not know this client (401) or refuses it (403)."""
         return self.failure is Failure.DENIED
 
     @property
     def is_passing(self) -> bool:
-        """The same call may succeed later: the server is busy or ill, or did not answer."""
+        """Whether the same call may succeed later: the server is busy, failing or silent."""
         return self.failure is Failure.BUSY or self.status is None or self.status >= 500
 
 
@@ -96,7 +96,7 @@ def _of_status(status: int | None) -> Failure:
 
 
 def _short(text: str, limit: int) -> str:
-    """One line of printable text, not longer than the limit."""
+    """Return one line of printable text of at most `limit` characters."""
     line = " ".join(text[: 4 * limit].split())
     return "".join(char if char.isprintable() else "?" for char in line[:limit])
 
@@ -106,7 +106,7 @@ class _Details(BaseModel):
 
 
 class StatusObject(BaseModel):
-    """The API server's `Status`, the body of every refusal and of an `ERROR` event."""
+    """The API server's `Status`: the body of a refusal and of an `ERROR` event."""
 
     code: int | None = Field(None, ge=100, le=599)
     reason: str = ""
@@ -114,7 +114,7 @@ class StatusObject(BaseModel):
     details: _Details | None = None
 
     def error(self, status: int | None = None, retry_after_s: float | None = None) -> KubeError:
-        """The same as an error; `status` and `retry_after_s` are what the HTTP answer says."""
+        """Return it as an error; `status` and `retry_after_s` of the HTTP answer come first."""
         asked_s = self.details.retry_after_s if self.details else None
         return KubeError(
             self.message or f"the API server answers {status or self.code}",
@@ -126,7 +126,7 @@ class StatusObject(BaseModel):
 
 
 def answered(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
-    """The error of an answer whose status is no 2xx; what is no `Status` is not shown."""
+    """Return the error of an answer that is no 2xx; a body other than a `Status` is not shown."""
     server_now_s = parse_retry_after(headers.get("Date"), 0.0)
     retry_after_s = parse_retry_after(headers.get("Retry-After"), server_now_s or time.time())
     try:

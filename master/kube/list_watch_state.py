@@ -1,4 +1,4 @@
-"""What a reflector asks next and after which wait: decided from outcomes alone.
+"""The next request of a reflector and the wait before it, decided from outcomes alone.
 
 The shape is that of client-go's reflector (`tools/cache/reflector.go`, v0.36): list in pages, watch
 from the version of the list, and list again only where the server no longer has that version.
@@ -13,59 +13,61 @@ from topo.kit.backoff import requested_wait_s
 BACKOFF_BASE_S = 0.1
 BACKOFF_CEILING_S = 30.0
 HEALTHY_S = 1.0
-"""A watch that stood for so long, or brought anything, was no failure: the wait begins anew."""
+"""A watch that lasted this long, or brought an event, was no failure: the backoff restarts."""
 REFUSALS_BEFORE_LIST = 3
 _DOUBTFUL = frozenset({400, 500, 504})
-"""Refused with these so often in a row, the version itself may be at fault: after a restored backup
-of etcd it is in the server's future, which the server tells as a timeout (504)."""
+"""Statuses that, several times in a row, may mean that the version itself is at fault: after a
+restored backup of etcd it lies in the server's future, which the server reports as a timeout
+(504)."""
 
 _UNREADABLE = frozenset({Failure.MALFORMED, Failure.TOO_LARGE})
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """The page of the list after that token; the first one without."""
+    """A request for the page that `token` names; the first one without a token."""
 
     token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What changed since that version."""
+    """A request for all changes since a version."""
 
     version: str
 
 
 class ListWatchState:
-    """One reflector's place between listing and watching. `draw` is uniform over its two bounds."""
+    """The state of one reflector between list and watch. `draw` is uniform over its bounds."""
 
     def __init__(self, draw: Callable[[float, float], float]) -> None:
         self._draw = draw
         self._tries = 0
         self._refusals = 0
         self.question: ListPage | Watch = ListPage()
-        """What to ask now."""
+        """The next request."""
 
     def listed(self, version: str, token: str) -> None:
-        """A page came; with a token there are more, else the list is whole as of the version."""
+        """Record a page. With a token more pages follow, else the list of `version` is complete."""
         self.question = ListPage(token) if token else Watch(version)
 
     def moved(self, version: str) -> None:
-        """The watch brought something: it goes on from here after a break."""
+        """Record an event of the watch: a new watch continues from `version`."""
         if version and self.question != Watch(version):
             self.question = Watch(version)
             self._well()
 
     def ended(self, stood_s: float) -> float:
-        """The wait before the next question, after a watch that the server ended in order."""
+        """Return the wait before the next request, after the server ended a watch in order."""
         if stood_s >= HEALTHY_S:
             self._well()
         return self._wait_s()
 
     def failed(self, error: KubeError, stood_s: float = 0.0) -> float:
-        """The wait before the next question, after a failure; `stood_s` is how long a watch stood.
+        """Return the wait before the next request, after a failure.
 
-        A page is asked for again where the list can still be continued.
+        `stood_s` is how long a watch lasted. A page is requested again where the list can be
+        continued.
         """
         if stood_s >= HEALTHY_S:
             self._well()
@@ -76,7 +78,7 @@ class ListWatchState:
         return max(self._wait_s(), requested_wait_s(error))
 
     def _is_lost(self, error: KubeError) -> bool:
-        """Whether the version or token is of no use any more."""
+        """Whether the version or token has become useless."""
         is_refused = self._refusals >= REFUSALS_BEFORE_LIST
         return error.is_gone or error.failure in _UNREADABLE or is_refused
 
@@ -84,7 +86,7 @@ class ListWatchState:
         self._tries = self._refusals = 0
 
     def _wait_s(self) -> float:
-        """Full jitter (AWS Architecture Blog, 2015)."""
+        """Return a wait with full jitter (AWS Architecture Blog, 2015)."""
         ceiling_s = min(BACKOFF_CEILING_S, BACKOFF_BASE_S * 2.0**self._tries)
         if ceiling_s < BACKOFF_CEILING_S:
             self._tries += 1

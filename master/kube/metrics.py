@@ -1,4 +1,4 @@
-"""What can be measured of the calls and watches."""
+"""Metrics of calls and watches."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from master.kube.errors import Failure
 from topo.kit.metrics import counter, gauge
 
 ENDED = "ended"
-"""The reason of a reconnect after a watch that the server ended in order, as each does in time."""
+"""The reason of a reconnect after the server ended a watch in order, as it does regularly."""
 
 
 class KubeMetrics:
-    """Requests by method and status; per resource what its reflector holds and goes through."""
+    """Requests by method and status; per resource the objects and failures of its reflector."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         self._requests = counter(registry, "topo_master_kube_requests")
@@ -25,7 +25,7 @@ class KubeMetrics:
         self._silence = gauge(registry, "topo_master_kube_last_heard_age_seconds")
 
     def asked(self, method: str, status: int | None) -> None:
-        """A request was answered, or not."""
+        """Count a request; `status` is None without an answer."""
         counted = self._answers.get((method, status))
         if counted is None:
             code = "none" if status is None else str(status)
@@ -39,8 +39,8 @@ class KubeMetrics:
         objects: Callable[[], int],
         unreadable: Callable[[], int],
     ) -> None:
-        """There is a reflector of that resource; `age_s` is how long nothing was heard, `objects`
-        are known and `unreadable` cannot be read.
+        """Add a reflector. `age_s` is the time since its last news, `objects` and `unreadable`
+        count.
         """
         self._silence.labels(resource).set_function(age_s)
         self._objects.labels(resource).set_function(objects)
@@ -50,9 +50,9 @@ class KubeMetrics:
             self._reconnects.labels(resource, reason)
 
     def relisted(self, resource: str) -> None:
-        """A list began."""
+        """Count the begin of a list."""
         self._relists.labels(resource).inc()
 
     def reconnected(self, resource: str, reason: str) -> None:
-        """A watch ended, or a list failed."""
+        """Count a watch that ended or a list that failed."""
         self._reconnects.labels(resource, reason).inc()

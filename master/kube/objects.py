@@ -1,7 +1,7 @@
-"""The objects of Kubernetes that the master reads: of each only what decides something.
+"""Slim models of Kubernetes objects: only the fields that decide something.
 
-Two readings are equal when nothing of that differs, so a heartbeat is no news. Quantities stay the
-text that they are (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1) and
+Two readings are equal when none of these fields differs, so a heartbeat is no change. Quantities
+stay text (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1) and
 `topology.volcano.sh/v1alpha1` of Volcano v1.14.
 """
 
@@ -25,7 +25,7 @@ slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 
 @slim
 class OwnerReference:
-    """The object that another one belongs to; at most one of an object's owners is `controller`."""
+    """The owner of an object; at most one of an object's owners is its `controller`."""
 
     api_version: str
     kind: str
@@ -60,7 +60,7 @@ class Metadata(Identity):
 
 @slim
 class Taint:
-    """What keeps pods without its toleration away."""
+    """A taint: it keeps pods without a toleration away."""
 
     key: str
     effect: str
@@ -69,7 +69,7 @@ class Taint:
 
 @slim
 class Condition:
-    """A state that a controller vouches for; `status` is True, False or Unknown."""
+    """A condition that a controller reports; `status` is True, False or Unknown."""
 
     type: str
     status: str
@@ -82,7 +82,7 @@ def _ready(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
 
 @slim
 class NodeAddress:
-    """A name or number of a node; `type` is Hostname, InternalIP, ExternalIP, …"""
+    """An address of a node; `type` is Hostname, InternalIP, ExternalIP, …"""
 
     type: str
     address: str
@@ -90,7 +90,7 @@ class NodeAddress:
 
 @slim
 class NodeSpec:
-    """What is asked of a node."""
+    """The desired state of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -99,14 +99,14 @@ class NodeSpec:
 
 @slim
 class NodeSystemInfo:
-    """What the kubelet says of the machine."""
+    """What the kubelet reports of the machine."""
 
     system_uuid: str = Field("", validation_alias="systemUUID")
 
 
 @slim
 class NodeStatus:
-    """What a node has for pods, and its condition `Ready`; the others decide nothing here."""
+    """A node's allocatable resources and its `Ready` condition; other conditions are dropped."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
     conditions: Annotated[tuple[Condition, ...], AfterValidator(_ready)] = ()
@@ -125,7 +125,7 @@ class NodeObject:
 
 @slim
 class Resources:
-    """What a container asks for and may use at most."""
+    """The requests and limits of a container."""
 
     requests: dict[str, str] = field(default_factory=dict)
     limits: dict[str, str] = field(default_factory=dict)
@@ -142,14 +142,14 @@ class Container:
 
 @slim
 class SchedulingGate:
-    """What keeps a pod from being scheduled."""
+    """A gate that keeps a pod from being scheduled."""
 
     name: str
 
 
 @slim
 class Toleration:
-    """A taint that a pod bears; an empty key with `Exists` bears all."""
+    """A tolerated taint; an empty key with `Exists` tolerates all."""
 
     key: str = ""
     operator: str = "Equal"
@@ -159,7 +159,7 @@ class Toleration:
 
 @slim
 class Requirement:
-    """What a label, or a field, of a node must be; `operator` is In, NotIn, Exists, …"""
+    """A condition on a label or field of a node; `operator` is In, NotIn, Exists, …"""
 
     key: str
     operator: str
@@ -168,7 +168,7 @@ class Requirement:
 
 @slim
 class NodeSelectorTerm:
-    """All of these must hold; a term without any holds for no node."""
+    """Requirements that must all hold; a term without any matches no node."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
@@ -176,14 +176,14 @@ class NodeSelectorTerm:
 
 @slim
 class NodeSelector:
-    """One of these must hold."""
+    """Terms of which one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 @slim
 class NodeAffinity:
-    """Which nodes a pod must have; what it would rather have is for the scheduler alone."""
+    """The nodes that a pod requires; preferences concern the scheduler alone."""
 
     required: NodeSelector | None = Field(
         None, validation_alias="requiredDuringSchedulingIgnoredDuringExecution"
@@ -192,14 +192,14 @@ class NodeAffinity:
 
 @slim
 class Affinity:
-    """Of a pod's affinities that to nodes."""
+    """A pod's affinity to nodes; those to pods are not read."""
 
     node_affinity: NodeAffinity | None = None
 
 
 @slim
 class PodSpec:
-    """Where a pod runs, where it may run and what it takes."""
+    """Where a pod runs, where it may run and what it requests."""
 
     node_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class PodSpec:
 
 @slim
 class PodStatus:
-    """How far a pod is; `phase` is Pending, Running, Succeeded, Failed or Unknown."""
+    """The phase of a pod: Pending, Running, Succeeded, Failed or Unknown."""
 
     phase: str = ""
     nominated_node_name: str = ""
@@ -242,21 +242,21 @@ class ConfigMapObject:
 
 @slim
 class ExactMatch:
-    """One name."""
+    """A selector of one name."""
 
     name: str
 
 
 @slim
 class MemberSelector:
-    """Which objects a member stands for; None where it is chosen in another way."""
+    """The members of a HyperNode; `exact_match` is None for another kind of selector."""
 
     exact_match: ExactMatch | None = None
 
 
 @slim
 class HyperNodeMember:
-    """A node or a HyperNode below; `type` is Node or HyperNode."""
+    """A node or a HyperNode of a lower tier; `type` is Node or HyperNode."""
 
     type: str
     selector: MemberSelector = field(default_factory=MemberSelector)
@@ -264,7 +264,7 @@ class HyperNodeMember:
 
 @slim
 class HyperNodeSpec:
-    """A group and its tier; 1 is closest to the nodes."""
+    """A group and its tier; tier 1 is closest to the nodes."""
 
     tier: int
     tier_name: str = ""
@@ -281,7 +281,7 @@ class HyperNodeObject:
 
 @slim
 class BareObject:
-    """An object of which only who it is was read."""
+    """An object of which only the metadata is read."""
 
     metadata: Metadata
 
@@ -337,7 +337,7 @@ class LeaseObject:
 
 
 class KubeObject(Protocol):
-    """What every object has."""
+    """An object with metadata."""
 
     @property
     def metadata(self) -> Identity:
@@ -348,7 +348,7 @@ class KubeObject(Protocol):
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 T_parsed = TypeVar("T_parsed", bound=KubeObject)
 Key = tuple[str, str]
-"""Namespace (empty for what has none) and name."""
+"""Namespace (empty for a cluster-wide object) and name."""
 
 
 def key_of(metadata: Identity) -> Key:
@@ -370,12 +370,12 @@ class Resource(Generic[T_co]):
     namespaced: bool = True
 
     def __hash__(self) -> int:
-        """Of what tells them apart: targets of writes are looked up several times for each."""
+        """Return the hash of the plural name alone: write targets are hashed several times each."""
         return hash(self.plural)
 
     @property
     def base(self) -> str:
-        """The path that the paths of this API begin with."""
+        """The path prefix of this API."""
         return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
 
 
@@ -386,13 +386,13 @@ def parsed(resource: Resource[Any], parse: Callable[[Any], T_parsed]) -> Resourc
 
 
 def collection_path(resource: Resource[KubeObject], namespace: str = "") -> str:
-    """Where the objects are listed and created; of all namespaces without one."""
+    """Return the path of a list; without a namespace that of all namespaces."""
     inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"{resource.base}{inside}/{resource.plural}"
 
 
 def object_path(resource: Resource[KubeObject], name: str, namespace: str = "") -> str:
-    """Where one object is."""
+    """Return the path of one object."""
     return f"{collection_path(resource, namespace)}/{quote(name, safe='')}"
 
 

@@ -1,4 +1,4 @@
-"""How often the API server is asked: a bucket of tokens that refills with time."""
+"""The limit of requests to the API server."""
 
 import asyncio
 import time
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class RequestRate:
-    """Lets `burst` callers pass at once and `qps` a second from then on, in the order they came.
+    """Allows `burst` requests at once and `qps` a second from then on, in order of arrival.
 
-    Kept as the time at which the bucket is full again (GCRA, ITU-T I.371), so nothing accumulates
-    and no rounding is added up. A caller that is cancelled while it waits has taken nothing.
+    Kept as the time at which the bucket is full again (GCRA, ITU-T I.371), so no rounding errors
+    add up. A caller that is cancelled while it waits has used nothing.
     """
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -22,7 +22,7 @@ class RequestRate:
         self._turn = asyncio.Lock()
 
     async def take(self) -> None:
-        """Returns when the caller may ask once."""
+        """Return when the caller may send one request."""
         async with self._turn:  # first come, first served
             wait_s = self._full_at_s - self._slack_s - self._clock()
             if wait_s > 0:

@@ -1,6 +1,6 @@
-"""What the API server knows of one resource, kept here and followed: list, watch, and again.
+"""A local copy of all objects of one resource, kept current by list and watch.
 
-The I/O around `ListWatchState` (what to ask next) and `Decoder` (what an answer says).
+`ListWatchState` decides what to request next, `Decoder` decodes the answers; this is the I/O.
 """
 
 import asyncio
@@ -27,28 +27,29 @@ T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 
 IDLE_S = 70.0
-"""A watch is asked for bookmarks, which come about once a minute: one that is silent for longer is
+"""A watch asks for bookmarks, which come about once a minute; one that is silent for longer is
 dead. Source: kube-apiserver's `bookmarkFrequency`, one minute."""
 WATCH_S = (240, 360)
-"""The server ends a watch after so long; drawn, so that not all clients come back at once."""
+"""Bounds of the time after which the server ends a watch; drawn, so that clients do not all
+reconnect at once."""
 MOST_SHOWN_CHARS = 253
 """The longest name that Kubernetes allows."""
 TURN = 64
-"""Lines that are taken before everybody else has a turn."""
+"""Lines that are handled before other tasks of the event loop run."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T_co]):
-    """The whole of what there is, to be read at once: what is not in it is gone."""
+    """All objects of the resource; an object that is not in it is gone."""
 
     objects: Mapping[Key, T_co]
 
 
 @dataclass(frozen=True, slots=True)
 class Changed(Generic[T_co]):
-    """An object that came, or differs from before."""
+    """An object that is new or differs from before."""
 
     object: T_co
 
@@ -65,10 +66,10 @@ Listener = Callable[[Listed[T] | Changed[T] | Removed[T]], None]
 
 @dataclass(frozen=True, kw_only=True)  # slots would forbid Scope[NodeObject](…), see CPython 105936
 class Scope(Generic[T]):
-    """Which objects of a resource are followed: of a namespace, by selectors, and worth keeping.
+    """The objects of a resource that are followed: of a namespace, by selectors, by `keep`.
 
-    `query` holds `labelSelector` or `fieldSelector`. `keep` is asked of every object; one that is
-    not kept is not known here, and costs nothing but its reading.
+    `query` holds `labelSelector` or `fieldSelector`. An object that `keep` refuses is decoded and
+    dropped.
     """
 
     namespace: str = ""
@@ -78,7 +79,7 @@ class Scope(Generic[T]):
 
 @dataclass(slots=True)
 class _Gathered(Generic[T]):
-    """The pages of a list so far, and whether anything in them differs from what is known."""
+    """The pages of a list so far, and whether any object in them differs from the known one."""
 
     objects: dict[Key, T] = field(default_factory=dict)
     unreadable: dict[Key, str] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class _Gathered(Generic[T]):
 
 
 class Reflector(Generic[T]):
-    """The objects of a resource as they are now. One loop owns it; so listeners must be quick."""
+    """The current objects of a resource. One event loop owns it, so listeners must be quick."""
 
     def __init__(
         self,
@@ -114,9 +115,9 @@ class Reflector(Generic[T]):
         self.synced = False
         """Whether all objects were listed once."""
         self.last_heard_s: float | None = None
-        """When the API server last told anything, by the clock."""
+        """When the API server last answered, by the clock."""
         self.trouble: KubeError | None = None
-        """Why nothing is heard now; None while all is well."""
+        """The current failure; None while calls succeed."""
         metrics.watch(
             resource.plural,
             self.silent_s,
@@ -126,26 +127,26 @@ class Reflector(Generic[T]):
 
     @property
     def objects(self) -> Mapping[Key, T]:
-        """What is known now; it changes while others run."""
+        """The objects known now; the view changes while other tasks run."""
         return MappingProxyType(self._objects)
 
     @property
     def name(self) -> str:
-        """The resource, as the API calls it."""
+        """The plural name of the resource."""
         return self.resource.plural
 
     def silent_s(self) -> float:
-        """Seconds since anything was heard; NaN before the first time."""
+        """Return the seconds since the last answer; NaN before the first."""
         return math.nan if self.last_heard_s is None else self._clock() - self.last_heard_s
 
     def subscribe(self, listener: Listener[T]) -> None:
-        """Tells the listener of all that changes; what is listed already, at once."""
+        """Call the listener with each change from now on, and at once with what is listed."""
         self._listeners.append(listener)
         if self.synced:
             listener(Listed(self.objects))
 
     async def run(self) -> None:
-        """Lists and watches until cancelled."""
+        """List and watch until cancelled."""
         while True:
             question = self._state.question
             if isinstance(question, Watch):
@@ -154,7 +155,7 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(await self._listed(question))
 
     async def _listed(self, question: ListPage) -> float:
-        """Asks for a page; the wait before the next question."""
+        """Request a page; return the wait before the next request."""
         if not question.token:
             self._metrics.relisted(self.name)
             self._gathered = _Gathered()
@@ -171,7 +172,7 @@ class Reflector(Generic[T]):
         return 0.0
 
     async def _watched(self, question: Watch) -> float:
-        """Follows what changes until the watch ends; the wait before the next question."""
+        """Follow changes until the watch ends; return the wait before the next request."""
         query = {
             **self._scope.query,
             "watch": "true",
@@ -229,7 +230,7 @@ class Reflector(Generic[T]):
         self.trouble = None
 
     def _gather(self, page: DecodedPage[T]) -> None:
-        """Compares page by page with what is known: all at the end would hold everybody up."""
+        """Compare a page with the known objects: comparing all at the end would block the loop."""
         for each in page.objects:
             key = key_of(each.metadata)
             if self._scope.keep(each):
@@ -242,7 +243,7 @@ class Reflector(Generic[T]):
                 self._gathered.objects[unreadable.key] = known
 
     def _replace(self) -> None:
-        """The list is whole: it takes the place of what was known."""
+        """Replace the known objects by those of the complete list."""
         gathered, self._gathered = self._gathered, _Gathered()
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         self._objects, self._unreadable = gathered.objects, gathered.unreadable
@@ -251,7 +252,7 @@ class Reflector(Generic[T]):
             self._tell(Listed(self.objects))
 
     def _take(self, line: bytes) -> None:
-        """One line of a watch."""
+        """Handle one line of a watch."""
         event = self._decoder.event(line)
         self._heard()
         if isinstance(event, Bookmark):
@@ -277,7 +278,7 @@ class Reflector(Generic[T]):
                     self._tell(Changed(found))
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
-        """It is gone if the server says so; else what was known of it stays."""
+        """Remove the object if the server deleted it; else keep what was known of it."""
         if what == "DELETED":
             self._unreadable.pop(found.key, None)
             self._forget(found.key)
@@ -295,7 +296,7 @@ class Reflector(Generic[T]):
             listener(what)
 
     def _tell_unreadable(self, found: Unreadable) -> None:
-        """Logs it once for as long as it is so; what was known of the object stays known."""
+        """Log an unreadable object once per reason; what was known of it stays."""
         if self._unreadable.get(found.key) != found.why:
             namespace, name = found.key
             _log.warning(

@@ -1,8 +1,8 @@
-"""How far this master's wall clock is from that of the API servers, by the Date of their answers.
+"""The difference between this master's wall clock and that of the API servers.
 
-What the cluster says of times was written by their clock: by ours, an hour ahead, a job would be
-an hour old when it comes. A Date has whole seconds (RFC 9110, section 5.6.7), so two are no
-difference.
+Timestamps in objects are written by the servers' clock: with ours an hour ahead, a new job would
+seem an hour old. A Date header has whole seconds (RFC 9110, section 5.6.7), so a difference below
+two counts as none.
 """
 
 import time
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 LOOK_S = 10.0
-"""Between two looks: clocks that are stepped are seen soon."""
+"""Time between two comparisons: a clock that is stepped is noticed soon."""
 LEAST_S = 2.0
 
 
 class ServerClock:
-    """The servers' time, ours where none was heard; `ahead_s` is how far ours is ahead."""
+    """The servers' time, ours before the first answer; `ahead_s` is how far ours is ahead."""
 
     def __init__(
         self,
@@ -27,11 +27,11 @@ class ServerClock:
         self.ahead_s = 0.0
 
     def now(self) -> float:
-        """Unix time, as the API servers have it."""
+        """Return Unix time by the clock of the API servers."""
         return self._now() - self.ahead_s
 
     def heard(self, date: str | None) -> None:
-        """An answer with this Date came; one that makes no sense says nothing."""
+        """Compare the Date header of an answer; one that cannot be parsed is ignored."""
         now_s = self._clock()
         if date is None or (self._looked_s is not None and now_s - self._looked_s < LOOK_S):
             return

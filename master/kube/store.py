@@ -1,4 +1,4 @@
-"""What controllers need of a reflector: what is known of a resource, and what changes in it."""
+"""The part of a reflector that controllers use: the known objects and their changes."""
 
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
@@ -10,16 +10,16 @@ T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 
 
 class Store(Protocol[T_co]):
-    """The objects of a resource as they are known now; `Reflector` is one."""
+    """The objects of a resource as they are known now, such as a `Reflector`."""
 
     @property
     def resource(self) -> Resource[T_co]:
-        """Which kind of objects."""
+        """The resource of the objects."""
         ...
 
     @property
     def objects(self) -> Mapping[Key, T_co]:
-        """What is known now; it changes while others run."""
+        """The objects known now; the view changes while other tasks run."""
         ...
 
     @property
@@ -28,5 +28,5 @@ class Store(Protocol[T_co]):
         ...
 
     def subscribe(self, listener: Listener[T_co]) -> None:
-        """Tells the listener of all that changes; what is listed already, at once."""
+        """Call the listener with each change from now on, and at once with what is listed."""
         ...

@@ -1,4 +1,4 @@
-"""The objects of Volcano by which a gang is let in: its PodGroup, and the queue of that.
+"""Volcano's PodGroup and Queue, by which a gang is admitted.
 
 Fields: `scheduling.volcano.sh/v1beta1` of Volcano v1.14.
 """
@@ -12,7 +12,7 @@ TOPOLOGY_MODE_HARD = "hard"
 
 @slim
 class NetworkTopology:
-    """How near to each other a user of Volcano wants his pods; tier 1 is closest."""
+    """How close to each other pods must be; tier 1 is closest."""
 
     mode: str = TOPOLOGY_MODE_HARD
     highest_tier_allowed: int | None = None
@@ -20,7 +20,7 @@ class NetworkTopology:
 
 @slim
 class PodGroupCondition:
-    """What Volcano's scheduler says of a gang, the latest of its type."""
+    """A condition that Volcano's scheduler reports of a gang."""
 
     type: str = ""
     status: str = ""
@@ -30,7 +30,7 @@ class PodGroupCondition:
 
 @slim
 class SubGroupPolicy:
-    """Groups of pods that are to be near to each other, each of so many."""
+    """Subgroups of `sub_group_size` pods, each with its own network topology."""
 
     name: str = ""
     sub_group_size: int | None = None
@@ -39,9 +39,9 @@ class SubGroupPolicy:
 
 @slim
 class PodGroupSpec:
-    """How many pods a gang needs at least, in which queue it stands, and what shall be near.
+    """The minimum of pods, the queue and the network topology of a gang.
 
-    Volcano goes by its priority class, whatever that of the pods is.
+    Volcano uses the priority class of the PodGroup, whatever that of the pods is.
     """
 
     min_member: int = 0
@@ -53,7 +53,7 @@ class PodGroupSpec:
 
 @slim
 class PodGroupStatus:
-    """How far a gang is: `phase` is Pending, Inqueue, Running, Unknown or Completed."""
+    """The phase of a gang: Pending, Inqueue, Running, Unknown or Completed."""
 
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
@@ -61,7 +61,7 @@ class PodGroupStatus:
 
 @slim
 class PodGroupObject:
-    """Pods that start together or not at all."""
+    """A gang of Volcano: its pods start together or not at all."""
 
     metadata: Metadata
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
@@ -70,16 +70,16 @@ class PodGroupObject:
 
 @slim
 class Guarantee:
-    """What a queue has for itself, whether it uses it or not."""
+    """Resources that a queue keeps for itself, used or not."""
 
     resource: dict[str, str] = field(default_factory=dict)
 
 
 @slim
 class QueueSpec:
-    """What a queue may take at most; what is not named is not limited.
+    """The limits of a queue; a resource that is not named is not limited.
 
-    `weight` is its part where queues share what is there, `deserved` what it may take back.
+    `weight` is its share where queues divide resources, `deserved` what it may reclaim.
     """
 
     parent: str = ""
@@ -91,7 +91,7 @@ class QueueSpec:
 
 @slim
 class QueueStatus:
-    """What a queue's pods take, None before that was counted; `state` is Open, Closed, …"""
+    """What a queue's pods use, None before it was counted; `state` is Open, Closed, …"""
 
     state: str = ""
     allocated: dict[str, str] | None = None
@@ -99,7 +99,7 @@ class QueueStatus:
 
 @slim
 class QueueObject:
-    """A queue."""
+    """A queue of Volcano."""
 
     metadata: Metadata
     spec: QueueSpec = field(default_factory=QueueSpec)

@@ -1,8 +1,7 @@
-"""The ConfigMap of Volcano's scheduler: its actions and plugins, and the text with one more.
+"""The configuration of Volcano's scheduler in its ConfigMap: actions, plugins, and added ones.
 
-Its configuration is YAML: `actions`, names with commas between them, and `tiers`, a list of
-`{plugins: [{name, arguments, …}]}`. Volcano passes over plugins that it does not have, and what it
-knows of others is not read here.
+The configuration is YAML: `actions`, names separated by commas, and `tiers`, a list of `{plugins:
+[{name, arguments, …}]}`. Volcano ignores unknown plugins; other fields are not read here.
 
 Sources: volcano-sh/volcano v1.14.1, pkg/scheduler/conf/scheduler_conf.go, pkg/scheduler/util.go;
 the key is that of its chart (installer/helm/chart/volcano/templates/scheduler.yaml).
@@ -21,24 +20,26 @@ KEY = "volcano-scheduler.conf"
 _ACTIONS = re.compile(r"""^actions:[ \t]*(["']?)([\w, \t-]+?)\1[ \t]*(?:#.*)?$""", re.MULTILINE)
 _PLUGINS = re.compile(r"^[ \t]*(?:-[ \t]+)?plugins:[ \t]*(?:#.*)?$", re.MULTILINE)
 _FIRST_ITEM = re.compile(r"\n(?:[ \t]*(?:#.*)?\n)*([ \t]*)- ")
-"""What follows such a line: the first plugin, and how far it is indented."""
+"""Matches the first plugin after such a line and captures its indentation."""
 _FIX = "write tiers as a list of mappings with plugins, a list of mappings with name"
 
 
 class Configured(Protocol):
-    """What a scheduler would not do, each in words; empty where it would, or nobody knows."""
+    """What a scheduler certainly or possibly does not do; empty texts where it does it or is
+    unknown.
+    """
 
     @property
     def ignored(self) -> str:
-        """Why it certainly ignores groups."""
+        """Why the scheduler certainly ignores groups."""
 
     @property
     def unheeded(self) -> str:
-        """The same, or that nobody knows whether it heeds them."""
+        """Why the scheduler ignores groups, or that this is unknown."""
 
     @property
     def evicts_nobody(self) -> str:
-        """Why it certainly evicts no pod for one of higher priority."""
+        """Why the scheduler certainly evicts no pod for one of higher priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ class _NotRead:
 
 
 NOT_READ: Configured = _NotRead()
-"""Where nobody reads a configuration."""
+"""The value of a master that reads no configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """Actions and plugins by name in their order, and the text that names them under `key`."""
+    """The names of actions and plugins in order, and the text under `key` that holds them."""
 
     actions: tuple[str, ...]
     plugins: tuple[str, ...]
@@ -63,7 +64,7 @@ class SchedulerConfig:
 
 
 def scheduler_config(found: ConfigMapObject) -> SchedulerConfig | Refusal:
-    """What the ConfigMap configures; a refusal where that cannot be told."""
+    """Return the configuration in the ConfigMap, or a refusal where it cannot be read."""
     key = KEY if KEY in found.data or len(found.data) != 1 else next(iter(found.data))
     if key not in found.data:
         named = ", ".join(sorted(found.data)) or "nothing"
@@ -77,9 +78,9 @@ def scheduler_config(found: ConfigMapObject) -> SchedulerConfig | Refusal:
 
 
 def with_action(config: SchedulerConfig, name: str, after: str) -> str | None:
-    """The text with an action more, behind another if that is there, nothing else changed.
+    """Return the text with one more action, behind `after` if that is there.
 
-    None where the actions are not written on one line.
+    Nothing else changes. Returns None where the actions are not written on one line.
     """
     found = _ACTIONS.search(config.text)
     if found is None:
@@ -92,9 +93,10 @@ def with_action(config: SchedulerConfig, name: str, after: str) -> str | None:
 
 
 def with_plugin(config: SchedulerConfig, name: str, arguments: Sequence[str]) -> str | None:
-    """The text with a plugin more in its last list, nothing else changed.
+    """Return the text with one more plugin at the begin of its last list.
 
-    `arguments` are lines of its arguments. None where the list is not written a plugin a line.
+    `arguments` are lines of its arguments. Nothing else changes. Returns None where the list does
+    not have a plugin per line.
     """
     lists = [found.end() for found in _PLUGINS.finditer(config.text)]
     before, rest = (config.text[: lists[-1]], config.text[lists[-1] :]) if lists else ("", "")
@@ -113,7 +115,7 @@ def with_plugin(config: SchedulerConfig, name: str, arguments: Sequence[str]) ->
 
 
 def _named(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | Refusal:
-    """The actions and the plugins."""
+    """Return the names of the actions and of the plugins."""
     document: Any = documents.load(text) if text.strip() else None
     if isinstance(document, Refusal):
         return document

@@ -1,4 +1,4 @@
-"""How the API server is reached: its address, its authority, and who asks."""
+"""How the API server is reached: its address, its authority and the client's credentials."""
 
 import ssl
 import tempfile
@@ -14,16 +14,16 @@ from topo.kit.tls import MAX_PEM_BYTES
 from topo.model.errors import BadInputError, Refusal
 
 RENEW_S = 60.0
-"""A token of a file is read again after this; the kubelet renews it at 80 % of its life, which is
-ten minutes at the least."""
+"""Seconds after which a token file is read again. The kubelet renews a token at 80 % of its life,
+which is ten minutes at the least."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Credentials:
-    """The value of the `Authorization` header, read anew each `RENEW_S` and when it was refused.
+    """The value of the `Authorization` header, read again after `RENEW_S` and after a refusal.
 
-    What cannot be read again leaves the one there is: it may be good for a while.
+    When reading fails, the last value stays: it may be valid for a while.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class Credentials:
         self._read_at_s: float | None = None
 
     async def header(self) -> str | None:
-        """The value; None where none is needed. Raises `BadInputError` while there is none."""
+        """Return the value, None where none is needed. Raises `BadInputError` without a first
+        value.
+        """
         now_s = self._clock()
         if self._read_at_s is not None and now_s - self._read_at_s < RENEW_S:
             return self._value
@@ -49,14 +51,14 @@ class Credentials:
         return self._value
 
     def refused(self) -> None:
-        """The API server does not take it: it is read again before the next call."""
+        """Have the value read again before the next call: the API server refused it."""
         if self._read_at_s is not None:
             self._read_at_s = -RENEW_S + min(self._read_at_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """A server, how it is verified, and as whom it is asked. `tls` reads files: not on a loop."""
+    """A server, how it is verified, and the credentials. `tls` reads files: call it in a thread."""
 
     server: URL
     tls: Callable[[], ssl.SSLContext]
@@ -66,7 +68,9 @@ class Access:
 
 
 def read_pem(path: Path, where: str = "") -> bytes:
-    """The file's content; `where` is the setting that names it. Raises `BadInputError`."""
+    """Return the content of a file; `where` is the setting that names it. Raises
+    `BadInputError`.
+    """
     content = read_bounded(path, MAX_PEM_BYTES)
     if isinstance(content, Refusal):
         place = f"{where}: {content.where}" if where else content.where
@@ -81,9 +85,9 @@ def tls_context(
     pair: Callable[[], tuple[bytes, bytes] | None] = lambda: None,
     verify: bool = True,
 ) -> ssl.SSLContext:
-    """A context that trusts the given authority alone, the system's where none is given.
+    """Return a context that trusts only the given authority, or the system's without one.
 
-    Reads files. Raises `BadInputError`; `where` is what names the certificates.
+    Reads files. `where` names the certificates. Raises `BadInputError`.
 
     Python 3.13 also wants extensions that authorities of older clusters lack, and that other
     clients of Kubernetes do not ask for; chain and name are verified all the same.
@@ -108,7 +112,9 @@ def tls_context(
 
 
 def _load_pair(context: ssl.SSLContext, pair: tuple[bytes, bytes]) -> None:
-    """OpenSSL takes a key from a file only; this one is our user's alone and gone at once."""
+    """Load a certificate and key through a private temporary directory: OpenSSL reads
+    files only.
+    """
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder) / "certificate", Path(folder) / "key"
         certificate.write_bytes(pair[0])

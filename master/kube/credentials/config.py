@@ -1,4 +1,4 @@
-"""Where the API server is, and as whom it is asked: a pod's service account, or a kubeconfig."""
+"""Access to the API server from a pod's service account or a kubeconfig file."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, Refusal
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the cluster's authority. Source: Kubernetes documentation,
+"""The directory of a pod's token and the cluster's authority. Source: Kubernetes documentation,
 "Accessing the Kubernetes API from a Pod"."""
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
@@ -31,13 +31,13 @@ class KubeConfig:
 
     @property
     def is_given(self) -> bool:
-        """Whether there is a file, or this is a pod with a service account. Asks the disk."""
+        """Whether there is a file, or this is a pod with a service account. Reads the disk."""
         in_pod = _HOST in self.environment and (self.service_account / "token").exists()
         return self.kubeconfig is not None or in_pod
 
 
 async def access(config: KubeConfig, clock: Callable[[], float] = time.monotonic) -> Access:
-    """What the configuration says. Raises `BadInputError` that names field, value and fix."""
+    """Return the configured access. Raises `BadInputError` that names field, value and fix."""
     if config.kubeconfig is not None:
         return await access_of_file(config.kubeconfig, clock)
     return _of_pod(config, clock)

@@ -1,7 +1,8 @@
-"""What a kubeconfig file says of its current context. Fields: Kubernetes v1.36, `client.config/v1`.
+"""Access from the current context of a kubeconfig file. Fields: Kubernetes v1.36,
+`client.config/v1`.
 
-The only importer of kubernetes_asyncio, which knows the users that have a command or a provider of
-tokens instead of a token. It is imported for those: its models take 40 MiB.
+The only importer of kubernetes_asyncio, which supports users with a command or a token provider. It
+is imported for those alone: its models take 40 MiB.
 """
 
 import asyncio
@@ -32,7 +33,9 @@ _log = structlog.get_logger(__name__)
 
 
 async def access_of_file(path: Path, clock: Callable[[], float]) -> Access:
-    """What the file says. Raises `BadInputError` that names field, value and fix."""
+    """Return the access that a file configures. Raises `BadInputError` with field,
+    value and fix.
+    """
     context = await off_loop(partial(CurrentContext.read, path))
     verify = context.cluster.get("insecure-skip-tls-verify") is not True
     server = context.url("server", ("http", "https"))
@@ -70,7 +73,7 @@ class CurrentContext:
 
     @classmethod
     def read(cls, path: Path) -> "CurrentContext":
-        """Reads the file. Raises `BadInputError`."""
+        """Read the file. Raises `BadInputError`."""
         content = read_bounded(path, MAX_KUBECONFIG_BYTES)
         if isinstance(content, Refusal):
             fix = f"{content.fix}, --kubeconfig"
@@ -88,14 +91,14 @@ class CurrentContext:
         return cls(path, document)
 
     def where(self, field: str) -> str:
-        """A field of the file, for people."""
+        """Return a field of the file as messages name it."""
         return f"--kubeconfig {self._path}: {field}"
 
     def _refused(self, what: str, field: str, fix: str) -> BadInputError:
         return BadInputError(Refusal(what, self.where(field), fix))
 
     def _named(self, kind: str, name: object) -> Mapping[str, Any]:
-        """The cluster, user or context of that name."""
+        """Return the cluster, user or context of that name."""
         listed = self._document.get(f"{kind}s")
         items = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
         for item in items:
@@ -106,7 +109,7 @@ class CurrentContext:
         raise self._refused(f"there is no {kind} {name!r}", f"{kind}s", fix)
 
     def url(self, field: str, schemes: tuple[str, ...]) -> URL:
-        """An address of the cluster. Raises `BadInputError`."""
+        """Return an address of the cluster. Raises `BadInputError`."""
         with suppress(ValueError):
             url = URL(str(self.cluster.get(field, "")))
             if url.scheme in schemes and url.host and url.user is None:
@@ -115,7 +118,7 @@ class CurrentContext:
         raise self._refused(what, f"cluster.{field}", f"write {schemes[-1]}://HOST:PORT")
 
     def content(self, part: Mapping[str, Any], field: str) -> bytes | None:
-        """What the field holds or the file that it names; None where there is neither.
+        """Return what the field or the file that it names holds; None where neither is set.
 
         Raises `BadInputError`.
         """
@@ -129,7 +132,7 @@ class CurrentContext:
         return read_pem(self._file(file), self.where(field)) if file else None
 
     def client_pair(self) -> tuple[bytes, bytes] | None:
-        """The user's certificate and key; None where there is none. Raises `BadInputError`."""
+        """Return the user's certificate and key, None without them. Raises `BadInputError`."""
         certificate = self.content(self.user, "client-certificate")
         key = self.content(self.user, "client-key")
         if certificate is None or key is None:
@@ -143,13 +146,13 @@ class CurrentContext:
         return self._path.parent / str(name)
 
     def authorization(self) -> Callable[[], Any]:
-        """What reads the `Authorization` header of the user; what it gives is None without one."""
+        """Return the function that reads the user's `Authorization` header, None without one."""
         if any(provider in self.user for provider in _PROVIDERS):
             return _Provider(self._path, self._minimal(), self.where("user")).header
         return self._header
 
     async def _header(self) -> str | None:
-        """A file of a token comes before a token, as client-go has it."""
+        """Return the header; a token file comes before a token, as in client-go."""
         user = self.user
         if file := user.get("tokenFile"):
             return f"Bearer {await off_loop(partial(self._token_of, self._file(file)))}"
@@ -169,7 +172,7 @@ class CurrentContext:
             raise self._refused(refusal.what, where, refusal.fix) from error
 
     def _minimal(self) -> dict[str, Any]:
-        """A file of this context alone, without keys: the library would write them to the disk."""
+        """Return this context without keys: the library would write them to the disk."""
         providers = {name: self.user[name] for name in _PROVIDERS if name in self.user}
         return {
             "current-context": "c",
@@ -180,7 +183,7 @@ class CurrentContext:
 
 
 class _Provider:
-    """A user's command or provider of tokens; the library asks it when a token grows old."""
+    """A user's command or token provider, which the library calls when a token expires."""
 
     def __init__(self, path: Path, document: dict[str, Any], where: str) -> None:
         from kubernetes_asyncio.config import kube_config  # noqa: PLC0415 - see the module's text
@@ -190,7 +193,7 @@ class _Provider:
         self._loader = kube_config.KubeConfigLoader(node, config_base_path=None)
 
     async def header(self) -> str:
-        """The header with a token that is good now. Raises `BadInputError`."""
+        """Return the header with a valid token. Raises `BadInputError`."""
         from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 - see above
         from kubernetes_asyncio.config import ConfigException  # noqa: PLC0415 - see above
 

@@ -1,10 +1,10 @@
-"""Who leads, decided by one record that all candidates write: the rules, without I/O.
+"""The rules of leader election over one record that all candidates write; no I/O.
 
-Safe by four rules, whatever the delays. A leader counts its term from when it *asked* for the
+Safe by four rules, whatever the delays. A leader counts its term from when it *requested* the
 renewal that was granted, and for `renew_deadline_s` only; a candidate waits `duration_s` from when
-it *saw* the record change last; each judges by its own monotonic clock, so no wall clock matters;
-and a write names the version that it replaces, so of two only one is granted. What is left between
-the two times, 4 s by default, is for the leader's work to end, and for clocks that run unevenly.
+it last *saw* the record change; each uses its own monotonic clock, so no wall clock matters; and a
+write names the version that it replaces, so of two writes only one is granted. The difference of
+the two times, 4 s by default, is for the leader's work to end and for clocks that run unevenly.
 
 It has the shape of client-go's `tools/leaderelection/leaderelection.go` (v0.36), but: a record that
 was deleted is not taken before its holder's term is over, a candidate wakes exactly when that is,
@@ -16,22 +16,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 JITTER = 0.25
-"""Candidates look up to so much later than `retry_s`, so that they do not look together."""
+"""Candidates wait up to this share of `retry_s` longer, so that they do not all ask at once."""
 WORK_ENDS_S = 3.0
-"""What a leader began before its term was over has ended so much later: no call of a leader's work
-takes longer."""
+"""Work that a leader began ends within this time after its term: no call of it takes longer."""
 UNEVEN_CLOCKS_S = 1.0
-"""By so much two clocks may differ over one term."""
+"""How far two clocks may drift apart during one term."""
 MAX_RETRY_AFTER_S = 30.0
-"""A candidate waits no longer than this, whatever it is asked to."""
+"""The longest wait of a candidate, whatever the server asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimes:
     """How long others respect a record, how long its holder trusts it, how often it is renewed.
 
-    A little less than Kubernetes' own controllers take (15, 10 and 2 s): so another leads within
-    15 s of a kill, the looks of a candidate included.
+    A little less than Kubernetes' own controllers use (15, 10 and 2 s): another master leads within
+    15 s of a kill, including the polling of a candidate.
     """
 
     duration_s: float = 12.0
@@ -42,8 +41,8 @@ class LeaseTimes:
     def of(cls, duration_s: float) -> "LeaseTimes":
         """Return safe times for a term of `duration_s`, 5 s at least.
 
-        A leader and the work that it began end a second before another one begins, and a renewal
-        is tried three times.
+        A leader and the work that it began end a second before another one begins, and a renewal is
+        tried three times.
         """
         renew_deadline_s = duration_s - WORK_ENDS_S - UNEVEN_CLOCKS_S
         return cls(
@@ -53,7 +52,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRecord:
-    """What the record says. Its times are text: nobody reckons with another machine's clock."""
+    """The content of the record. Its times are text: no master computes with them."""
 
     holder: str = ""
     duration_s: float = 0.0
@@ -64,7 +63,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The record as it is; `metadata` with its version, which a write has to name."""
+    """The record as it is; `metadata` has its version, which a write must name."""
 
     record: LeaseRecord
     metadata: Mapping[str, object]
@@ -72,12 +71,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """There is no record."""
+    """The record does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A write was granted that was asked for at `asked_s`; the record as it is since."""
+    """A write that was requested at `asked_s` was granted; `found` is the record after it."""
 
     found: Found
     asked_s: float
@@ -85,7 +84,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A call was refused, or its answer did not come in time."""
+    """A call was refused, or was not answered in time."""
 
     reason: str
     retry_after_s: float | None = None
@@ -93,7 +92,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The rest is over; also the first event."""
+    """A rest is over; also the first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +102,12 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write us into the record in the place of `found`; create it where that is None."""
+    """Write this candidate into the record in place of `found`; create it where that is None."""
 
     found: Found | None
     transitions: int
     acquired: str | None
-    """None where the term begins."""
+    """When the term began; None for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The term is over, and with it the process."""
+    """The term is over, and the process must end."""
 
     reason: str
 
@@ -137,33 +136,33 @@ class Election:
     times: LeaseTimes
     chance: Callable[[], float]
     leader_until_s: float = -math.inf
-    """The end of our term as it is granted so far; long ago where there was none."""
+    """The end of the term granted so far; long ago without one."""
     found: Found | None = None
-    """The record as it was seen last."""
+    """The record as it was last seen."""
     _leads: bool = False
     _changed_s: float = -math.inf
     _looked: bool = False
-    """Whether the failed renewal was followed by a look already."""
+    """Whether the record was read after the failed renewal."""
     _began_s: float = -math.inf
-    """When the renewal was begun that failed."""
+    """When the failed renewal began."""
     _failure: str = "no answer"
 
     def leads(self, now_s: float) -> bool:
-        """Whether our term lasts; to be asked right before whatever only a leader may do."""
+        """Return whether the term lasts. Call it right before any work of a leader."""
         return self._leads and now_s < self.leader_until_s
 
     @property
     def holder(self) -> str:
-        """Who holds the record, as far as it was seen; empty for nobody."""
+        """The holder of the record as last seen; empty without one."""
         return self.found.record.holder if self.found is not None else ""
 
     @property
     def respected_until_s(self) -> float:
-        """Until when another holder is taken to lead, as its record stands; long ago for none."""
+        """Until when another holder counts as leader; long ago without one."""
         return self._free_s()
 
     def advance(self, now_s: float, event: Event) -> Action:
-        """What to do next."""
+        """Return the next action."""
         action = self._decide(now_s, event)
         if self._leads and not isinstance(action, Lost) and now_s >= self.leader_until_s:
             deadline_s = self.times.renew_deadline_s
@@ -195,7 +194,7 @@ class Election:
         return Rest(self._next_look_s(now_s)) if now_s < free_s else self._claim()
 
     def _without_record(self, now_s: float) -> Action:
-        """A leader restores its record; nobody else takes a term that may still last."""
+        """Restore the record of a leader; a candidate waits for the end of the last term."""
         if not self._leads and now_s < self._free_s():
             return Rest(self._next_look_s(now_s))
         record = self.found.record if self.found is not None else LeaseRecord()
@@ -226,7 +225,7 @@ class Election:
         self.found = found
 
     def _free_s(self) -> float:
-        """When the record may be taken: its holder has ended by then."""
+        """Return when the record may be taken: its holder has ended by then."""
         if self.found is None or self.found.record.holder in {"", self.name}:
             return -math.inf
         return self._changed_s + self.found.record.duration_s

@@ -1,11 +1,4 @@
-"""The Lease by which several masters agree on one that leads: the shell around `Election`.
-
-Every call has an end: a retry period, or what is left of our term. A term that ends without a new
-one raises, and ends the process: half a leader is worse than none. `leads` is asked immediately
-before each write; what was begun before has the time between deadline and duration to end.
-
-Fields: coordination.k8s.io/v1 of Kubernetes v1.36. Times are UTC, and for people only.
-"""
+"""The Lease by which one of several masters leads: the I/O around `Election`."""
 
 import asyncio
 import math
@@ -46,13 +39,13 @@ from topo.kit.metrics import counter, gauge
 from topo.model.errors import TopoError
 
 MAX_LEASE_S = 3600.0
-"""No record is respected for longer: one that somebody spoilt does not keep all from leading."""
+"""The longest term that is respected: a corrupt record must not block the election for ever."""
 
 _log = structlog.get_logger(__name__)
 
 
 class LeaseLostError(TopoError):
-    """This master led, and does no longer."""
+    """This master led and does no longer."""
 
 
 @slim
@@ -65,7 +58,9 @@ class _WholeLease:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads, as this master sees it. `annotations` are the holder's; O(1) of them are ours."""
+    """The leader as this master sees it. `annotations` are those of the holder; few of them are
+    ours.
+    """
 
     leads: bool = False
     holder: str = ""
@@ -73,7 +68,7 @@ class Leadership:
 
 
 class LeaseMetrics:
-    """What the election does."""
+    """Metrics of the election."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         self.calls = counter(registry, "topo_master_lease_calls", ("ok", "failed"))
@@ -83,7 +78,7 @@ class LeaseMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseName:
-    """Which Lease it is, who we are on it, and what we say there while we hold it."""
+    """The name of the Lease, of this candidate, and its annotations while it holds the Lease."""
 
     name: str
     namespace: str
@@ -92,7 +87,7 @@ class LeaseName:
 
 
 class Lease:
-    """Takes part in the election until it is cancelled. `on_change` is told who leads."""
+    """Takes part in the election until cancelled; calls `on_change` when the leader changes."""
 
     def __init__(
         self,
@@ -119,25 +114,25 @@ class Lease:
 
     @property
     def trouble(self) -> str:
-        """Why the last call about the lease failed; empty where it did not."""
+        """Why the last call about the lease failed; empty if it did not."""
         return self._failing
 
     def leads(self) -> bool:
-        """Whether our term lasts now; to be asked right before whatever only a leader may do."""
+        """Return whether our term lasts. Call it right before any work of a leader."""
         return self._election.leads(self._clock())
 
     def somebody_leads(self) -> bool:
-        """Whether this one leads, or another holder's term lasts as far as it was seen."""
+        """Return whether this master leads, or another holder's term lasts as far as known."""
         now_s = self._clock()
         return self._election.leads(now_s) or now_s < self._election.respected_until_s
 
     @property
     def leader_until_s(self) -> float:
-        """The end of our term on the clock of this lease; long ago where there was none."""
+        """The end of our term on the clock of this lease; long ago without one."""
         return self._election.leader_until_s
 
     async def run(self) -> NoReturn:
-        """Stands for election, leads, renews. Raises `LeaseLostError` when our term is over."""
+        """Take part in the election. Raises `LeaseLostError` when our term is over."""
         event: Event = Woken()
         while True:
             action = self._election.advance(self._clock(), event)
@@ -145,7 +140,9 @@ class Lease:
             event = await self._do(action)
 
     async def release(self) -> None:
-        """Gives the lease back, so that another one leads at once; when all our work has ended."""
+        """Give the lease back, so that another master leads at once. Call it when all work has
+        ended.
+        """
         found = self._election.found
         if not self.leads() or found is None:
             return
@@ -253,7 +250,7 @@ class Lease:
         return _found(await self._client.call(call))
 
     def _limit_s(self) -> float:
-        """How long a call may take: a retry period, and never beyond our term."""
+        """Return the time limit of a call: a retry period, never beyond our term."""
         if not self._election.leads(self._clock()):
             return self._times.retry_s
         return min(self._times.retry_s, self._election.leader_until_s - self._clock())
@@ -278,7 +275,7 @@ class Lease:
 
 
 def _fix(error: KubeError) -> str:
-    """The next step; none for what passes by itself."""
+    """Return the next step; "none" for what passes by itself."""
     if not error.is_denied:
         return "none"
     if error.status == HTTPStatus.UNAUTHORIZED:

@@ -1,9 +1,9 @@
-"""Service accounts: what their tokens say of themselves, what the API server says of a token, and
-whether that is who is wanted.
+"""Tokens of service accounts: their claims, the API server's review, and the account that is
+required.
 
-Pure. What a token says of itself proves nothing: it spares the API server the question where its
-answer would be of no use. Formats: RFC 7519 (claims), RFC 7515 2 (parts without padding);
-Kubernetes v1.36, "Managing Service Accounts" and `TokenReview` of `authentication.k8s.io/v1`.
+Pure. Claims prove nothing: they spare a review that would be of no use. Formats: RFC 7519 (claims),
+RFC 7515 2 (parts without padding); Kubernetes v1.36, "Managing Service Accounts" and `TokenReview`
+of `authentication.k8s.io/v1`.
 """
 
 import base64
@@ -22,7 +22,7 @@ from topo.model.ids import NodeName
 
 MAX_SHOWN_CHARS = 160
 MAX_ANSWER_BYTES = 64 * 1024
-"""A review repeats the token, of 8000 characters at most, and names the user's groups."""
+"""A review repeats the token, of at most 8000 characters, and names the user's groups."""
 _WHERE = "Authorization"
 ACCOUNT_NAME = re.compile(r"[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}", re.ASCII)
 """Namespace and name."""
@@ -33,7 +33,9 @@ _ACCOUNT = re.compile(rf"system:serviceaccount:({ACCOUNT_NAME.pattern})", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """Why a token does not count. `retry_after_s` is given where that may not be its own fault."""
+    """Why a token is not accepted. `retry_after_s` is set where that may not be the
+    token's fault.
+    """
 
     code: ReportCondition
     refusal: Refusal
@@ -42,7 +44,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whom a token speaks for: `name` is `namespace:account`, `node` where its pod runs."""
+    """Whom a token speaks for: `name` is `namespace:account`, `node` the node of its pod."""
 
     name: str
     audiences: tuple[str, ...]
@@ -51,7 +53,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token says of itself, unproven."""
+    """The claims of a token, unproven."""
 
     account: Account
     ends_unix_s: float
@@ -59,14 +61,14 @@ class Claims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Whose token counts: of this account, for this audience, and bound to a node if so asked."""
+    """The account that is required, the audience, and whether the token must be bound to a node."""
 
     account: str
     audience: str
     on_node: bool = False
 
     def denial(self, account: Account) -> Denied | None:
-        """Why this account is not the one; None where it is."""
+        """Return why this account is not accepted, None where it is."""
         if self.audience not in account.audiences:
             theirs = ", ".join(map(shown, account.audiences[:3])) or "the API server"
             what = f"the token is for {theirs}, and here it has to be for {self.audience}"
@@ -83,7 +85,7 @@ class Wanted:
 
 
 def shown(text: str) -> str:
-    """What a peer wrote, in few and plain characters."""
+    """Return a peer's text as at most `MAX_SHOWN_CHARS` printable ASCII characters."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:MAX_SHOWN_CHARS])
 
 
@@ -110,7 +112,7 @@ class _TokenClaims(BaseModel):
 
 
 def claims_of(token: str) -> Claims | Denied:
-    """What the token of a service account says of itself; O(length)."""
+    """Return the claims of a service account's token. O(length)."""
     not_ours = "the token is in no file of tokens, and is none of Kubernetes"
     if (parts := _JWS.fullmatch(token)) is None:
         return _nobodys(not_ours)
@@ -161,15 +163,15 @@ class _Review:
 
 
 def question(token: str, audience: str) -> bytes:
-    """The `TokenReview` that asks whom the token speaks for."""
+    """Return the body of the `TokenReview` of a token."""
     kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
     return orjson.dumps({**kind, "spec": {"token": token, "audiences": [audience]}})
 
 
 def reviewed(answer: bytes) -> Account | Denied:
-    """Return whom a token speaks for. Raises `KubeError` for what is no `TokenReview`.
+    """Return the account of a `TokenReview`. Raises `KubeError` for another answer.
 
-    A server that does not look at audiences names none: the token is then for none of ours.
+    A server that does not check audiences names none: the token then is for none of ours.
     """
     if len(answer) > MAX_ANSWER_BYTES:
         raise malformed(f"a TokenReview of {len(answer)} bytes (limit {MAX_ANSWER_BYTES})")

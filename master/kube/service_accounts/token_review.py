@@ -1,10 +1,9 @@
-"""Asks the API server whom a token speaks for, as seldom as is safe.
+"""Asks the API server whose token it is, as seldom as is safe.
 
-What it said is remembered by a keyed digest of the token, never by the token. A known account is
-asked for again beside the calls that it makes, so that they do not wait; while the API server
-cannot be asked, it counts until its token ends. A refused token is not asked about again for a
-while, many who ask about one token are one question, and for who sends many refused ones nothing
-is asked.
+Answers are kept by a keyed digest of the token, never by the token. A known account is reviewed
+again in the background, so that its calls do not wait; while the API server cannot be reached, it
+counts until its token ends. A refused token is not reviewed again for a while, several calls with
+one token share one review, and a sender of many refused tokens gets no more reviews.
 """
 
 import asyncio
@@ -37,31 +36,32 @@ from topo.model.errors import Refusal
 
 PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 FRESH_S = 120.0
-"""How long an account is believed. Source: the API server's own pace with reviewers of tokens,
-`--authentication-token-webhook-cache-ttl`. Kubernetes gives no token for less than 600 s."""
+"""How long an account is accepted without a new review. Source: the API server's own pace with
+reviewers of tokens, `--authentication-token-webhook-cache-ttl`. Kubernetes issues no token for less
+than 600 s."""
 LATE_S = 240.0
-"""Beyond this a call waits for the answer: who was silent for long may be gone."""
+"""After this a call waits for the new review: the account may no longer exist."""
 REFUSED_S = 30.0
 LEAST_S = 30.0
-"""A token that has ended by our clock and not by the API server's is believed so long: a wrong
-clock must not make a question of each report."""
+"""How long a token is accepted that has ended by our clock and not by the API server's: a wrong
+clock must not cause a review of each report."""
 MOST_S = 3600.0
-"""The longest that an account is believed while the API server cannot be asked."""
+"""The longest that an account is accepted while the API server cannot be reached."""
 REST_S = 2.0
-"""After a question without an answer none is asked for so long."""
+"""Pause after a review without an answer."""
 MOST_REST_S = 30.0
 TIMEOUT_S = 4.0
 """A worker waits 10 s for its answer."""
 AT_ONCE = 32
 WAITING = 1024
 PER_S = 500.0
-"""10,000 workers that come to a new master are known within 20 s."""
+"""10,000 workers that reach a new master are known within 20 s."""
 REFUSED_RATE = 1.0
-"""Refused tokens of one sender that are asked about in a second."""
+"""Refused tokens of one sender that are reviewed per second."""
 REFUSED_BURST = 32.0
-"""Many workers may come from one address, over a proxy or a follower."""
+"""Many workers may share one address, behind a proxy or a follower."""
 KEPT_PER_NODE = 2
-"""Accounts that are remembered for each node that may report: the token, and the one before it."""
+"""Accounts that are kept for each node that may report: its token and the one before."""
 REFUSED_KEPT = 4096
 
 _log = structlog.get_logger(__name__)
@@ -69,7 +69,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An answer: good as it is, then good while it is asked for again, then better than none."""
+    """A verdict: fresh, then used while it is reviewed again, then used while no review is
+    possible.
+    """
 
     verdict: Account | Denied
     fresh_until_s: float
@@ -82,7 +84,7 @@ _Key = tuple[bytes, str]
 
 
 class TokenReviews:
-    """The accounts of tokens, of so many nodes. `unix` is the wall clock, by which tokens end."""
+    """The reviews of tokens of `nodes` nodes. `unix` is the wall clock, by which tokens end."""
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class TokenReviews:
         gauge(registry, "topo_master_kube_known_tokens", lambda: len(self._accounts))
 
     async def identity_of(self, token: str, wanted: Wanted, sender: str) -> Account | Denied:
-        """Whom the token speaks for, if that is who is wanted; `sender` is where it came from."""
+        """Return the account of a token if it is the wanted one; `sender` is its address."""
         key = (keyed_digest(token, self._secret), wanted.audience)
         known = self._accounts.get(key) or self._refused.get(key)
         if known is not None and self._clock() < known.fresh_until_s:
@@ -121,14 +123,14 @@ class TokenReviews:
         return (wanted.denial(found) or found) if isinstance(found, Account) else found
 
     async def close(self) -> None:
-        """Gives up what is asked."""
+        """Cancel the reviews in progress."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _found(self, key: _Key, token: str, wanted: Wanted, sender: str) -> Account | Denied:
-        """The account as it was known, or as it is answered; anything else where none is asked."""
+        """Return the known account or that of a review; else why there is none."""
         known = self._accounts.get(key)
         asked = self._asked(key, token, wanted, sender)
         if known is not None and self._clock() < known.late_from_s:
@@ -142,7 +144,7 @@ class TokenReviews:
     def _asked(
         self, key: _Key, token: str, wanted: Wanted, sender: str
     ) -> "asyncio.Task[Account | Denied] | Denied":
-        """The question about the token, under way; or why it is not asked."""
+        """Return the review in progress for the token, or why it is not reviewed."""
         if key in self._under_way:
             return self._under_way[key]
         claims = self._worth_asking(token, wanted)
@@ -164,7 +166,7 @@ class TokenReviews:
         return task
 
     def _worth_asking(self, token: str, wanted: Wanted) -> Claims | Denied:
-        """What the token says of itself; or why the API server is not asked about it."""
+        """Return the claims of the token, or why the API server is not asked about it."""
         claims = claims_of(token)
         denied = claims if isinstance(claims, Denied) else wanted.denial(claims.account)
         denied = denied or self._resting()
@@ -174,13 +176,13 @@ class TokenReviews:
         return denied or claims
 
     def _resting(self) -> Denied | None:
-        """The failure after which nothing is asked for a while; None where that is over."""
+        """Return the failure that pauses reviews now, None without one."""
         return self._trouble if self._clock() < self._rests_until_s else None
 
     async def _answer(
         self, key: _Key, token: str, ends_unix_s: float, payer: str | None
     ) -> Account | Denied:
-        """Asks, and remembers what was answered; who asked pays for what is refused."""
+        """Review the token and keep the answer; a refused one uses up the payer's allowance."""
         try:
             async with self._slots:
                 await self._rate.take()
@@ -203,7 +205,7 @@ class TokenReviews:
         return found
 
     async def _reviewed(self, token: str, audience: str) -> Account | Denied:
-        """What the API server says now."""
+        """Send one review."""
         if failed := self._resting():
             return failed  # it came while this one waited for its turn
         call = Call(

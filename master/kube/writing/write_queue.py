@@ -1,26 +1,26 @@
-"""Which write is begun next: one at a time for an object, the latest that was asked for.
+"""The order of writes: one at a time per object, the latest that was requested.
 
-Result: `begin` gives the next write, managers taking turns; nothing here waits or does I/O.
+Result: `begin` returns the next write, managers taking turns; nothing here waits or does I/O.
 
-How: a write is known by its object and its manager. It waits, is under way, or is *settled*: done
-or given up, and the watch has not shown its effect yet. A newer write takes the place of one that
-waits. One that equals what is under way or settled is not queued again: whoever asks for it looked
-at the object as it was before.
+How: a write is identified by its object and its manager. It waits, is in flight, or is *settled*:
+done or dropped, and the watch has not shown its effect yet. A newer write replaces one that waits.
+A write equal to the one in flight or settled is not queued again: its caller looked at the object
+as it was before.
 
-Why that is right: a watch shows an object after it was written, so who compares in between would
-write twice. `saw` says what the watch has shown. A settled write is forgotten when the object was
-seen in the version that the write made, or in a later one, or is gone, or `ECHO_S` has passed: then
-a write that is asked for again is one that is needed again. Versions are compared as numbers
-(KEP-5504); where they are none, whatever is seen counts. What was refused may be asked for again
-sooner: after a second, then two, four, … up to `ECHO_S` for each time that the same was refused.
+Why that is right: a watch shows an object after it was written, so a controller that compares in
+between would write twice. `saw` records what the watch showed. A settled write is forgotten when
+the object was seen in the version that the write made or a later one, or is gone, or `ECHO_S` has
+passed: a request for the same write is then a new need. Versions are compared as numbers
+(KEP-5504); where they are none, any event counts. A refused write may be requested again sooner:
+after a second, then two, four, … up to `ECHO_S` each time that the same was refused.
 
-Who changes back what was written, each time, is not answered each time: a write that was done
+Another client that reverts each write does not cause a write each time: a write that was done
 `FREE_REPEATS` times in a row waits for a second, then two, four, … up to `REPEAT_CEILING_S`.
 
-Cost: O(1) amortised for each call; `is_busy` and what lists are O(writes that are not seen yet).
+Cost: O(1) amortised for each call; `is_busy` and the lists are O(writes not seen yet).
 
-Example: {a: x} is done in version 7. The store still has version 5, its reader asks for {a: x}:
-dropped. The watch shows 7, somebody makes it {a: y} in 8, the reader asks for {a: x}: queued.
+Example: {a: x} is done in version 7. The store still has version 5, its reader requests {a: x}:
+dropped. The watch shows 7, another client makes it {a: y} in 8, the reader requests {a: x}: queued.
 """
 
 from collections import OrderedDict, deque
@@ -34,35 +34,35 @@ from master.kube.objects import Key, Resource
 from master.kube.writing.writes import Delete, Write, WriteTarget
 
 ECHO_S = 60.0
-"""A watch that shows nothing for so long is broken; its reflector lists anew in the meantime."""
+"""A watch that shows nothing for this long is broken; its reflector lists again in the meantime."""
 REFUSED_S = 1.0
-"""How long the same write is not sent again after its first refusal. Most pass within moments: a
-conflict, a webhook that restarts, a right that is just being granted."""
+"""How long the same write is not sent again after its first refusal. Most refusals pass within
+moments: a conflict, a webhook that restarts, a right that is being granted."""
 FREE_REPEATS = 3
 REPEAT_CEILING_S = 60.0
 REPEAT_MEMORY_S = 3 * REPEAT_CEILING_S
 MAX_WAITING = 100_000
-"""Writes of one manager; what is beyond it is refused, and asked for again by whoever compares."""
+"""Writes of one manager; more are refused, and requested again by the next comparison."""
 GONE = inf
-"""The version of an object that was deleted: later than all others."""
+"""The version of a deleted object: later than all others."""
 _ANY = -1.0
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one object and manager; there is none where nothing is known."""
+    """The writes of one object and manager."""
 
     waiting: Write | None = None
     active: Write | None = None
     settled: Write | None = None
     version: float = _ANY
-    """In which the effect of `settled` shows; `_ANY` where it had none."""
+    """The version in which the effect of `settled` shows; `_ANY` where it had none."""
     settled_until_s: float = 0.0
     seen: float | None = None
-    """The latest version that the watch showed while `active` was under way."""
+    """The latest version that the watch showed while `active` was in flight."""
     shown: float = _ANY
-    """The latest that it showed since something was asked for: a write whose answer was lost counts
-    before it is tried again, and then changes nothing that could be shown."""
+    """The latest version that the watch showed since the first request. A write whose answer was
+    lost may have taken effect before the retry, which then changes nothing that could be shown."""
     tries: int = 0
     is_withdrawn: bool = False
     is_listed: bool = False
@@ -70,7 +70,7 @@ class _Entry:
     ticket: int = 0
     """The number of its place among those that wait for their time; 0 for none."""
     is_repeat: bool = False
-    """Whether it waits because the same was done so often."""
+    """Whether it waits because the same write was done so often."""
 
     @property
     def is_idle(self) -> bool:
@@ -79,7 +79,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
-    """The last write of an object that ended in one way, how often in a row, and when."""
+    """The last write of an object with one outcome, how often in a row, and when."""
 
     write: Write
     times: int
@@ -87,13 +87,13 @@ class _Repeat:
 
     @property
     def again_at_s(self) -> float:
-        """When the same may be written again that was done."""
+        """When the same write may be sent again after it was done."""
         doubled = min(self.times - FREE_REPEATS, 10)
         return self.at_s + min(REPEAT_CEILING_S, 2.0**doubled) if doubled >= 0 else -inf
 
     @property
     def refused_until_s(self) -> float:
-        """Until when the same is not written again that was refused."""
+        """Until when the same write is not sent again after it was refused."""
         return self.at_s + min(ECHO_S, REFUSED_S * 2.0 ** min(self.times - 1, 10))
 
 
@@ -101,7 +101,7 @@ _Repeats = OrderedDict[tuple[str, WriteTarget], _Repeat]
 
 
 def _repeated(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
-    """Takes down that a write ended so once more."""
+    """Record one more write with this outcome."""
     key = write.manager, write.target
     before = repeats.pop(key, None)
     times = before.times + 1 if before is not None and before.write == write else 1
@@ -110,7 +110,7 @@ def _repeated(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
 
 
 class WriteQueue:
-    """All writes that are asked for and not yet seen. Mutable; owned by the writer."""
+    """All writes that are requested and not yet seen. Mutable; owned by the writer."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[WriteTarget, _Entry]] = {}
@@ -123,7 +123,7 @@ class WriteQueue:
         self._refused: _Repeats = OrderedDict()
 
     def put(self, write: Write, now_s: float) -> bool:
-        """Asks for a write. False when too many wait: it was not taken."""
+        """Request a write. Returns False, and does not take it, when too many wait."""
         self._expire(now_s)
         entries = self._entries.setdefault(write.manager, {})
         if write.target not in entries and len(entries) >= MAX_WAITING:
@@ -141,14 +141,14 @@ class WriteQueue:
         return True
 
     def withdraw(self, target: WriteTarget, manager: str) -> None:
-        """Asks for no write any more; one that is under way is not tried again."""
+        """Withdraw a write; one that is in flight is not retried."""
         entry = self._entries.get(manager, {}).get(target)
         if entry is not None:
             entry.waiting, entry.is_withdrawn = None, True
             self._tidy(manager, target, entry)
 
     def begin(self, now_s: float) -> Write | None:
-        """The write whose turn it is; finish it with `done`, `give_up` or `again`."""
+        """Return the next write; finish it with `done`, `give_up` or `again`."""
         self._expire(now_s)
         while self._later and self._later[0][0] <= now_s:
             _, ticket, manager, target = heappop(self._later)
@@ -172,7 +172,7 @@ class WriteQueue:
         return None
 
     def done(self, write: Write, version: str, now_s: float) -> None:
-        """It was written; `version` is that of the object now, empty for one that is gone."""
+        """Record a success; `version` is that of the object now, empty if it is gone."""
         _repeated(self._done, write, now_s)
         self._refused.pop((write.manager, write.target), None)
         is_gone = isinstance(write, Delete) and not version
@@ -180,12 +180,12 @@ class WriteQueue:
         self._settle(write, effect, now_s + ECHO_S)
 
     def give_up(self, write: Write, now_s: float) -> None:
-        """It was refused: it is asked for again only after news of the object, or a while."""
+        """Record a refusal: the same write is accepted again after a change or a while."""
         refused = _repeated(self._refused, write, now_s)
         self._settle(write, _ANY, refused.refused_until_s)
 
     def again(self, write: Write, at_s: float) -> None:
-        """It failed and may succeed later; a newer one is written instead, not before that."""
+        """Retry a failed write at `at_s`; a newer one takes its place, not before that."""
         entry = self._entries[write.manager][write.target]
         entry.active, entry.tries = None, entry.tries + 1
         if entry.waiting is None and not entry.is_withdrawn:
@@ -194,11 +194,11 @@ class WriteQueue:
         self._postpone(write.manager, write.target, at_s)
 
     def tries(self, write: Write) -> int:
-        """How often a write of this object has failed in a row."""
+        """Return how often a write of this object has failed in a row."""
         return self._entries[write.manager][write.target].tries
 
     def saw(self, target: WriteTarget, version: float) -> None:
-        """The watch showed the object in this version; `GONE` when it was deleted."""
+        """Record that the watch showed the object in this version; `GONE` if it was deleted."""
         for manager, entries in self._entries.items():
             entry = entries.get(target)
             if entry is None:
@@ -211,13 +211,15 @@ class WriteQueue:
                 self._tidy(manager, target, entry)
 
     def saw_all(self, resource: Resource[Any], versions: Mapping[Key, float]) -> None:
-        """A list showed all objects of a resource, by namespace and name; others are gone."""
+        """Record a list of all objects of a resource by key; others are gone."""
         for entries in self._entries.values():
             for target in [each for each in entries if each.resource == resource]:
                 self.saw(target, versions.get((target.namespace, target.name), GONE))
 
     def is_busy(self, manager: str, now_s: float) -> bool:
-        """Whether a write of the manager waits, is under way, or was done and is not seen yet."""
+        """Return whether a write of the manager waits, is in flight, or is done and
+        not seen yet.
+        """
         self._expire(now_s)
         return any(
             entry.waiting or entry.active or (entry.settled and entry.version != _ANY)
@@ -225,20 +227,20 @@ class WriteQueue:
         )
 
     def waiting(self, manager: str) -> Iterator[WriteTarget]:
-        """The objects with a write that has not begun."""
+        """Yield the objects with a write that has not begun."""
         for target, entry in self._entries.get(manager, {}).items():
             if entry.waiting is not None:
                 yield target
 
     def unfinished(self, manager: str) -> Iterator[WriteTarget]:
-        """The objects with a write that waits or is under way."""
+        """Yield the objects with a write that waits or is in flight."""
         for target, entry in self._entries.get(manager, {}).items():
             if entry.waiting is not None or entry.active is not None:
                 yield target
 
     @property
     def next_at_s(self) -> float | None:
-        """When `begin` may have something; None when nothing waits, -inf when it may have now."""
+        """When `begin` may have a write; None when nothing waits, -inf when it may have now."""
         if self._turns:
             return -inf
         return self._later[0][0] if self._later else None  # of one that was taken back, too
@@ -299,5 +301,5 @@ class WriteQueue:
 
 
 def number(version: str) -> float:
-    """A resource version as a number; one that is none comes before all others."""
+    """Return a resource version as a number; one that is none is before all others."""
     return float(version) if version.isascii() and version.isdigit() else _ANY

@@ -1,4 +1,4 @@
-"""The one place from which this master writes to the API server."""
+"""The only place from which this master writes to the API server."""
 
 import asyncio
 import random
@@ -24,8 +24,8 @@ from topo.kit.backoff import requested_wait_s
 from topo.kit.metrics import counter, gauge
 
 CONCURRENCY = 64
-"""Writes under way at once: enough for 100 a second where one takes 0.6 s, as a busy API server
-does. How often it is asked, the rate alone decides."""
+"""Concurrent writes: enough for 100 a second where one takes 0.6 s, as a busy API server does. The
+rate alone limits how often it is called."""
 BACKOFF_S = 0.2
 BACKOFF_CEILING_S = 30.0
 LEADING_POLL_S = 0.5
@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A write came to its end: `metadata` is that of the object now, `error` why there is none."""
+    """The end of a write: `metadata` of the object now, or `error`, why there is none."""
 
     write: Write
     metadata: Metadata | None = None
@@ -47,7 +47,7 @@ class Settled:
 
 
 class WriterMetrics:
-    """What becomes of the writes of each manager."""
+    """Metrics of the writes of each manager."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         self.writes = counter(registry, "topo_master_kube_writes")
@@ -55,10 +55,10 @@ class WriterMetrics:
 
 
 class Writer:
-    """Sends what is asked for, at the rate that is allowed, while this master leads.
+    """Sends the requested writes at the allowed rate while this master leads.
 
-    Of the writes of one object and manager the latest wins, one is under way at a time, and
-    managers take turns. What is refused is given up and told; what fails is tried again.
+    Of the writes of one object and manager the latest counts, one is in flight at a time, and
+    managers take turns. A refused write is dropped and reported; a failed one is retried.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Writer:
         self._metrics = metrics
         self._rate = rate
         self.may_write = may_write
-        """Asked right before each write: whether this master leads now."""
+        """Returns whether this master leads now; called right before each write."""
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secret
         self._queue = WriteQueue()
@@ -85,29 +85,29 @@ class Writer:
         self._told_at_s: dict[tuple[str, str], float] = {}
 
     def listen(self, manager: str, listener: Callable[[Settled], None]) -> None:
-        """Has the listener told of each write of a manager that came to its end."""
+        """Call the listener at the end of each write of a manager."""
         self._listeners[manager] = listener
         gauge = self._metrics.waiting.labels(manager.removeprefix(MANAGER_PREFIX))
         gauge.set_function(lambda: sum(1 for _ in self._queue.unfinished(manager)))
 
     def put(self, *writes: Write) -> None:
-        """Asks for writes. Nothing happens for one that is under way or done and not seen yet."""
+        """Request writes. One that is in flight, or done and not seen yet, is not repeated."""
         for write in writes:
             if not self._queue.put(write, self._clock()):
                 self._count(write.manager, "full")
         self._woken.set()
 
     def withdraw(self, target: WriteTarget, manager: str) -> None:
-        """Takes back a write that has not begun."""
+        """Withdraw a write that has not begun."""
         self._queue.withdraw(target, manager)
 
     def withdraw_all(self, manager: str) -> None:
-        """Takes back all writes of a manager that have not begun."""
+        """Withdraw all writes of a manager that have not begun."""
         for target in tuple(self._queue.waiting(manager)):
             self._queue.withdraw(target, manager)
 
     def follow(self, store: Store[T]) -> None:
-        """Has the watch of a resource say what of the writes has come about."""
+        """Have the watch of a resource confirm the writes that took effect."""
 
         def seen(event: Listed[T] | Changed[T] | Removed[T]) -> None:
             if isinstance(event, Listed):
@@ -124,11 +124,13 @@ class Writer:
         store.subscribe(seen)
 
     def is_busy(self, manager: str) -> bool:
-        """Whether a write of the manager waits, is under way, or was done and is not seen yet."""
+        """Return whether a write of the manager waits, is in flight, or is done and
+        not seen yet.
+        """
         return self._queue.is_busy(manager, self._clock())
 
     async def run(self) -> None:
-        """Writes until cancelled."""
+        """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._something_due()
@@ -149,7 +151,7 @@ class Writer:
                     await self._woken.wait()
 
     async def _allowed(self) -> None:
-        """Returns when one more request is allowed and this master leads."""
+        """Return when one more request is allowed and this master leads."""
         await self._rate()
         while not self.may_write():  # noqa: ASYNC110 - a lease ends by the clock, no event tells
             await asyncio.sleep(LEADING_POLL_S)
@@ -165,7 +167,7 @@ class Writer:
         self._woken.set()
 
     async def _sent(self, write: Write) -> tuple[Metadata | None, str]:
-        """The object as it is now, and in a word how that was reached. Raises `KubeError`."""
+        """Send a write; return the object's metadata and the result. Raises `KubeError`."""
         try:
             return _metadata(await self._client.call(call_of(write))), "done"
         except KubeError as error:
@@ -205,7 +207,7 @@ class Writer:
         self._metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
 
     def _tell(self, write: Write, result: str, what: str, error: KubeError) -> None:
-        """Logs it, unless one of this manager and result was logged a moment ago."""
+        """Log it, unless one of this manager and result was logged a moment ago."""
         about, now_s = (write.manager, result), self._clock()
         if now_s - self._told_at_s.get(about, -inf) < TOLD_AGAIN_S:
             return
@@ -222,9 +224,9 @@ def _metadata(body: bytes) -> Metadata | None:
 
 
 def _version(write: Write, metadata: Metadata | None) -> str:
-    """The version of the object now; empty for one that is gone.
+    """Return the version of the object now; empty if it is gone.
 
-    One that is deleted and waits for a finalizer is answered as it is until then.
+    An object that is deleted and waits for a finalizer is returned as it is until then.
     """
     if metadata is None or (isinstance(write, Delete) and not metadata.deletion_timestamp):
         return ""

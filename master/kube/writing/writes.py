@@ -1,7 +1,7 @@
-"""What is to be written to the API server, as values.
+"""Writes to the API server as values.
 
-A *manager* is the name under which Kubernetes remembers who owns a field. Each controller has its
-own, so that what one of them no longer wants goes without touching what another wrote.
+A *manager* is the name under which Kubernetes records the owner of a field. Each controller has its
+own, so removing a field that one no longer wants leaves the fields of the others.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from master.kube.leader_election.election import WORK_ENDS_S
 from master.kube.objects import Resource, collection_path, object_path
 
 MANAGER_PREFIX = "topo-master/"
-"""All field managers of this product begin with it."""
+"""The prefix of all field managers of this product."""
 TIMEOUT_S = WORK_ENDS_S
-"""What is begun while this master leads has ended before another one does: see
-`LeaseTimes.of`."""
+"""A write that begins while this master leads ends before another master does: within the time
+between `--renew-deadline` and `--lease-duration`."""
 _APPLY = "application/apply-patch+yaml"
-"""JSON is YAML, too. Source: kubernetes.io, "Server-Side Apply"."""
+"""JSON is also YAML. Source: kubernetes.io, "Server-Side Apply"."""
 _MERGE = "application/strategic-merge-patch+json"
 _BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""Who writes needs the version of what came about, not the whole of it. Source: kubernetes.io,
+"""The answer of a write needs only the new version, not the whole object. Source: kubernetes.io,
 "Kubernetes API Concepts", metadata-only fetches."""
 
 
@@ -41,12 +41,12 @@ class WriteTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Makes an object have the fields, and no other one that this manager gave it before.
+    """Sets the fields of an object, and removes others that this manager set before.
 
     `fields` is the manager's whole intent: `{"metadata": {"labels": …}, "spec": …}`. The object
-    must be the one with this uid: an apply without it would create a node that has just been
-    deleted, here it is refused. One without a uid is ours alone, and is made where it is missing.
-    `force`: fields that others have are taken over without a word, of what is ours as a whole.
+    must have this uid: an apply without it would recreate a node that was just deleted. An object
+    without a uid is ours alone, and is created where it is missing. `force` takes over fields of
+    other managers.
     """
 
     target: WriteTarget
@@ -58,7 +58,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Makes an object; one of the name that is there already stays as it is."""
+    """Creates an object; an existing object of the name stays as it is."""
 
     target: WriteTarget
     manager: str
@@ -67,7 +67,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Removes the object with this uid, and no other one of the name."""
+    """Deletes the object with this uid, and no other object of the name."""
 
     target: WriteTarget
     manager: str
@@ -76,13 +76,13 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Changes these fields of an object, and leaves all others to whoever wrote them.
+    """Changes some fields of an object and leaves all others to their managers.
 
-    A strategic merge: null takes a field away, `{"$patch": "delete", …}` an element of a list that
-    has keys. It is refused (409) where the object is in another version than the one that was
-    looked at, and (422) where it is another object of the name; without a version it changes
-    whatever is there. `subresource` is `status` where that is patched: it takes labels and
-    annotations too, but nothing of the spec, as the object itself takes nothing of the status.
+    A strategic merge: null removes a field, `{"$patch": "delete", …}` an element of a list with
+    keys. It is refused with 409 where the object has another version than `version`, and with 422
+    where it has another uid; without a version it changes the current object. `subresource`
+    `status` patches the status: it accepts labels and annotations too, but nothing of the spec, as
+    the object itself accepts nothing of the status.
     """
 
     target: WriteTarget
@@ -97,10 +97,7 @@ Write = Apply | Create | Delete | Patch
 
 
 def call_of(write: Write) -> Call:
-    """The request of a write.
-
-    It does not wait for the allowance of requests: whoever writes takes it before.
-    """
+    """Return the request of a write; it skips the rate limit, which the writer waits for."""
     resource, name, namespace = write.target
     path, query = object_path(resource, name, namespace), {"fieldManager": write.manager}
     match write:
