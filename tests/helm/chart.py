@@ -107,7 +107,7 @@ def template(helm: Path, *arguments: str) -> "CompletedProcess[str]":
 
 def objects(text: str) -> list[dict[str, Any]]:
     """The objects of a rendering."""
-    return [each for each in yaml.safe_load_all(text) if each is not None]
+    return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
 
 
 def golden(case: str) -> list[dict[str, Any]]:
@@ -189,7 +189,7 @@ def schema() -> Any:
 
 def values() -> Any:
     """values.yaml."""
-    return yaml.safe_load((CHART / "values.yaml").read_text())
+    return yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
 
 
 def value_at(path: str) -> Any:
