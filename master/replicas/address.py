@@ -1,8 +1,8 @@
-"""Where the leader answers: what it writes on the Lease, and how that is read. Pure.
+"""The leader's address as annotations of the Lease, written and parsed. Pure.
 
-Who can write the Lease says where followers go with the tokens of workers, so little is believed:
-an address and a port, no name and no path, and never one that only this machine has. How is said
-by our own settings: all masters have the same.
+Whoever can write the Lease decides where followers send the tokens of workers, so little is
+believed: an address and a port, no name and no path, and never a loopback address. The scheme is
+that of our own settings: all masters have the same.
 """
 
 from collections.abc import Mapping
@@ -25,21 +25,21 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAddress:
-    """The bases of the leader's URLs; empty where one is not known."""
+    """The base URLs of the leader; empty where one is not known."""
 
     api: str = ""
     reports: str = ""
 
 
 def annotations(domain: str, ports: Ports) -> dict[str, str]:
-    """What a leader writes on the Lease."""
+    """Return the annotations of a leader."""
     host = f"[{ports.host}]" if ":" in ports.host else ports.host
     said = {API: ports.api, REPORTS: ports.reports}
     return {f"{domain}/{name}": f"{host}:{port}" for name, port in said.items()}
 
 
 def leader_address(written: Mapping[str, object], domain: str, ours: Ports) -> LeaderAddress:
-    """What a leader wrote, as far as it can be the address of another master."""
+    """Return the address in a leader's annotations, as far as it can be another master's."""
     api, reports = (_socket(written.get(f"{domain}/{name}"), ours) for name in (API, REPORTS))
     return LeaderAddress(
         api and f"{ours.api_scheme}://{api}", reports and f"{ours.reports_scheme}://{reports}"
@@ -47,7 +47,7 @@ def leader_address(written: Mapping[str, object], domain: str, ours: Ports) -> L
 
 
 def _socket(text: object, ours: Ports) -> str:
-    """`10.0.0.7:9001`, `[fd00::7]:9001`; empty for anything else."""
+    """Return `10.0.0.7:9001` or `[fd00::7]:9001`; empty for anything else."""
     host, _, port = str(text).rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     try:

@@ -1,8 +1,8 @@
-"""By what masters know each other: the token of their own service account, or one that they share.
+"""The credential of masters: a token of their own service account, or one that they share.
 
-The leader's state tells more of machines than the open calls do, so it is for masters alone. In a
-cluster each has a token of its account, with an audience of its own that no worker's token has, and
-the API server says whose it is. Elsewhere all have a file with the same token.
+The leader's state tells more of machines than the open calls do, so only masters may read it. In a
+cluster each has a token of its account, with an audience that no worker's token has, and the API
+server reviews it. Elsewhere all have a file with the same token.
 """
 
 import hmac
@@ -22,11 +22,11 @@ from topo.model.errors import BadInputError
 
 AUDIENCE = "topo-master-replica"
 READ_EVERY_S = 60.0
-"""A projected token is replaced when four fifths of its life are over, of ten minutes at least."""
+"""A projected token is replaced after four fifths of its life, of ten minutes at least."""
 
 
 class Credential:
-    """Our token, and whether another one is that of a master. `clock` is monotonic."""
+    """This master's token, and the check of others. `clock` is monotonic."""
 
     def __init__(
         self, path: Path, reviews: TokenReviews, clock: Callable[[], float] = time.monotonic
@@ -37,14 +37,14 @@ class Credential:
         self._own: tuple[float, str] | None = None
 
     async def own(self) -> str:
-        """Our token; raises `BadInputError`."""
+        """Return this master's token. Raises `BadInputError`."""
         now_s = self._clock()
         if self._own is None or now_s - self._own[0] >= READ_EVERY_S:
             self._own = now_s, await off_loop(partial(read_token, self._path))
         return self._own[1]
 
     async def admits(self, request: web.Request) -> bool:
-        """Whether a request is a master's."""
+        """Return whether a request is a master's."""
         shown = bearer(request.headers)
         try:
             own = await self.own()

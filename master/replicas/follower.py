@@ -1,6 +1,6 @@
-"""A follower's loop: asks the leader for its state, and takes up what is new.
+"""A follower's loop: polls the leader's state and shows it.
 
-What it knows it goes on showing, whatever becomes of the leader, and says how old it is.
+When the leader fails, the follower goes on showing what it knows, with its age.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from topo.placement.booking.holds import ClockReading, HoldsMemory
 
 PATH = "/v1/replica"
 ORIGIN = "Topo-Origin"
-"""Where a follower has what it shows: an `Origin`."""
+"""The header with the origin of what a follower shows: an `Origin`."""
 AGE = "Topo-Age"
-"""Seconds since the leader knew that its document holds."""
+"""The header with the seconds since the leader confirmed its document."""
 POLL_S = 1.0
-"""How often a follower asks whether the leader's state has changed; an unchanged one is a 304."""
+"""Time between two polls; an unchanged state is a 304."""
 TIMEOUT_S = 10.0
 MAX_TIME_SHARE = 0.25
-"""The share of the time that taking up may have: 10,000 nodes are a second or two of work."""
+"""The largest share of time for showing new states: 10,000 nodes take a second or two."""
 MAX_BYTES = 256 << 20
 """100,000 nodes are 70 MB of JSON."""
 
@@ -47,13 +47,14 @@ class Replicated:
 
     @property
     def holds(self) -> HoldsMemory | None:
-        """The holds, with times that our clock can reckon with."""
+        """The holds, with times on our clock."""
         return self.on_our_clock(self.state.holds)
 
     def on_our_clock(self, holds: HoldsMemory | None) -> HoldsMemory | None:
-        """Holds that this leader kept at any time, so that no Unix clock matters any more.
+        """Return holds that this leader kept, with times on our monotonic clock.
 
-        Others, and those of a machine that does not tell its boots apart, are left as they are.
+        Other holds, and those of a machine that does not tell its boots apart, are returned
+        unchanged.
         """
         made = self.state.holds.saved if self.state.holds is not None else None
         if holds is None or holds.saved is None or made is None or not made.boot:
@@ -65,7 +66,7 @@ class Replicated:
 
 
 class Origin(StrEnum):
-    """Where a follower has what it shows."""
+    """The origin of what a follower shows."""
 
     LEADER = "leader"
     STORE = "config-maps"
@@ -74,7 +75,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakeUp:
-    """Shows what another master knows: its judgement with its holds, and its sources.
+    """Shows the state of another master: its judgement with its holds, and its sources.
 
     Times of sources are on our clock.
     """
@@ -84,7 +85,7 @@ class TakeUp:
 
 
 class Follower:
-    """What this master knows of the leader's state. `clock` is monotonic."""
+    """The leader's state as this master knows it. `clock` is monotonic."""
 
     def __init__(
         self,
@@ -107,29 +108,29 @@ class Follower:
         self._worked_s = 0.0
         self._failure = ""
         self.newest: Replicated | None = None
-        """What was taken up last from a leader."""
+        """The last state of a leader."""
         self.kept: Replicated | None = None
-        """What was taken up last from a store or a copy."""
+        """The last state of a store or a copy."""
         self.origin: Origin | None = None
-        """Where that has been taken from which is shown; None where nothing is."""
+        """The origin of what is shown; None where nothing is."""
         self.heard_s: float | None = None
-        """As of when that is known to hold; None before the first."""
+        """When what is shown was last known to hold; None before the first."""
         self.useless = ""
-        """Why the leader's state is of no use here, such as another mode; empty where it is."""
+        """Why the leader's state cannot be used here, such as another mode; empty where it can."""
 
     @property
     def age_s(self) -> float | None:
-        """How old what is shown is, at the most."""
+        """The largest possible age of what is shown, in seconds."""
         return None if self.heard_s is None else max(0.0, self._clock() - self.heard_s)
 
     async def show_kept(self, kept: State, age_s: float, origin: Origin) -> None:
-        """Shows what a store or a copy keeps, until the leader says more."""
+        """Show what a store or a copy keeps, until the leader answers."""
         await self._take_up.state(kept.memory, kept.holds)
         self.heard_s = self._clock() - age_s
         self.kept, self.origin = Replicated(kept, self.heard_s), origin
 
     async def run(self) -> None:
-        """Follows until this master acts; then waits to be cancelled."""
+        """Follow until this master acts; then wait to be cancelled."""
         while not self._role().acts:
             if url := self._role().leader_url:
                 await self._ask(url)
@@ -137,7 +138,7 @@ class Follower:
         await asyncio.Event().wait()
 
     async def _ask(self, url: str) -> None:
-        """Hears the state, and how the sources fare where there is something to show beside."""
+        """Poll the state, and the sources where there is something to show them with."""
         self._worked_s = 0.0
         failure = await self._failed(self._heard(url, self._clock()))
         if self.origin is not None:
@@ -149,7 +150,7 @@ class Follower:
         self._failure = failure
 
     async def _failed(self, hearing: Awaitable[None]) -> str:
-        """Why nothing was heard; empty where it was."""
+        """Return why a poll failed; empty if it did not."""
         try:
             await hearing
         except (NoAnswerError, BadInputError, ValueError) as error:
@@ -157,7 +158,9 @@ class Follower:
         return ""
 
     async def _heard(self, url: str, asked_s: float) -> None:
-        """Raises `NoAnswerError`, `BadInputError`; `ValueError` where the answer is no state."""
+        """Poll the state. Raises `NoAnswerError`, `BadInputError`; `ValueError` for
+        another answer.
+        """
         known = {"If-None-Match": self._tag} if self._tag else {}
         answer = await self._answer(url + PATH, MAX_BYTES, known)
         if answer.status not in {200, 304}:
@@ -179,7 +182,7 @@ class Follower:
         self.heard_s = heard_s
 
     async def _hear_sources(self, url: str) -> None:
-        """Raises `NoAnswerError`; `ValueError` where the answer is of something else."""
+        """Poll the sources. Raises `NoAnswerError`; `ValueError` for another answer."""
         asked_s = self._clock()
         answer = await self._answer(url + source_states.PATH, source_states.MAX_BYTES, {})
         if answer.status == 404:

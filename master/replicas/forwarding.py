@@ -1,8 +1,8 @@
-"""Reports that reach a follower: passed on to the leader as they are, its answer passed back.
+"""Forwards reports that reach a follower to the leader, and its answers back.
 
-A follower lets in whom the leader would (`master/sources/workers/port.py`), so that no stranger's
-body is read. The leader looks at the token again, and judges all else. The one address that is
-asked is that of the leader on the Lease; nothing of a request chooses it.
+A follower accepts the same tokens as the leader (`master/sources/workers/port.py`), so that no
+stranger's body is read. The leader checks the token again, and everything else. The only address it
+calls is that of the leader on the Lease; nothing in a request chooses it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from topo.model.wire import REPORTS_PATH
 
 FORWARDED = "Topo-Forwarded"
 MAX_UNDER_WAY = 256
-"""Reports that are passed on at once; each is held whole meanwhile."""
+"""Reports that are forwarded at once; each is held in memory."""
 TIMEOUT_S = 5.0
 _MAX_ANSWER_BYTES = 64 * 1024
 _TAKEN_ALONG = ("Authorization", "Content-Type")
@@ -34,7 +34,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 @dataclass(slots=True, kw_only=True)
 class ReportForwarder:
-    """Passes reports on while this master follows."""
+    """Forwards reports while this master follows."""
 
     role: Callable[[], Role]
     peer: PeerMaster
@@ -43,7 +43,7 @@ class ReportForwarder:
     _failing: bool = False
 
     async def forward(self, request: web.Request) -> web.Response:
-        """The leader's answer, or 503 with the time after which it is worth another try."""
+        """Return the leader's answer, or 503 with the time to wait before another try."""
         role = self.role()
         if not role.reports_url or FORWARDED in request.headers:
             return self._refused("not-leader", not_leader(role))

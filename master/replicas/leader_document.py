@@ -1,6 +1,6 @@
-"""What a leader tells its followers: the kept state, packed, made anew when it has changed.
+"""The kept state as the leader sends it to followers: packed, and made again when it changed.
 
-However often it is asked for, one is made at a time, and making them takes no more than
+One document is made at a time, whatever the number of requests, and making them takes no more than
 `MAX_TIME_SHARE` of a core.
 """
 
@@ -18,7 +18,7 @@ from topo.kit.threads import timed_in_thread
 
 MAX_TIME_SHARE = 0.1
 _LEVEL = 3
-"""Of 10,000 nodes 7 MB become 1.7 MB in 0.06 s; the next levels cost more than they save."""
+"""10,000 nodes of 7 MB become 1.7 MB in 0.06 s; higher levels cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LeaderDocument:
 
 
 class LeaderDocuments:
-    """The newest document, for whoever asks."""
+    """The newest document for followers."""
 
     def __init__(
         self, engine: Engine, bookings: BookingState, mode: Mode, clock: Callable[[], float]
@@ -45,7 +45,7 @@ class LeaderDocuments:
         self._rests_until_s = 0.0
 
     async def newest(self) -> LeaderDocument:
-        """The state as it is, or as it was when one was made that cost so much that we rest."""
+        """Return the current state, or the last one while making another would cost too much."""
         async with self._making:
             newest, now_s = self._newest, self._clock()
             if newest is not None and newest.tag == self._tag():

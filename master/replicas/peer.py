@@ -1,4 +1,4 @@
-"""The way to the leader: one session, bounded calls, and the certificate that it has to show."""
+"""Calls to the leader: one session, bounded calls, and the certificate that it must show."""
 
 import ssl
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ _END = "-----END CERTIFICATE-----"
 
 
 class NoAnswerError(TopoError):
-    """The leader did not answer as it should."""
+    """The leader did not answer, or not as expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """An answer of the leader, read to its end and unpacked."""
+    """A complete, unpacked answer of the leader."""
 
     status: int
     headers: Mapping[str, str]
@@ -31,10 +31,10 @@ class PeerAnswer:
 
 
 class PeerMaster:
-    """Another master. Where ports speak TLS it has to show the certificate that we show.
+    """Another master. Where ports use TLS it must show the certificate that we show.
 
-    All masters of one installation have the same; so no name and no authority is to be named, and
-    whoever has another certificate, of whatever authority, is not the leader.
+    All masters of one installation have the same; so no name and no authority has to be configured,
+    and a server with another certificate, of whatever authority, is not the leader.
     """
 
     def __init__(self, certificate: Path | None = None, connections: int = 64) -> None:
@@ -43,7 +43,7 @@ class PeerMaster:
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
-        """Asks nothing yet."""
+        """Create the session; nothing is sent."""
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._connections),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -51,7 +51,7 @@ class PeerMaster:
         )
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -65,7 +65,7 @@ class PeerMaster:
         limit_bytes: int,
         timeout_s: float,
     ) -> PeerAnswer:
-        """The answer, whatever its status. Raises `NoAnswerError`."""
+        """Return the answer, whatever its status. Raises `NoAnswerError`."""
         if self._session is None:
             raise NoAnswerError("this master is starting or ending")
         try:
@@ -86,7 +86,7 @@ class PeerMaster:
         return PeerAnswer(response.status, response.headers, content)
 
     def _proof(self) -> aiohttp.Fingerprint:
-        """What the leader's certificate has to be; read anew, as it is renewed in its file."""
+        """Return the required certificate; read each time, as it is renewed in its file."""
         content = read_bounded(self._certificate, MAX_PEM_BYTES) if self._certificate else b""
         text = content.decode("ascii", "replace") if isinstance(content, bytes) else ""
         first, ended, _ = text.partition(_END)

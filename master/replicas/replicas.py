@@ -1,4 +1,4 @@
-"""A master's part in an installation of several, put together; nothing here does I/O."""
+"""A master's part in an installation of several, composed from its parts; no I/O."""
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -29,7 +29,7 @@ OLD_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """The lease, the way to the leader, and what comes and goes by it."""
+    """The lease, the connection to the leader, and what a follower shows and forwards."""
 
     lease: Lease
     peer: PeerMaster
@@ -39,7 +39,7 @@ class Replicas:
     replica: Replica
 
     def works(self, show_kept: Callable[[], Awaitable[None]]) -> Mapping[str, Work]:
-        """What runs all the time. A follower shows what is kept until it hears the leader."""
+        """Return the background work. A follower shows what is kept until the leader answers."""
 
         async def follow() -> None:
             await show_kept()
@@ -49,32 +49,32 @@ class Replicas:
 
     @property
     def age_s(self) -> float | None:
-        """How old what this master shows is; None where it is its own, or nothing is known."""
+        """The age of what this master shows in seconds; None where it is its own, or unknown."""
         return None if self.replica.role.acts else self.follower.age_s
 
     @property
     def shows_copy(self) -> bool:
-        """Whether what this master shows is the copy on its own disk."""
+        """Whether this master shows the copy on its own disk."""
         return not self.replica.role.acts and self.follower.origin is Origin.COPY
 
     @property
     def why_a_copy(self) -> str:
-        """Why the copy is shown: what is known of those who know more."""
+        """Why the copy is shown."""
         return self.lease.trouble or "no leader was heard yet"
 
     @property
     def stands_by(self) -> str:
-        """Why this master follows with nothing to show and is to lead next; empty where not so.
+        """Why this master follows with nothing to show and leads next; empty otherwise.
 
-        Masters of two modes or versions, in an update, cannot take up each other's state: the new
-        one must count as ready, or the old one would never end.
+        Masters of two modes or versions, in an update, cannot use each other's state: the new one
+        must count as ready, or the old one would never end.
         """
         useless = "" if self.replica.role.acts else self.follower.useless
         return useless and f"the leader's state is of no use here, it leads next: {useless}"
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """That what is shown is old, and the next step."""
+        """The warning that what is shown is old, and the next step."""
         role, age_s = self.replica.role, self.age_s
         if self.shows_copy and self.follower.kept is not None:
             return (_of_copy(self.follower.kept.state.saved_at_s, self.why_a_copy),)
@@ -101,7 +101,7 @@ def build_replicas(
     take_up: TakeUp,
     clock: Callable[[], float],
 ) -> Replicas:
-    """The parts of a master that stands for election; its role follows the lease."""
+    """Return the parts of a master that stands for election; its role follows the lease."""
     ports = _ports(settings)
     name = LeaseName(
         name=LEASE,
@@ -147,7 +147,7 @@ def build_replicas(
 
 
 async def standing(replicas: Replicas | None, _app: web.Application) -> AsyncIterator[None]:
-    """The leader can be asked; the lease is given back when all that only a leader does ended.
+    """Open the connection to the leader; release the lease when all work of a leader has ended.
 
     Raises `BadInputError`.
     """
@@ -164,7 +164,7 @@ async def standing(replicas: Replicas | None, _app: web.Application) -> AsyncIte
 
 
 async def tell_age(replicas: Replicas, _request: web.Request, response: web.StreamResponse) -> None:
-    """Has every answer of a follower say how old it may be, and where it is from."""
+    """Add age and origin to every answer of a follower."""
     if (age_s := replicas.age_s) is not None and AGE not in response.headers:
         response.headers[AGE] = f"{age_s:.1f}"
         response.headers[ORIGIN] = str(replicas.follower.origin or Origin.LEADER)

@@ -1,7 +1,7 @@
-"""How the leader's sources fare, as followers show it: ages on the wire, times on each own clock.
+"""The states of the leader's sources for its followers: ages on the wire, times on each own clock.
 
-It is told beside the state, at each poll: sources give good answers all the time, and of an
-unchanged state nothing else is sent.
+They are sent beside the state, at each poll: sources succeed all the time, while an unchanged state
+is not sent again.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ MAX_BYTES = 4 << 20
 MAX_SOURCES = 64
 MAX_AGE_S = 1e9
 STEADY_S = 5.0
-"""A time that two answers put so close to each other is one time: they were under way unlike long,
-and documents are made anew for another one."""
+"""Two answers whose times differ by less mean the same time: their delays differ, and each new time
+would make documents anew."""
 
 _AgeS = Annotated[float, Field(ge=0, le=MAX_AGE_S, allow_inf_nan=False)]
 
@@ -39,7 +39,7 @@ _TOLD = TypeAdapter(Annotated[tuple[_Told, ...], Field(max_length=MAX_SOURCES)])
 
 
 def told(states: Iterable[SourceState], now_s: float) -> bytes:
-    """The states as JSON; `now_s` is on their clock."""
+    """Return the states as JSON; `now_s` is on their clock."""
 
     def age_s(at_s: float | None) -> float | None:
         return None if at_s is None else min(max(0.0, now_s - at_s), MAX_AGE_S)
@@ -62,9 +62,9 @@ def told(states: Iterable[SourceState], now_s: float) -> bytes:
 def heard(
     content: bytes, heard_s: float, before: Iterable[SourceState] = ()
 ) -> tuple[SourceState, ...]:
-    """The states with times on the clock of `heard_s`, when they were as told.
+    """Return the states with times on the clock of `heard_s`, when they were as sent.
 
-    Times that are near those of `before` stay what they were. Raises `ValueError`.
+    Times that are near those of `before` stay unchanged. Raises `ValueError`.
     """
     known = {state.source: state.failing_since_s for state in before}
     return tuple(

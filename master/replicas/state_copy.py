@@ -1,9 +1,9 @@
-"""A copy of what this master shows, on its own disk, for reads while nobody else can be asked.
+"""A copy on the own disk of what this master shows, for reads while no leader can be reached.
 
 That is after a restart while the API server is away: the kept state cannot be read, and no leader
 is known. It is the document of the state file, with its checks and its lock. A leader copies what
-it saves in the cluster, also where that fails; a follower what the leader told. Nobody acts by it:
-who comes to lead takes up what the cluster keeps.
+it saves in the cluster, also where that fails; a follower what the leader sent. No master acts by
+it: a new leader restores what the cluster keeps.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from topo.model.errors import BadInputError
 from topo.placement.booking.holds import HoldsMemory
 
 MAX_BYTES = 96 << 20
-"""100,000 nodes are 70 MB. While it is replaced there are two of it, and the chart's volume is to
-have room for both: a pod that outgrows its volume is evicted."""
+"""100,000 nodes are 70 MB. While it is replaced there are two of it, and the chart's volume has
+room for both: a pod that outgrows its volume is evicted."""
 
 
 class StateCopy:
-    """The copy in one file, of what `saver` keeps in the cluster."""
+    """The copy in one file of what `saver` keeps in the cluster."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class StateCopy:
         self._clock = saver.clock
         self._told: Replicated | None = None
         self._followed: SavedDiscovery | None = None
-        """What `_told` says of discovery."""
+        """The discovery state of `_told`."""
         self._copied: tuple[SavedDiscovery, int] | None = None
         """The last copy: its discovery, and how many changes of holds were in it."""
         self._copied_s = 0.0
         self._worked_s = 0.0
 
     async def load(self) -> State | None:
-        """What an earlier process of this master copied; None where that is of no use."""
+        """Return the copy of an earlier process, None where it cannot be used."""
         try:
             found = await off_loop(partial(self._file.load, self._mode, time.time()))
         except BadInputError as error:
@@ -66,14 +66,14 @@ class StateCopy:
         return found if isinstance(found, State) else None
 
     async def run(self) -> None:
-        """Copies what is new until cancelled, as often as the saver may save."""
+        """Copy what is new until cancelled, as often as the saver may save."""
         while True:
             rest_s = self._worked_s / MAX_SAVE_TIME_SHARE
             await asyncio.sleep(max(self._saver.interval_s, rest_s))
             await self._copy()
 
     async def close(self) -> None:
-        """Copies what the saver has saved last; when all other work has ended."""
+        """Copy what the saver saved last. Call it when all other work has ended."""
         await self._copy()
         self._file.close()
 
@@ -96,7 +96,7 @@ class StateCopy:
         self._file.save(discovery.with_holds(self._mode, holds), discovery)
 
     def _is_news(self, discovery: SavedDiscovery, changes: int) -> bool:
-        """Whether it is other than what was copied, or known to hold since."""
+        """Return whether it differs from the copy, or is known to hold since."""
         if self._copied is None:
             return True
         copied, copied_changes = self._copied
@@ -106,7 +106,7 @@ class StateCopy:
         return is_old and (self._follower.heard_s or 0.0) > self._copied_s
 
     async def _heard(self) -> SavedDiscovery | None:
-        """What this follower was told of discovery, and as of when that is known to hold."""
+        """Return the leader's discovery state, with the time as of which it is known to hold."""
         told, age_s = self._follower.newest, self._follower.age_s
         if told is None or age_s is None:
             return None

@@ -1,7 +1,7 @@
-"""What a kept document may have in it: whoever wrote it, what is taken up can be served.
+"""Checks of a kept document: whoever wrote it, what is restored can be served.
 
-A number that no answer can carry, or two holds of one name, would make each answer fail, or end
-the process, for as long as the file is there.
+A number that no answer can carry, or two holds of one name, would make each answer fail, or end the
+process, for as long as the file exists.
 """
 
 import json
@@ -16,11 +16,11 @@ from topo.placement.booking.holds import FORMAT, ClockReading, Hold, HoldsMemory
 from topo.placement.job.request import flaw
 
 MAX_NUMBER = 2**53 - 1
-"""Readers of JSON keep larger ones inexactly (RFC 8259, 6), and orjson refuses those of 64 bits."""
+"""JSON readers keep larger numbers inexactly (RFC 8259, 6), and orjson refuses those of 64 bits."""
 MAX_UNIX_S = 253_402_300_800
 """The end of the year 9999."""
 MAX_TEXT_CHARS = 4096
-"""No name or sentence is nearly so long."""
+"""Far more than any name or sentence has."""
 MAX_ID_CHARS = 64
 _SHOWN_CHARS = 64
 T = TypeVar("T")
@@ -29,18 +29,18 @@ _HOLD, _MOMENT = TypeAdapter(Hold), TypeAdapter(ClockReading)
 
 @dataclass(frozen=True, slots=True)
 class KeptHolds:
-    """The good holds of a document, None where it has no list of them, and what is wrong."""
+    """The usable holds of a document, None where it has no list of them, and the first flaw."""
 
     memory: HoldsMemory | None
     flaw: str = ""
 
 
 class _Unservable:
-    """Stands for a number that no answer can carry: no field takes it."""
+    """Replaces a number that no answer can carry: no field accepts it."""
 
 
 def plain_json(content: bytes) -> object:
-    """The document; raises `ValueError` where it is none. No field takes a number out of bounds."""
+    """Return the document, numbers out of bounds replaced. Raises `ValueError` where it is none."""
     try:
         return json.loads(
             content.decode(), parse_int=_whole, parse_float=_real, parse_constant=_real
@@ -52,15 +52,15 @@ def plain_json(content: bytes) -> object:
 
 
 def typed(kind: TypeAdapter[T], document: object) -> T:
-    """What `plain_json` read and no `text_flaw` has, as this type; raises `ValidationError`.
+    """Return a document of `plain_json` without `text_flaw` as this type. Raises `ValidationError`.
 
-    Strictly: a text with digits is no number, and would pass all bounds for numbers.
+    Strict: a text with digits is no number; it would pass all bounds of numbers.
     """
     return kind.validate_json(json.dumps(document, default=_as_nothing), strict=True)
 
 
 def text_flaw(document: object) -> str:
-    """What is wrong with a text in a document; empty where all are well. O(document)."""
+    """Return what is wrong with a text in a document; empty if nothing is. O(document)."""
     left = [document]
     while left:
         value = left.pop()
@@ -85,14 +85,14 @@ def _is_unicode(text: str) -> bool:
 
 
 def first_finding(error: ValidationError) -> str:
-    """What is wrong first, and where."""
+    """Return the first error and where it is."""
     finding = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part)[:_SHOWN_CHARS] for part in finding["loc"]) or "the document"
     return f"{finding['msg']} (at {where})"
 
 
 def kept_holds(document: object) -> KeptHolds:
-    """The holds in that part of a document, each of them judged alone."""
+    """Return the holds in that part of a document, each checked separately."""
     if document is None:
         return KeptHolds(None)
     if not isinstance(document, dict) or not isinstance(document.get("holds"), list):
@@ -122,7 +122,7 @@ def kept_holds(document: object) -> KeptHolds:
 
 
 def _hold(document: object) -> Hold | str:
-    """A hold that can be served, or what is wrong with it."""
+    """Return a hold that can be served, or what is wrong with it."""
     if wrong := text_flaw(document):
         return wrong
     try:
@@ -146,7 +146,7 @@ def _moment(document: object) -> ClockReading | str | None:
 
 
 def _flaws(hold: Hold) -> Iterator[str]:
-    """What in a hold no master writes; whoever asks stops at the first."""
+    """Yield what in a hold no master writes, lazily: callers stop at the first."""
     wish, request = hold.wish, hold.wish.request
     for name, time_s in (("created_s", hold.created_s), ("deadline_s", hold.deadline_s)):
         if time_s is not None and not 0 <= time_s <= MAX_UNIX_S:
@@ -169,7 +169,7 @@ def _is_name(text: str, most_chars: int) -> bool:
 
 
 def _as_nothing(_unservable: object) -> object:
-    """What no type has, in the place of a number out of bounds."""
+    """Return a value that no type accepts, in place of a number out of bounds."""
     return {"": None}
 
 

@@ -1,17 +1,17 @@
-"""The state in ConfigMaps of the pod's namespace: a store that outlives the pod and its node.
+"""A store of the state in ConfigMaps of the pod's namespace: it outlives the pod and its node.
 
 Two parts are kept: the judgement (`memory`), the bulk, which is written only when it differs, and
 everything else (`about`: whose it is, when it was judged, the holds), which is small. Each save of
-a part is a *set* of new ConfigMaps under a number of its own; when the set is whole, those before
-it are deleted. So a set is whole or not there, and a save that breaks off takes nothing away.
+a part is a *set* of new ConfigMaps under a number of its own; when the set is complete, earlier
+ones are deleted. So a set is complete or absent, and an aborted save removes nothing.
 
-A leader that ends has at most one write under way, and the API server may do it after the next
-leader has read what is kept. Whoever leads then finds the name taken: it reads again, goes on
-behind what it found, and ends that with its next whole set. It does so once after a `load`: one who
-writes a second time lives, and is another master.
+A leader that ends has at most one write in flight, and the API server may apply it after the next
+leader has read the state. That leader then finds the name taken: it reads again, continues behind
+what it found, and removes that with its next complete set. It does so once after a `load`: a master
+that writes a second time is alive.
 
-What is written costs etcd, which keeps each version until it compacts (5 minutes): `save` says so
-in its cost, by which the saver rests. 10,000 nodes are 1.5 MB in three ConfigMaps.
+Writes cost etcd, which keeps each version until it compacts (5 minutes): `save` returns this cost,
+by which the saver rests. 10,000 nodes are 1.5 MB in three ConfigMaps.
 """
 
 import asyncio
@@ -41,16 +41,16 @@ from topo.placement.booking.holds import HoldsMemory
 
 PREFIX = "topo-master-state-"
 PIECE_BYTES = 512 * 1024
-"""Half of what a ConfigMap may have: as base64 in a request it stays below etcd's 1.5 MiB."""
+"""Half of what a ConfigMap may hold: as base64 in a request it stays below etcd's 1.5 MiB."""
 BYTES_PER_S = 2_000_000.0
-"""A second of cost: of the judgement at most 100 kB/s are written, of the rest 500 kB/s."""
+"""One second of cost: of the judgement at most 100 kB/s are written, of the rest 500 kB/s."""
 PAGE = 16
 LOAD_S = 30.0
-"""An API server that cannot be asked for so long ends the start."""
+"""The start fails after the API server could not be reached for this long."""
 RETRY_S = 0.5
 _KEY = "piece"
 _NAME_TAKEN = "AlreadyExists"
-"""Kubernetes' word for a name that is taken; apimachinery's `StatusReasonAlreadyExists`."""
+"""Kubernetes' reason for a name that is taken; apimachinery's `StatusReasonAlreadyExists`."""
 _MEMORY, _ABOUT, _UNUSABLE = "memory", "about", "unusable"
 _PARTS = (_MEMORY, _ABOUT)
 
@@ -59,20 +59,20 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """The ConfigMaps of one save of a part, and what they are together."""
+    """The ConfigMaps of one save of a part, and their joint content."""
 
     part: str
     number: int
     names: tuple[str, ...]
     content: bytes | Refusal
     generation: Generation
-    """Of its judgement, or of the one that it was kept beside; 0 where no piece says it."""
+    """That of its judgement, or of the one it was kept beside; 0 where no piece has it."""
 
 
 class ConfigMapStore:
-    """A `StateStore` in the namespace of this pod. `may_write` is asked before each write.
+    """A `StateStore` in the namespace of this pod. `may_write` is called before each write.
 
-    `on_late` is told of each save of an earlier leader that came after `load`. `clock` is
+    `on_late` is called for each save of an earlier leader that arrived after `load`. `clock` is
     monotonic.
     """
 
@@ -100,9 +100,9 @@ class ConfigMapStore:
         self._saved_at_s: float | None = None
         self._number = 0
         self._replaced: dict[str, list[str]] = {part: [] for part in _PARTS}
-        """By part, the names in whose place the next whole set comes."""
+        """By part, the names that the next complete set replaces."""
         self._unusable: set[str] = set()
-        """Those of them that are put aside then, and not deleted."""
+        """Names that are then labelled `unusable` instead of deleted."""
         self._memory_digest = b""
         self._has_met_late = False
 
@@ -112,7 +112,7 @@ class ConfigMapStore:
         return self._is_new
 
     async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
-        """See `StateStore`; what is unusable gets the label `unusable` when a save replaces it."""
+        """Implement `StateStore`; unusable ConfigMaps get the label `unusable` at the next save."""
         sets = await self._sets()
         self._is_new, self._has_met_late = not sets, False
         self._number = max((each.number for each in sets), default=0)
@@ -147,12 +147,12 @@ class ConfigMapStore:
         return None if self._saved_at_s is None else max(0.0, now_s - self._saved_at_s)
 
     def close(self) -> None:
-        """See `StateStore`; which master may use it, the lease decides."""
+        """Implement `StateStore`: the lease decides which master uses the store."""
 
     def _packed(
         self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory
     ) -> dict[str, list[bytes]]:
-        """The pieces of each part that differs from what is kept."""
+        """Return the pieces of each part that differs from what is kept."""
         contents = {_ABOUT: discovery.about(mode, holds)}
         if _digest(discovery) != self._memory_digest:
             contents = {_MEMORY: discovery.text, **contents}
@@ -160,7 +160,7 @@ class ConfigMapStore:
         return {part: split(text, generation, PIECE_BYTES) for part, text in contents.items()}
 
     async def _replace(self, part: str, pieces: Sequence[bytes], generation: Generation) -> None:
-        """Writes a new set of a part, then ends those before it. Raises `OSError`."""
+        """Write a new set of a part, then delete earlier ones. Raises `OSError`."""
         try:
             await self._put(part, pieces)
         except FileExistsError as taken:
@@ -171,7 +171,7 @@ class ConfigMapStore:
             await self._put(part, pieces)
 
     async def _put(self, part: str, pieces: Sequence[bytes]) -> None:
-        """Raises `FileExistsError` where somebody else has written under our number."""
+        """Write a set. Raises `FileExistsError` where another master used the number."""
         self._number += 1
         before, names = self._replaced[part], list[str]()
         try:
@@ -187,10 +187,10 @@ class ConfigMapStore:
         self._replaced[part] = await self._ended(before) + names
 
     async def _go_behind(self, generation: Generation) -> None:
-        """Has the next whole sets come in the place of what came late, too. Raises `OSError`.
+        """Have the next complete sets replace late ones, too. Raises `OSError`.
 
-        No hold in it was promised: its leader has not seen the answer. A judgement that is later
-        than ours is put aside.
+        No hold in them was promised: their leader has not seen the answer. A judgement that is
+        later than ours is kept as unusable.
         """
         try:
             found = await self._listed()
@@ -213,7 +213,7 @@ class ConfigMapStore:
         self._on_late()
 
     async def _ended(self, names: Sequence[str]) -> list[str]:
-        """Ends ConfigMaps of earlier saves; those that are still there, for the next save."""
+        """Delete ConfigMaps of earlier saves; return those that are left for the next save."""
         for at, name in enumerate(names):
             try:
                 await self._end(name)
@@ -235,7 +235,7 @@ class ConfigMapStore:
         return Call(method="POST", path=path, body=orjson.dumps(body), timeout_s=TIMEOUT_S)
 
     async def _end(self, name: str) -> None:
-        """Deletes a ConfigMap of an earlier save, or puts it aside where it was unusable."""
+        """Delete a ConfigMap of an earlier save, or label it where it was unusable."""
         path = object_path(CONFIG_MAPS, name, self._namespace)
         if name in self._unusable:
             labels = {self._part_label: _UNUSABLE}
@@ -259,7 +259,7 @@ class ConfigMapStore:
             raise _os_error(error) from error
 
     async def _sets(self) -> list[_Set]:
-        """What is kept, whole or not; asks again while the API server is ill."""
+        """Return what is kept, complete or not; retry while the API server fails."""
         gives_up_s = self._clock() + LOAD_S
         while True:
             try:
@@ -305,7 +305,7 @@ def _piece(found: ConfigMapObject) -> bytes:
 
 
 def _os_error(error: KubeError) -> OSError:
-    """What a failed call means to who saves.
+    """Return the `OSError` of a failed call.
 
     A conflict that is not about the name passes: a quota that several requests count at once.
     """
@@ -320,7 +320,7 @@ def _digest(discovery: SavedDiscovery) -> bytes:
 
 
 def _read(sets: Sequence[_Set], mode: Mode) -> State | Unusable | None:
-    """The state in the newest whole sets."""
+    """Return the state in the newest complete sets."""
     if not sets:
         return None
     newest: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The state as bytes: the judgement of discovery and the holds, as one JSON document."""
+"""The state as one JSON document: the judgement of discovery and the holds."""
 
 import json
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from topo.placement.booking.holds import HoldsMemory
 
 @checked_dataclass(frozen=True)
 class State:
-    """Whose state this is, when it was judged (Unix time), and the state."""
+    """The kept state: its owner, its mode, the Unix time of the judgement, and the holds."""
 
     kind: Literal["topo-master-state"]
     saved_at_s: Annotated[float, Field(ge=0, le=MAX_UNIX_S)]
@@ -42,7 +42,7 @@ _HOLDS = TypeAdapter(HoldsMemory)
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A document that this master cannot take up as it is, why, and what in it is good."""
+    """A document that this master cannot restore as it is: why, and the part that is usable."""
 
     reason: str
     rest: State | HoldsMemory | None = None
@@ -50,7 +50,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class SavedDiscovery:
-    """The bulk of the document as JSON, made once: holds are written beside it many times."""
+    """The bulk of the document as JSON, encoded once: holds are written beside it many times."""
 
     saved_at_s: float
     generation: Generation
@@ -58,28 +58,28 @@ class SavedDiscovery:
 
     @classmethod
     def of(cls, memory: Memory, saved_at_s: float) -> "SavedDiscovery":
-        """The judgement of that time; O(nodes)."""
+        """Return the judgement of that time. O(nodes)."""
         return cls(saved_at_s, memory.generation, _MEMORY.dump_json(memory))
 
     def with_holds(self, mode: Mode, holds: HoldsMemory) -> bytes:
-        """The whole document; its keys are those of `State`."""
+        """Return the whole document; its keys are those of `State`."""
         return with_memory(self.about(mode, holds), self.text)
 
     def about(self, mode: Mode, holds: HoldsMemory) -> bytes:
-        """The document without the judgement, for stores that keep the bulk apart."""
+        """Return the document without the judgement, for stores that keep the bulk apart."""
         head = {"kind": "topo-master-state", "saved_at_s": self.saved_at_s, "mode": mode.value}
         return b'%s,"holds":%s}' % (json.dumps(head).encode()[:-1], _HOLDS.dump_json(holds))
 
 
 def with_memory(about: bytes, memory: bytes) -> bytes:
-    """The whole document, of its two parts."""
+    """Return the whole document from its two parts."""
     return b'%s,"memory":%s}' % (about[:-1], memory)
 
 
 def decode(content: bytes, mode: Mode) -> State | Unusable:
-    """The state in the document, if it is one of this mode and format.
+    """Return the state in the document, if it is one of this mode and format.
 
-    What is good is told also where the rest is not: jobs run on the holds.
+    The usable part is returned also where the rest is not: running jobs depend on the holds.
     """
     try:
         document = plain_json(content)
@@ -97,7 +97,7 @@ def decode(content: bytes, mode: Mode) -> State | Unusable:
 
 
 def _state_in(document: object, mode: Mode) -> State | str:
-    """The state without its holds, or why it is not for this master."""
+    """Return the state without its holds, or why this master cannot use it."""
     if wrong := text_flaw(document):
         return f"{_NOT_OURS}: {wrong}"
     try:

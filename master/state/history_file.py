@@ -1,13 +1,12 @@
-"""The kept moments on disk: a file beside the state file to which each moment is added.
+"""The kept moments on disk: a file beside the state file to which each moment is appended.
 
-Nothing in it is needed to judge or to place, so it is not part of the state: a history that cannot
-be read is put aside and said, and the state is taken up without it. ConfigMaps hold 1 MiB each,
-and are written whole: there the history is not kept.
+Neither judgement nor placement needs it, so it is not part of the state: a history that cannot be
+read is quarantined and logged, and the state is restored without it. ConfigMaps hold 1 MiB each and
+are written whole: there the history is not kept.
 
 After a line that names the format come records: length and CRC-32 of what follows (4 bytes each,
-big endian), a line of JSON about the moment, and its content. What a kill left of the last record
-is cut off. A record is on the disk before the next is made: a power cut costs the last one, and
-what was just before it is what somebody will ask for.
+big endian), a line of JSON about the moment, and its content. An incomplete last record is cut off.
+A record is on the disk before the next is made, so a power cut costs the last one only.
 """
 
 import os
@@ -31,7 +30,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import Generation
 
 MAX_BYTES = 1 << 30
-"""Four times the most that may be held."""
+"""Four times the largest history that may be held."""
 SPARE_BYTES = 1 << 20
 _FORMAT = b"topo-master-history 1\n"
 _LENGTHS = struct.Struct(">II")
@@ -43,7 +42,7 @@ Number = Annotated[int, Field(ge=0)]
 
 @checked_dataclass(frozen=True)
 class _Head:
-    """What a record says of its moment; `whole`: its content is no edit."""
+    """The description of a record's moment; `whole`: its content is no edit."""
 
     generation: Number
     run: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
@@ -56,9 +55,9 @@ _HEAD = TypeAdapter(_Head)
 
 
 class HistoryFile:
-    """The moments of one master, in a file that its owner alone can read.
+    """The moments of one master, in a file that only its owner can read.
 
-    It is used by who has the lock of the state file beside it.
+    Only the master with the lock of the state file beside it uses it.
     """
 
     def __init__(self, state_file: Path) -> None:
@@ -67,7 +66,7 @@ class HistoryFile:
         self._is_begun = False
 
     def load(self) -> Sequence[Piece]:
-        """What was kept, of which the first is whole; nothing where that is of no use."""
+        """Return the kept pieces, of which the first is whole; none where they cannot be used."""
         content = read_bounded(self.path, MAX_BYTES)
         if isinstance(content, AbsentFile):
             return ()
@@ -91,7 +90,7 @@ class HistoryFile:
         return pieces
 
     def append(self, new: Piece, kept: Callable[[], Sequence[Piece]]) -> None:
-        """Keeps a piece; all that are kept are written anew where most of the file is not."""
+        """Append a piece; rewrite all that are kept where most of the file is not."""
         pieces = kept() if not self._is_begun or self._written_bytes > SPARE_BYTES else ()
         held_bytes = sum(each.held_bytes for each in pieces)
         if not self._is_begun or self._written_bytes > SPARE_BYTES + 2 * held_bytes:
@@ -114,7 +113,7 @@ class HistoryFile:
         self._is_begun, self._written_bytes = True, len(content)
 
     def _keep_good(self, pieces: Sequence[Piece]) -> None:
-        """What came before the flaw is there for the next start, should no moment follow."""
+        """Keep the pieces before a flaw for the next start."""
         if not pieces:
             return
         try:
@@ -123,7 +122,7 @@ class HistoryFile:
             _log.warning("history not written", why=error.strerror or str(error))
 
     def _set_aside(self, why: str) -> None:
-        """Moves it away, never deletes it; the next moment begins a new one."""
+        """Move the file away, never delete it; the next moment begins a new one."""
         quarantine = quarantine_path(self.path, time.time())
         try:
             self.path.rename(quarantine)
@@ -147,9 +146,9 @@ def _record(each: Piece) -> bytes:
 
 
 def _read(content: bytes) -> Iterator[tuple[Piece, int]]:
-    """The pieces, each with where it ends; raises `ValueError` behind the last one that is good.
+    """Yield the pieces, each with its end; raise `ValueError` behind the last good one.
 
-    A record that the end of the file cuts short is none.
+    A record that the end of the file cuts short is left out.
     """
     if not content.startswith(_FORMAT):
         raise ValueError("it is no history of this version")

@@ -1,8 +1,8 @@
-"""The state in pieces, for stores that keep small values, such as ConfigMaps of 1 MiB.
+"""The state in pieces, for stores of small values such as ConfigMaps of 1 MiB.
 
-A document is compressed, cut, and every piece carries an index: the generation of the judgement,
-a digest of the whole, its number and how many there are. Pieces are joined only if they are all
-of one save: nothing is ever read from a set that was half replaced. The digest tells saves of one
+A document is compressed and cut, and every piece carries an index: the generation of the judgement,
+a digest of the whole, its number and the number of pieces. Pieces are joined only if they are all
+of one save: no document is read from a set that was half replaced. The digest tells saves of one
 generation apart, which differ in their holds, and finds damage.
 
 Pure. 10,000 nodes are 7.0 MB of JSON and make 2 pieces of 1.5 MB together; 0.11 s to split, 0.03 s
@@ -21,7 +21,7 @@ from topo.model.ids import Generation
 MAX_PIECE_BYTES = 1 << 20
 """A ConfigMap's limit for all its values together; kubernetes.io/docs/concepts/configuration."""
 MAX_DOCUMENT_BYTES = 1 << 27
-"""What a piece may unpack to is held in memory, and a master has 512 MiB; 10,000 nodes are 7 MB."""
+"""The unpacked document is held in memory, and a master has 512 MiB; 10,000 nodes are 7 MB."""
 _INDEX = struct.Struct(">8sQ32sHH")
 _MAGIC = b"topo-st1"
 _LEVEL = 6
@@ -29,7 +29,7 @@ _LEVEL = 6
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Which save a piece belongs to, and its place in it, counted from 0."""
+    """The save of a piece, and its place in it, counted from 0."""
 
     generation: Generation
     digest: bytes
@@ -40,7 +40,7 @@ class Index:
 def split(
     content: bytes, generation: Generation, limit_bytes: int = MAX_PIECE_BYTES
 ) -> list[bytes]:
-    """The content as pieces of at most `limit_bytes` with their index; at least one.
+    """Return the content as pieces of at most `limit_bytes` with their index; at least one.
 
     Raises `ValueError` for a content that `join` would refuse.
     """
@@ -58,7 +58,7 @@ def split(
 
 
 def join(pieces: Iterable[bytes]) -> bytes | Refusal:
-    """The content that was split, from its pieces in any order; or why they are not all of it."""
+    """Return the content from its pieces in any order, or why they are not all of it."""
     parts: dict[Index, bytes] = {}
     for piece in pieces:
         index = index_of(piece)
@@ -73,7 +73,7 @@ def join(pieces: Iterable[bytes]) -> bytes | Refusal:
 
 
 def index_of(piece: bytes) -> Index | None:
-    """A piece's index; None for bytes that are no piece."""
+    """Return a piece's index, None for bytes that are no piece."""
     if len(piece) < _INDEX.size:
         return None
     magic, generation, digest, number, count = _INDEX.unpack_from(piece)
@@ -81,7 +81,7 @@ def index_of(piece: bytes) -> Index | None:
 
 
 def _torn(indices: Iterable[Index]) -> Refusal | None:
-    """Why the pieces are not all those of one save."""
+    """Return why the pieces are not all those of one save, None if they are."""
     first, *others = indices
     for other in others:
         if other.generation != first.generation:
@@ -98,7 +98,7 @@ def _torn(indices: Iterable[Index]) -> Refusal | None:
 
 
 def _unpacked(parts: Mapping[Index, bytes]) -> bytes | Refusal:
-    """The content of all pieces of one save, unless they are damaged."""
+    """Return the content of all pieces of one save, or why they are damaged."""
     first, *_ = ordered = sorted(parts, key=lambda index: index.number)
     packed = b"".join(parts[index] for index in ordered)
     if hashlib.sha256(packed).digest() != first.digest:

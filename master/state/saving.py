@@ -1,7 +1,7 @@
-"""When the state is saved: soon after holds change, seldom otherwise, never for long.
+"""When the state is saved: soon after holds change, seldom otherwise, with a bound on its cost.
 
-Nothing is judged anew before the sources behind the tree have spoken in this process: until then
-the kept state knows more, and its age is the true one. Holds are saved as soon as they change,
+The judgement is not saved before the sources behind the tree have answered in this process: until
+then the kept state knows more, and its age is the true one. Holds are saved as soon as they change,
 beside the discovery state that was saved last.
 """
 
@@ -30,63 +30,64 @@ REFRESH_S = 30.0
 """An unchanged state is saved again this often, so that its age says when it was last true, and on
 another boot no hold has more time left than it had then."""
 MAX_SAVE_TIME_SHARE = 0.05
-"""The share of a core that saving may take at most, at any size of the cluster. Time in which a
-disk is slow or the process stands still is no work: it makes nobody rest."""
+"""The largest share of a core for saving, at any size of the cluster. Time in which a disk is slow
+or the process is stopped does not count."""
 GATHER_S = 0.02
-"""Holds that change within this are saved together."""
+"""Holds that change within this time are saved together."""
 MAX_HOLDS_SAVE_TIME_SHARE = 0.25
-"""The share of a core that saving holds may take: what was promised has to be on disk soon."""
+"""The largest share of a core for saving holds: promises must be on disk soon."""
 LAST_S = 6.0
-"""For so long the last save is tried again. A leader has as much left of its term, at least, and
-a grace period has more beside the time in which requests are drained."""
+"""The last save is retried for this long. A leader has at least as much left of its term, and a
+grace period has more beside the time in which requests are drained."""
 LAST_RETRY_S = 0.2
 
 _log = structlog.get_logger(__name__)
 
 
 class StateStore(Protocol):
-    """What every place that keeps the newest state offers.
+    """A place that keeps the newest state.
 
     Only a master whose role lets it act calls `load` and `save`.
     """
 
     name: str
-    """What people know the store by, for logs."""
+    """The name of the store in logs."""
 
     is_shared: bool
-    """Whether a follower may call `load`: it changes nothing there, and takes nothing away."""
+    """Whether a follower may call `load`, which then changes nothing in the store."""
 
     @property
     def is_new(self) -> bool:
-        """Whether the last `load` found nothing kept there, neither good nor bad."""
+        """Whether the last `load` found nothing, neither good nor bad."""
         ...
 
     async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
-        """The kept state; only its holds where the judgement is unusable; None without either.
+        """Return the kept state; only its holds where the judgement is unusable; None without
+        either.
 
-        `now_s` is Unix time. What is unusable is set aside and logged, never deleted: somebody
-        may have named the wrong place. From then on no other master may use the store. Raises
-        `TakenError` where another one does, `BadInputError` where what is there cannot be read.
+        `now_s` is Unix time. Unusable content is quarantined and logged, never deleted: the setting
+        may name the wrong place. From then on no other master may use the store. Raises
+        `TakenError` where another one does, `BadInputError` where the content cannot be read.
         """
         ...
 
     async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
-        """Keeps all of it or nothing. Raises `OSError`; `ValueError` for a text without encoding.
+        """Keep all of it or nothing; return the cost in seconds of a core.
 
-        A `BlockingIOError` passes by itself. Returns what it cost, in seconds of a core or of whom
-        else it burdens.
+        Raises `OSError`; a `BlockingIOError` passes by itself. Raises `ValueError` for a text
+        without encoding.
         """
         ...
 
     def age_s(self, now_s: float) -> float | None:
-        """Seconds since the kept judgement was made, as of the last `load` or `save`.
+        """Return the seconds since the kept judgement, as of the last `load` or `save`.
 
         None where none is kept; 0 where the clock was set back.
         """
         ...
 
     def close(self) -> None:
-        """Leaves the store to other masters; the last call."""
+        """Leave the store to other masters; the last call."""
         ...
 
 
@@ -105,7 +106,7 @@ class StateSaver:
     metrics: ServiceMetrics
     clock: Callable[[], float] = time.monotonic
     newest: SavedDiscovery | None = None
-    """What was read, or made to be saved, last; also where that failed."""
+    """The last state that was loaded or made to be saved, also where saving failed."""
     _discovery: SavedDiscovery | None = None
     _generation: Generation | None = None
     _saved_s: float = 0.0
@@ -115,13 +116,13 @@ class StateSaver:
     """Whether the last failure passes by itself."""
     _has_begun: bool = False
     _worked_s: float = 0.0
-    """What the last write cost; time in which it stood still is none."""
+    """The cost of the last write, without time in which it was blocked."""
 
     def __post_init__(self) -> None:
         self.bookings.saved.required = True
 
     async def loaded(self, found: State | HoldsMemory) -> None:
-        """Takes up what the store kept, to save new holds beside it."""
+        """Adopt what the store kept, so that new holds are saved beside it."""
         if isinstance(found, State):
             make = partial(SavedDiscovery.of, found.memory, found.saved_at_s)
             self._discovery = await asyncio.to_thread(make)
@@ -131,7 +132,7 @@ class StateSaver:
             self.bookings.saved.count()
 
     async def run(self) -> None:
-        """Runs until cancelled; it ends when what it writes then is written."""
+        """Save until cancelled; a write in progress is completed."""
         self._has_begun = True
         next_s = self.clock() + self.interval_s
         while True:
@@ -144,9 +145,9 @@ class StateSaver:
                 await asyncio.sleep(await self._save_holds())
 
     async def end(self) -> None:
-        """Saves what is not saved yet, and leaves the store; when all other work has ended.
+        """Save what is not saved yet, and leave the store. Call it when all other work has ended.
 
-        What a store is expected to take a moment later is tried again for `LAST_S`.
+        A store that will accept the state a moment later is retried for `LAST_S`.
         """
         try:
             gives_up_s = self.clock() + LAST_S
@@ -159,7 +160,7 @@ class StateSaver:
             self.store.close()
 
     async def _until(self, next_s: float) -> None:
-        """Returns at that time, or when holds changed."""
+        """Return at that time, or when holds changed."""
         try:
             async with asyncio.timeout(max(0.0, next_s - self.clock())):
                 await self.bookings.saved.changed.wait()
@@ -167,7 +168,7 @@ class StateSaver:
             return
 
     def _settled(self) -> bool:
-        """Whether all sources behind the tree have spoken in this process."""
+        """Return whether all sources behind the tree have answered in this process."""
         snapshot = self.engine.snapshot
         spoken = snapshot.generation > 0 and snapshot.restored_age_s is None
         return spoken and not self.readiness.missing(snapshot, self.engine.clock())
@@ -183,14 +184,14 @@ class StateSaver:
         )
 
     async def _save(self) -> float:
-        """Saves everything; how long to rest."""
+        """Save everything; return the pause."""
         began_s = self.clock()
         await self._written(self._new_discovery)
         self.metrics.save_seconds.set(self.clock() - began_s)
         return self._worked_s / MAX_SAVE_TIME_SHARE
 
     async def _save_holds(self) -> float:
-        """Saves the holds beside the discovery saved last, or the first one; how long to rest."""
+        """Save the holds beside the discovery saved last, or the first one; return the pause."""
         if self._discovery is None:
             return await self._save() if self._settled() else self.interval_s
         if not await self._written(self._last_discovery):
@@ -198,13 +199,13 @@ class StateSaver:
         return self._worked_s / MAX_HOLDS_SAVE_TIME_SHARE
 
     async def _save_old_holds(self) -> float:
-        """Saves holds that were saved long ago, also while no source speaks; how long to rest."""
+        """Save holds that were saved long ago, also while no source answers; return the pause."""
         old = self.clock() - self._holds_saved_s >= REFRESH_S
         running = any(hold.deadline_s is not None for hold in self.bookings.bookings)
         return await self._save_holds() if old and running and self._discovery else 0.0
 
     async def _saved_last(self) -> bool:
-        """Whether all is saved that can be."""
+        """Save what can be; return whether nothing is left."""
         if self._settled() and self._changed():
             return await self._written(self._new_discovery)
         if self.bookings.saved.changed.is_set() and self._discovery is not None:
@@ -212,7 +213,7 @@ class StateSaver:
         return True
 
     async def _new_discovery(self) -> SavedDiscovery:
-        """What is saved of discovery now, made in a thread."""
+        """Return what is saved of discovery now, made in a thread."""
         now_s = time.time()
         memory, copied_s = await self.engine.memory()
         made, packed_s = await timed_in_thread(lambda: SavedDiscovery.of(memory, now_s))
@@ -225,7 +226,7 @@ class StateSaver:
         return self._discovery
 
     async def _written(self, make: Callable[[], Awaitable[SavedDiscovery]]) -> bool:
-        """Saves discovery with the holds as they are now; those who wait for it are told."""
+        """Save discovery with the current holds and notify those who wait for it."""
         holds = self.bookings.memory()
         changes = self.bookings.saved.start_save()
         # The last save must not be overtaken by this one.
@@ -243,7 +244,7 @@ class StateSaver:
     async def _write(
         self, make: Callable[[], Awaitable[SavedDiscovery]], holds: HoldsMemory
     ) -> str:
-        """Why it could not be saved; empty if it was."""
+        """Save; return why that failed, empty if it did not."""
         self._worked_s = 0.0
         try:
             discovery = await make()

@@ -1,7 +1,7 @@
 """The state file: a store on the local disk, of one master, readable by its owner only.
 
-What could not be read, and what somebody else wrote, is never replaced: holds of running jobs may
-be in it. What is broken is put aside.
+A file that could not be read, or that another program wrote, is never replaced: holds of running
+jobs may be in it. A broken one is quarantined.
 """
 
 import errno
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class StateFile:
-    """Keeps the state in one file of JSON, which is replaced at once; a link to it stays.
+    """Keeps the state in one JSON file that is replaced atomically; a symbolic link to it stays.
 
     Its calls block; `StateFileStore` makes them in threads.
     """
@@ -45,11 +45,11 @@ class StateFile:
         self._path = Path(os.path.realpath(path))
         self._lock = FileLock(self._path)
         self._known: _Version | None = None
-        """The version that this master read or wrote last; None where there was no file."""
+        """The version that this master last read or wrote; None where there was no file."""
         self._saved_at_s: float | None = None
 
     def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
-        """See `StateStore`; a file that is unusable is put aside as `NAME.<Unix time>.unusable`."""
+        """Implement `StateStore`; an unusable file is renamed to `NAME.<Unix time>.unusable`."""
         self._take()
         self._known = _version(self._path)
         content = self._content()
@@ -67,7 +67,7 @@ class StateFile:
         return found
 
     def save(self, content: bytes, discovery: SavedDiscovery) -> None:
-        """Keeps the document whole or not at all; makes the directory where it is missing."""
+        """Write the whole document or nothing; create the directory where it is missing."""
         if len(content) > self._limit_bytes:
             what = f"{len(content)} bytes are more than the {self._limit_bytes} that are read again"
             raise OSError(errno.EFBIG, what)
@@ -91,7 +91,7 @@ class StateFile:
         self._known = _told_apart(written)
 
     def _take(self) -> None:
-        """Keeps other masters away, and clears what a kill left; says so where that fails.
+        """Lock the file and remove what a kill left; log where that fails.
 
         Where the lock file cannot be made nothing can be saved either, so nothing can be lost.
         """
@@ -114,7 +114,9 @@ class StateFile:
         self._lock.acquire()
 
     def _content(self) -> bytes | None:
-        """The file's bytes; None where there is no file. Raises `BadInputError` otherwise."""
+        """Return the file's bytes, None where there is no file. Raises
+        `BadInputError` otherwise.
+        """
         content = read_bounded(self._path, self._limit_bytes)
         self.is_new = isinstance(content, AbsentFile)
         if isinstance(content, bytes):
@@ -132,7 +134,7 @@ class StateFile:
         return Refusal(what, f"{self._setting} {self.name}", fix)
 
     def _warn_of_others(self) -> None:
-        """Says who else could read or change the file; the next write makes it private."""
+        """Log which users could read or change the file; the next write makes it private."""
         found, folder = self._path.stat(), self._path.parent
         if stat.S_IMODE(found.st_mode) & 0o077:
             fix = f"chmod 600 {self.name}"
@@ -145,7 +147,7 @@ class StateFile:
             _log.warning("others can replace the state file", directory=str(folder), fix=fix)
 
     def _set_aside(self, found: Unusable, content: bytes, now_s: float) -> None:
-        """Keeps the unusable file under another name; raises `BadInputError` where that fails."""
+        """Keep the unusable file under another name. Raises `BadInputError` where that fails."""
         pattern = f"{glob.escape(self._path.name)}.*.unusable"
         earlier = sorted(self._path.parent.glob(pattern))
         quarantine = next((path for path in earlier if _has(path, content)), None)
@@ -169,7 +171,7 @@ class StateFile:
 
 
 def _version(path: Path) -> _Version | None:
-    """What tells the file from the one that this master wrote; None where there is none."""
+    """Return what identifies this version of the file, None where there is none."""
     try:
         return _told_apart(path.stat())
     except OSError:
@@ -181,7 +183,7 @@ def _told_apart(found: os.stat_result) -> _Version:
 
 
 def _has(path: Path, content: bytes) -> bool:
-    """Whether a file has these bytes."""
+    """Return whether a file has these bytes."""
     try:
         same_size = path.is_file() and path.stat().st_size == len(content)
     except OSError:
@@ -208,7 +210,7 @@ class StateFileStore:
         return await off_loop(partial(self._file.load, mode, now_s))
 
     async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
-        """See `StateStore`; what it cost is processor time: a disk that is slow is no work."""
+        """Implement `StateStore`; the cost is processor time, without waits for the disk."""
 
         def write() -> None:
             self._file.save(discovery.with_holds(mode, holds), discovery)
