@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner, Result
 
-from tests.cli import samples
+from tests.cli import gang_samples, samples
 from tests.support.waiting import CEILING_S
 from topo.cli.demo_directory import Demo, DemoDirectory
 from topo.cli.main import app
@@ -37,7 +37,7 @@ class FakeMaster:
         self.broken: dict[str, tuple[int, str, dict[str, str]]] = {}
         self.placement: Any = samples.placement()
         self.holds: list[Any] = [samples.hold()]
-        self.gangs: list[Any] = [samples.gang()]
+        self.gangs: list[Any] = [gang_samples.gang()]
         self.fragmentation: Any = samples.fragmentation()
         self.bodies: list[Any] = []
         self.asked: list[web.BaseRequest] = []

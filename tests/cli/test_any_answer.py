@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.cli import samples
+from tests.cli import gang_samples, samples
 from tests.support.answers import answers
 from tests.support.peers import http, peer
 from topo.cli.commands import export
@@ -22,7 +22,7 @@ from topo.cli.main import app
 from topo.cli.render.safe import is_safe
 
 HOLD = samples.hold()
-GANG = samples.gang()
+GANG = gang_samples.gang()
 PROBLEM = {"title": "Conflict", "status": 409, "detail": "taken", "fix": "ask again", "field": "n"}
 SHARES = {"node": "node-3", "gpus": [0, 1], "n": 2, "why": []}
 DIFF = {"from": 12, "to": 13, "changes": samples.changes()}

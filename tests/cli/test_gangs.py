@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli import samples
+from tests.cli import gang_samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.exit_codes import Exit
 from topo.cli.render.safe import is_safe
@@ -15,7 +15,7 @@ from topo.cli.render.safe import is_safe
 def test_every_gang_is_a_row_and_one_that_waits_says_why(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
-    fake_master.gangs = [samples.waiting_gang(), samples.gang(state="bound", bound=4)]
+    fake_master.gangs = [gang_samples.waiting_gang(), gang_samples.gang(state="bound", bound=4)]
     head, first, second, *_ = (" ".join(line.split()) for line in topo("gangs").stdout.splitlines())
     assert head == "gang state job bound age why"
     assert first.startswith("training/pytorch-demo ✗ no-room 4 pods of 8 GPUs in groups of 16")
@@ -29,7 +29,7 @@ def test_no_gangs_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> No
 
 
 def test_gangs_of_one_namespace_are_asked_for(topo: Topo, fake_master: FakeMaster) -> None:
-    fake_master.gangs.append(samples.gang(namespace="other", name="elsewhere"))
+    fake_master.gangs.append(gang_samples.gang(namespace="other", name="elsewhere"))
     assert "elsewhere" not in topo("gangs", "-n", "training").stdout
 
 
@@ -40,7 +40,7 @@ def test_why_shows_a_job_by_its_name_or_by_that_of_a_pod(topo: Topo, name: str) 
     assert "its scheduler may bind it" in shown
     assert "■0 node-1" in shown or "0 node-1" in shown
     assert "1 pod not bound to their nodes yet: pytorch-demo-worker-3" in shown
-    assert json.loads(topo("why", name, "-o", "json").stdout) == samples.gang()
+    assert json.loads(topo("why", name, "-o", "json").stdout) == gang_samples.gang()
 
 
 def test_the_history_of_a_gang_is_a_row_per_change_and_says_what_is_not_known(topo: Topo) -> None:
@@ -53,7 +53,7 @@ def test_the_history_of_a_gang_is_a_row_per_change_and_says_what_is_not_known(to
 
 
 def test_a_master_of_an_earlier_release_has_no_history(topo: Topo, fake_master: FakeMaster) -> None:
-    known = samples.gang()
+    known = gang_samples.gang()
     fake_master.gangs = [{key: known[key] for key in known if not key.startswith("history")}]
     assert "keeps no history" in topo("why", "pytorch-demo", "--history").stdout
 
@@ -61,7 +61,7 @@ def test_a_master_of_an_earlier_release_has_no_history(topo: Topo, fake_master: 
 def test_why_of_one_that_waits_says_what_would_let_it_in(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
-    fake_master.gangs = [{**samples.waiting_gang(), "members": [], "groups": [], "ahead": 2}]
+    fake_master.gangs = [{**gang_samples.waiting_gang(), "members": [], "groups": [], "ahead": 2}]
     shown = topo("why", "pytorch-demo").stdout
     assert "1 group of 16 GPUs is missing" in shown
     assert "2 gangs before it in line" in shown
@@ -86,7 +86,7 @@ def test_a_name_that_nobody_has_is_refused_with_the_next_step(
 
 
 def test_two_gangs_of_one_name_are_both_named(topo: Topo, fake_master: FakeMaster) -> None:
-    fake_master.gangs.append(samples.gang(namespace="other", id="2"))
+    fake_master.gangs.append(gang_samples.gang(namespace="other", id="2"))
     shown = topo("why", "pytorch-demo")
     assert shown.exit_code == Exit.REFUSED
     assert "other/pytorch-demo" in shown.stderr
@@ -103,7 +103,7 @@ def test_the_gates_of_a_job_are_opened_by_its_name(topo: Topo, fake_master: Fake
 def test_where_nobody_may_open_gates_what_the_master_lacks_is_told(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
-    found = samples.gang()
+    found = gang_samples.gang()
     fix = "give it --api-token-file"
     body = json.dumps({"status": 403, "detail": "nothing may be written here", "fix": fix})
     kind = {"Content-Type": "application/problem+json"}
@@ -114,8 +114,8 @@ def test_where_nobody_may_open_gates_what_the_master_lacks_is_told(
 
 
 def test_all_gates_are_opened_but_of_gangs_that_run(topo: Topo, fake_master: FakeMaster) -> None:
-    bound = samples.gang(id="2", name="done", bound=4)
-    fake_master.gangs = [{**samples.waiting_gang(), "name": "waits"}, bound]
+    bound = gang_samples.gang(id="2", name="done", bound=4)
+    fake_master.gangs = [{**gang_samples.waiting_gang(), "name": "waits"}, bound]
     assert topo("gates", "open", "--all").stdout == "the gates of training/waits are opened\n"
     fake_master.gangs = [bound]
     assert topo("gates", "open", "--all").stdout == "no pod waits behind a gate\n"
@@ -156,7 +156,7 @@ def test_whatever_stands_in_a_gang_a_terminal_shows_and_does_not_obey(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
     """Each of its texts in turn: annotations and reasons are checked by nobody at their source."""
-    waiting = samples.gang(state="no-room", text="none is free", would_fit="1 pod", ahead=2)
+    waiting = gang_samples.gang(state="no-room", text="none is free", would_fit="1 pod", ahead=2)
     shown_as_text = 0
     for path in dict.fromkeys(texts(waiting)):
         fake_master.gangs = [with_evil(waiting, path)]

@@ -10,7 +10,7 @@ import pytest
 import typer
 from rich.cells import cell_len
 
-from tests.cli import samples
+from tests.cli import gang_samples, samples
 from tests.cli.conftest import FakeMaster, Topo
 from tests.cli.test_docs import commands
 from tests.cli.test_gpus import TWO
@@ -112,8 +112,8 @@ def long_master(fake_master: FakeMaster) -> FakeMaster:
     fake_master.placement = long({**samples.placement(), "hold": samples.held()})
     fake_master.holds = [long(samples.hold())]
     fake_master.broken["/v1/history"] = (200, json.dumps(samples.history()), {})
-    waiting = {**samples.waiting_gang(), "id": "2", "name": "job-wait", "text": samples.CUT[1]}
-    fake_master.gangs = [long(samples.gang(name="job-demo")), long(waiting)]
+    waiting = {**gang_samples.waiting_gang(), "id": "2", "name": "job-wait", "text": samples.CUT[1]}
+    fake_master.gangs = [long(gang_samples.gang(name="job-demo")), long(waiting)]
     fake_master.fragmentation = long(samples.fragmentation())
     fake_master.fragmentation["types"][0]["tiers"][0]["kind"] = name("machine-room")
     answer = long(gpus(TWO | {"why": samples.CUT[1]}, links=[["NV18"] * 4] * 4))

@@ -48,7 +48,7 @@ class Bundle:
     recorded_at: str = ""
 
 
-class _Entry(BaseModel):
+class _ProbeEntry(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     probe: Text
@@ -65,7 +65,7 @@ class _Index(BaseModel):
     version: int
     identity: NodeIdentity
     recorded_at: Text = ""
-    probes: Annotated[tuple[_Entry, ...], MaxLen(64)]
+    probes: Annotated[tuple[_ProbeEntry, ...], MaxLen(64)]
 
 
 def write(directory: Path, bundle: Bundle) -> None:
@@ -81,7 +81,7 @@ def write(directory: Path, bundle: Bundle) -> None:
         if file is not None:
             _replace(directory / file, probe.text)
         fields = {**asdict(probe), "file": file, "seconds": round(probe.seconds, 6)}
-        entries.append(_Entry.model_validate(fields))
+        entries.append(_ProbeEntry.model_validate(fields))
     index = _Index(
         version=BUNDLE_VERSION,
         identity=bundle.identity,
@@ -122,7 +122,7 @@ def read(directory: Path) -> Bundle | Refusal:
     return Bundle(index.identity, tuple(probes), index.recorded_at)
 
 
-def _read_probe(directory: Path, entry: _Entry) -> RecordedProbe | Refusal:
+def _read_probe(directory: Path, entry: _ProbeEntry) -> RecordedProbe | Refusal:
     text = ""
     if entry.file is not None:
         content = read_bounded(directory / entry.file, MAX_TEXT_BYTES)

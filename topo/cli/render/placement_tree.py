@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class _Branch:
+class _UsedGroup:
     """A used group: what is used below it, its nodes with pods by group of pods."""
 
-    children: "dict[str, _Branch]" = field(default_factory=dict)
+    children: "dict[str, _UsedGroup]" = field(default_factory=dict)
     nodes: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
 
 
@@ -95,7 +95,7 @@ class _Drawing:
         bar = room_bar(gpus, free, taken, self.glyphs)
         return bar.append(f"  takes {taken} of {free} free, {gpus} in all", style="dim")
 
-    def outline(self, path: Path, branch: _Branch) -> Outline:
+    def outline(self, path: Path, branch: _UsedGroup) -> Outline:
         """A used group with what is used below it, and how much more there is."""
         below = self.ordered(path, branch.children)
         children = [self.outline((*path, name), child) for name, child in below]
@@ -112,7 +112,7 @@ class _Drawing:
         last = len(self.order)
         return sorted(named.items(), key=lambda each: self.order.get((*path, each[0]), last))
 
-    def leaves(self, path: Path, branch: _Branch) -> Iterator[Text]:
+    def leaves(self, path: Path, branch: _UsedGroup) -> Iterator[Text]:
         """A line per node, or where they are many a line per group of pods."""
         if self.single_lines:
             for name, pods in self.ordered(path, branch.nodes):
@@ -146,13 +146,13 @@ class _Drawing:
         return line.append(words, style="dim")
 
 
-def _used(groups: Sequence[PodGroupDocument], homes: Mapping[str, Path]) -> _Branch:
-    top = _Branch()
+def _used(groups: Sequence[PodGroupDocument], homes: Mapping[str, Path]) -> _UsedGroup:
+    top = _UsedGroup()
     for group in groups:
         for node in group["nodes"]:
             branch = top
             for name in homes.get(node["name"]) or _stated_path(group, node["name"]):
-                branch = branch.children.setdefault(name, _Branch())
+                branch = branch.children.setdefault(name, _UsedGroup())
             pods = branch.nodes[node["name"]]
             pods[group["index"]] = pods.get(group["index"], 0) + node["pods"]
     return top
