@@ -25,14 +25,14 @@ with ending_at_once(), needs("master"):
     from topo.model.errors import BadInputError
 
 SPARE_FILES = 128
-"""Open files that are no connection of a reader or a worker."""
+"""Open files other than connections of readers and workers."""
 
 _log = structlog.get_logger(__name__)
 
 
 @ending_at_once()
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the master until it is told to stop, or `cleanup`; the exit code.
+    """Run the master until it is stopped, or `cleanup`; return the exit code.
 
     0 after SIGTERM or SIGINT, 1 when a background task died or another process has a port or the
     state file, 2 for settings and files that cannot be used.
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _sites(settings: MasterSettings) -> tuple[Site, ...]:
-    """The API first: it carries the background work, so it stops last."""
+    """Return the ports. The API is first: it carries the background work, so it stops last."""
     tls = _tls(settings)
     service = build_service(settings)
     host = settings.bind_address or None
@@ -102,10 +102,10 @@ def _tls(settings: MasterSettings) -> SSLContext | None:
 
 
 def _fit_to_file_limit(sites: Sequence[Site]) -> None:
-    """10,000 workers hold a connection each; the usual soft limit is 1,024 files.
+    """Raise the limit of open files and share it among the ports.
 
-    No port may take the files that another one and the state need: of what is left, each has its
-    share at the most.
+    10,000 workers hold a connection each; the usual soft limit is 1,024 files. No port may use up
+    the files that another one and the state need: each gets at most its share of what is left.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
@@ -119,7 +119,7 @@ def _fit_to_file_limit(sites: Sequence[Site]) -> None:
 
 
 def warn_of_tokens(settings: MasterSettings) -> None:
-    """Log whose reports are taken where no token decides it."""
+    """Log which reports are accepted where no token decides it."""
     if settings.worker_token_file is not None:
         return
     if settings.allow_anonymous_workers:

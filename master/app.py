@@ -1,4 +1,6 @@
-"""The applications of the two ports, and the order in which their parts live and die."""
+"""The application of the API port, which also runs the background work, and the order
+of its parts.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -41,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 
 def build_app(service: Service, tls: SSLContext | None = None) -> web.Application:
-    """The API's application, which also carries all background work. Does no I/O.
+    """Return the API's application with all background work; no I/O.
 
     `tls` is the context whose certificate is renewed when its files change.
     """
@@ -64,14 +66,14 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
 
 
 def _tell_hold(service: Service, change: HoldChange) -> None:
-    """Tells those who listen of a hold."""
+    """Publish a change of a hold to event streams, if there are listeners."""
     placements = service.placements
     if placements.feed.listeners:
         placements.feed.add(hold_event(change, placements.state.clock()))
 
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
-    """Takes up the kept state before anything else speaks; a follower does when it leads.
+    """Restore the kept state before anything else runs; a follower does when it leads.
 
     Until then it shows the copy of its own, where it has one.
     """

@@ -1,4 +1,4 @@
-"""Whether what a master knows may be shown, published and handed out yet, and if not, why."""
+"""Whether the master's knowledge may be shown, published and used for placement, and why not."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from master.tree.readiness import Readiness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """Judged when it is asked. What a master has not is None."""
+    """Conditions that are evaluated at each call. Parts that a master lacks are None."""
 
     engine: Engine
     readiness: Readiness
@@ -22,7 +22,7 @@ class Availability:
     capacity: ClusterCapacity | None
 
     def missing(self) -> tuple[str, ...]:
-        """Why the tree is not shown yet; empty when it is."""
+        """Return why the tree is not shown yet; empty when it is."""
         now_s = self.engine.clock()
         if self.replica.role.acts:
             self.readiness.startup.reachable(now_s)
@@ -35,20 +35,20 @@ class Availability:
         return not (self.missing() or self.readiness.untried(self.engine.snapshot))
 
     def uncounted(self) -> tuple[str, ...]:
-        """Why no GPUs are handed out yet: no tree, or pods that hold some are not counted."""
+        """Return why no GPUs are handed out yet: no tree, or pods that are not counted."""
         if self.capacity is None or self.capacity.settled.is_set():
             return self.missing()
         return (*self.missing(), "the nodes and pods of Kubernetes are not counted yet")
 
     @property
     def may_place(self) -> bool:
-        """Whether jobs may be placed by what is published and counted."""
+        """Whether jobs may be placed on what is published and counted."""
         return self.may_publish and not self.uncounted()
 
     def unready(self) -> tuple[str, ...]:
-        """Why this master should not be asked yet: no tree to show, or too little of its cluster.
+        """Return why this master should not get requests yet; empty when it should.
 
-        Once it was ready it stays so: nothing outside this process is asked for this.
+        Once it was ready it stays so: this depends on nothing outside this process.
         """
         of_cluster = self.cluster.missing() if self.cluster is not None else ()
         if self.replicas is not None and self.replicas.shows_copy:
@@ -57,5 +57,5 @@ class Availability:
 
     @property
     def _stands_by(self) -> str:
-        """Why this master follows with nothing to show and is to lead next; empty where not so."""
+        """Why this master follows with nothing to show and leads next; empty otherwise."""
         return self.replicas.stands_by if self.replicas is not None else ""

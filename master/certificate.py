@@ -1,4 +1,4 @@
-"""The certificate of the master's ports: taken up when its files change, and how long it lasts."""
+"""Renewal of the ports' certificate when its files change, and its validity."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +22,10 @@ def renewal(
     pair: tuple[Path, Path],
     lasts: Callable[[float, float], None],
 ) -> Callable[[], None]:
-    """A call that takes up a changed pair; `lasts` is told the Unix times at which the one in use
-    begins and ends, at once and after each change.
+    """Return a function that loads a changed pair; call it in a thread, for it reads files.
 
-    It reads files: not for a loop's own thread.
+    `lasts` is called with the Unix times between which the current certificate is valid, at once
+    and after each change.
     """
     watched = [WatchedFile(path, MAX_PEM_BYTES) for path in pair]
     chain = watched[0].poll()
@@ -56,6 +56,6 @@ def renewal(
 
 
 def life_s(chain: bytes) -> tuple[float, float]:
-    """Begin and end of the first certificate of a PEM text that OpenSSL has taken, as Unix time."""
+    """Return begin and end of the first certificate of a valid PEM text as Unix times."""
     first = x509.load_pem_x509_certificates(chain)[0]
     return first.not_valid_before_utc.timestamp(), first.not_valid_after_utc.timestamp()

@@ -1,7 +1,6 @@
-"""A master's parts of Kubernetes, put together; nothing here does I/O.
+"""A master's parts of Kubernetes, composed; no I/O.
 
-A part is built in `build_cluster`; what it does all the time is a line of
-`composition/cluster_works.py`.
+A part is built in `build_cluster`; its background work is a line of `composition/cluster_works.py`.
 """
 
 from collections.abc import Callable
@@ -54,12 +53,12 @@ from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
 
 WARN_AFTER_S = 30.0
-"""A watch breaks now and then and is back within seconds; what lasts is for people."""
+"""A watch breaks now and then and recovers within seconds; a longer failure is a warning."""
 GANG_RATE = 4
-"""Calls for gangs have a rate of their own, so many times `--kube-qps` and its burst: people wait
-for them, and a gang of 1,000 pods takes 3,000 writes."""
+"""Writes for gangs have a rate of their own, this many times `--kube-qps` and its burst: people
+wait for them, and a gang of 1,000 pods takes 3,000 writes."""
 UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-"""Finished pods hold nothing, and there may be any number of them."""
+"""Finished pods use no resources, and there may be any number of them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -71,31 +70,31 @@ _UNFOLLOWED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Kubernetes as this master knows it."""
+    """The cluster that this master runs in: client, reflectors and writers."""
 
     client: KubeClient
     metrics: KubeMetrics
     nodes: Reflector[NodeObject]
     pods: Reflector[ClusterPod]
     hypernodes: Reflector[HyperNodeObject]
-    """Volcano's; where it is not installed there is no such kind of object."""
+    """Volcano's; the kind does not exist where Volcano is not installed."""
     pod_groups: Reflector[PodGroupObject]
     queues: Reflector[QueueObject]
-    """Both Volcano's, too."""
+    """Both are Volcano's, too."""
     writer: Writer
     gang_writer: Writer
-    """Of what gangs wait for: their writes do not stand behind the labels of all nodes."""
+    """Writes that gangs wait for: they do not queue behind the labels of all nodes."""
     device_config: Reflector[ConfigMapObject] | None
-    """The vendor's ConfigMap of devices, which need not be there; None: it is not asked for."""
+    """The vendor's ConfigMap of devices, which may be absent; None where it is not read."""
     reviews: TokenReviews
 
     @property
     def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[ClusterPod]]:
-        """Those without which this master knows too little of its cluster."""
+        """The reflectors that a master needs to know its cluster."""
         return self.nodes, self.pods
 
     def missing(self) -> tuple[str, ...]:
-        """What was never listed yet, and why; empty once all was, whatever happens later."""
+        """Return what was never listed yet, and why; empty once all was."""
         return tuple(
             f"the {reflector.name} of Kubernetes are not listed yet"
             + (f": {reflector.trouble.message}" if reflector.trouble else "")
@@ -105,7 +104,7 @@ class Cluster:
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """What is known too little or too late, and the next step."""
+        """The resources that cannot be followed, and the next step."""
         found = []
         for reflector in self.reflectors:
             trouble = reflector.trouble
@@ -121,9 +120,9 @@ class Cluster:
 def build_cluster(
     settings: MasterSettings, registry: prom.CollectorRegistry, clock: Clock
 ) -> Cluster | None:
-    """The parts, not opened yet; None where this master has no Kubernetes.
+    """Return the parts, not opened yet; None for a master without Kubernetes.
 
-    Asks the disk whether this is a pod. Raises `BadInputError`.
+    Reads the disk to find out whether this is a pod. Raises `BadInputError`.
     """
     config = settings.kube_config
     if config is None:
@@ -177,7 +176,7 @@ def cluster_controllers(
     is_settled: Callable[[], bool],
     is_counted: Callable[[], bool],
 ) -> Controllers:
-    """The controllers that are switched on, which follow the engine; none without Kubernetes.
+    """Return the controllers that are switched on, none without Kubernetes.
 
     `is_settled`: the forest may be published. `is_counted`: GPUs may be handed out.
     """
@@ -229,7 +228,7 @@ def cluster_controllers(
 
 
 def cluster_capacity(cluster: Cluster | None, state: BookingState) -> ClusterCapacity | None:
-    """What feeds the bookings with the cluster's nodes and pods; None without Kubernetes."""
+    """Return what feeds the bookings with nodes and pods; None without Kubernetes."""
     if cluster is None:
         return None
     capacity = ClusterCapacity(state, cluster.nodes, cluster.pods)

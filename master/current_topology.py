@@ -1,4 +1,4 @@
-"""The tree as readers see it: what is booked on it, and what is wrong with the master itself."""
+"""The current tree for readers, with its bookings and the warnings of the master."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from topo.model.rest.topology import WarningDocument
 
 @dataclass(frozen=True, slots=True)
 class CurrentTopology:
-    """Put together when it is asked for."""
+    """The current tree, composed at each call."""
 
     engine: Engine
     placements: Placements
     warnings: Callable[[], tuple[WarningDocument, ...]]
 
     def view(self) -> TopologyView:
-        """The forest now, what is booked on its nodes, and since when they are as they are."""
+        """Return the forest, the bookings on its nodes, and the times of their states."""
         times = self.engine.status_times.copy()
         usage = self.placements.state.usage()
         return TopologyView(self.engine.snapshot, usage, times, self.warnings())
 
     def version(self) -> object:
-        """What tells the documents of `view` from others; O(1)."""
+        """Return a value that differs whenever the documents of `view` do. O(1)."""
         booked = self.placements.state.version
         return topology_document.version(self.engine.snapshot, booked, self.warnings())

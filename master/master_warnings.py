@@ -1,4 +1,4 @@
-"""What is wrong with how a master is run, from each of its parts."""
+"""The warnings about how a master is run, from all of its parts."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from topo.model.rest.topology import WarningDocument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterWarnings:
-    """Who may have something to say. What a master has not is None."""
+    """The parts with warnings. Parts that a master lacks are None."""
 
     settings: MasterSettings
     cleartext: CleartextSecrets
@@ -25,7 +25,7 @@ class MasterWarnings:
     controllers: Controllers
 
     def now(self) -> tuple[WarningDocument, ...]:
-        """What is wrong now, and the next steps."""
+        """Return the current warnings with their next steps."""
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
         of_replicas = self.replicas.warnings if self.replicas is not None else ()
         of_us = (*self.cleartext.warnings, *self.files.warnings)

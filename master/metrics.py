@@ -1,6 +1,6 @@
-"""What can be measured from outside, by Prometheus conventions.
+"""Metrics of the engine, the ports and the tree.
 
-Labels are bounded: no node, no path as it was asked, no group unless --group-metrics asks for them.
+Labels are bounded: no node, no path as requested, no group unless --group-metrics asks for them.
 """
 
 from collections import Counter as Tally
@@ -21,16 +21,16 @@ from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument
 
 MAX_KINDS = 16
-"""Kinds come from files of people; what is beyond this many is counted as `other`."""
+"""Kinds come from users' files; further ones are counted as `other`."""
 MAX_SEEN = 64
 """Series of one metric that are kept at zero: more than there are kinds and statuses at once."""
 _STATUSES = tuple(status.value for status in Status)
 _SILENT = (NodeCondition.WORKER_STALE, NodeCondition.NO_WORKER)
-"""Reasons of nodes whose worker is lost: counted from zero, because an alert asks for them."""
+"""Reasons of nodes whose worker is lost: counted from zero, because an alert uses them."""
 
 
 class EngineMetrics:
-    """What the engine loop does."""
+    """Metrics of the engine loop."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         self.dropped = counter(registry, "topo_master_events_dropped")
@@ -39,14 +39,14 @@ class EngineMetrics:
         self.loop_lag = histogram(registry, "topo_master_loop_lag_seconds")
 
     def count(self, batch: Iterable[Event], batch_s: float) -> None:
-        """One batch of events was applied."""
+        """Count one applied batch of events."""
         self._batch.observe(batch_s)
         for kind, number in Tally(type(event).__name__ for event in batch).items():
             self._events.labels(kind).inc(number)
 
 
 class ServiceMetrics:
-    """What the HTTP sides and the state file do."""
+    """Metrics of the HTTP ports and of saving the state."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         self.requests = counter(registry, "topo_master_http_requests")
@@ -63,7 +63,7 @@ class ServiceMetrics:
         self._certificate_ends_at = gauge(registry, "topo_master_certificate_end_timestamp_seconds")
 
     def certificate_lasts(self, begin_s: float, end_s: float) -> None:
-        """The life of the ports' certificate, as Unix time."""
+        """Set the validity of the ports' certificate as Unix times."""
         self._certificate_begins_at.set(begin_s)
         self._certificate_ends_at.set(end_s)
 
@@ -71,15 +71,15 @@ class ServiceMetrics:
 class SeenLabels:
     """Labels that a series had once: they stay, at zero.
 
-    A series that vanishes looks like one that was never there, and an alert on it has no end. What
-    is zero for longest goes where people invent ever new labels.
+    An alert on a series that vanishes never ends. Labels that are zero for longest are dropped
+    where users invent ever new ones.
     """
 
     def __init__(self, *labels: Any) -> None:
         self._labels = dict.fromkeys(labels)
 
     def filled(self, values: Mapping[Any, float]) -> Mapping[Any, float]:
-        """The values, and zero for what had one before."""
+        """Return the values, and zero for labels that had one before."""
         self._labels |= dict.fromkeys(values)
         spare = len(self._labels) - MAX_SEEN
         for label in [each for each in self._labels if each not in values][: max(0, spare)]:
@@ -89,7 +89,7 @@ class SeenLabels:
 
 @dataclass(slots=True)
 class _Counts:
-    """What one walk over a forest counts; `ready` is 1 or 0 of each group by (path, kind)."""
+    """The counts of one walk over a forest; `ready` is 1 or 0 of each group by (path, kind)."""
 
     nodes: Tally[str] = field(default_factory=Tally)
     groups: Tally[tuple[str, str]] = field(default_factory=Tally)
@@ -110,7 +110,7 @@ class TreeCollector(Collector):
     warnings: Callable[[], Sequence[WarningDocument]]
     document_sizes: Callable[[], tuple[int, int]]
     by_group: bool = False
-    """Whether there is a series for each group: asked for by --group-metrics."""
+    """Whether each group has a series, as --group-metrics asks for."""
     _counted: tuple[int, _Counts] | None = None
     _statuses: SeenLabels = field(default_factory=lambda: SeenLabels(*_STATUSES))
     _kinds: SeenLabels = field(default_factory=SeenLabels)
@@ -119,7 +119,7 @@ class TreeCollector(Collector):
     _warned: SeenLabels = field(default_factory=SeenLabels)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The families, at scrape time."""
+        """Yield the families, at each scrape."""
         snapshot = self.snapshot()
         counts = self._counts(snapshot)
         yield gauge_family("topo_master_generation", snapshot.generation)
@@ -160,12 +160,12 @@ class TreeCollector(Collector):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConnectionsCollector(Collector):
-    """What the ports hold for those who ask."""
+    """The connections and unread bytes of the ports."""
 
     ports: tuple[Connections, ...]
 
     def collect(self) -> Iterator[Metric]:
-        """The families, at scrape time."""
+        """Yield the families, at each scrape."""
         held = {each.name: len(each) for each in self.ports}
         yield gauge_family("topo_master_connections", held)
         limits = {each.name: each.limit for each in self.ports}
@@ -208,7 +208,7 @@ def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:
 
 
 def new_registry(mode: str) -> prom.CollectorRegistry:
-    """A registry of this service alone, with the process's own numbers."""
+    """Return a registry of this service with the metrics of the process."""
     prom.disable_created_metrics()  # type: ignore[no-untyped-call] # the library's gap
     registry = prom.CollectorRegistry()
     prom.ProcessCollector(registry=registry)

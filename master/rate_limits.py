@@ -17,13 +17,13 @@ class TokenBucket:
     tokens: float = math.inf
 
     def has_one(self, now_s: float) -> bool:
-        """Whether there is one to take."""
+        """Return whether a token is left."""
         self.tokens = min(self.burst, self.tokens + (now_s - self.refilled_s) * self.rate)
         self.refilled_s = now_s
         return self.tokens >= 1
 
     def take(self, now_s: float) -> bool:
-        """Takes one; False when there is none left."""
+        """Take a token; return False when none is left."""
         if not self.has_one(now_s):
             return False
         self.tokens -= 1
@@ -32,31 +32,31 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class SenderLimits:
-    """An allowance of each sender, full at first. Times in monotonic seconds."""
+    """A token bucket for each sender, full at first. Times are monotonic seconds."""
 
     rate: float
     burst: float
     _allowances: dict[str, TokenBucket] = field(default_factory=dict)
 
     def has_room(self, sender: str, now_s: float) -> bool:
-        """Whether one more of this sender is to be looked at."""
+        """Return whether this sender has a token left."""
         allowance = self._allowances.get(sender)
         return allowance is None or allowance.has_one(now_s)
 
     def take(self, sender: str, now_s: float) -> bool:
-        """Takes one before it is looked at; False when there is none left."""
+        """Take a token; return False when none is left."""
         has_room = self.has_room(sender, now_s)
         if has_room:
             self.add(sender, now_s)
         return has_room
 
     def give_back(self, sender: str) -> None:
-        """What was taken was not in vain."""
+        """Return a token that was taken."""
         if sender in self._allowances:
             self._allowances[sender].tokens += 1
 
     def add(self, sender: str, now_s: float) -> None:
-        """One more that was looked at in vain."""
+        """Take a token even when none is left."""
         allowance = self._allowances.pop(sender, None)
         if allowance is None:
             allowance = TokenBucket(self.rate, self.burst, now_s)

@@ -1,4 +1,4 @@
-"""Which role this master has among its replicas, and what a follower does not do."""
+"""The role of this master among its replicas, and the calls that a follower refuses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ _NO_LEADER = "no leader is known yet; GET /v1/topology has the warning that says
 
 
 class RoleKind(StrEnum):
-    """Alone there is no other master; of several one leads and the others follow."""
+    """`alone` without other masters; of several one leads and the others follow."""
 
     ALONE = "alone"
     LEADER = "leader"
@@ -24,10 +24,9 @@ class RoleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role a master has now.
+    """The role of a master.
 
-    `leader_url` is where the leader's API is, `reports_url` where it takes reports; empty if
-    unknown.
+    `leader_url` is the URL of the leader's API, `reports_url` that for reports; empty if unknown.
     """
 
     kind: RoleKind = RoleKind.ALONE
@@ -36,26 +35,27 @@ class Role:
 
     @property
     def acts(self) -> bool:
-        """Whether this master asks sources, takes reports and holds, and saves the state."""
+        """Whether this master polls sources, accepts reports and holds, and saves the state."""
         return self.kind is not RoleKind.FOLLOWER
 
 
 ALONE = Role()
 FOLLOWER = Role(RoleKind.FOLLOWER)
-"""Of a leader that is not known."""
+"""A follower without a known leader."""
 
 
 class Replica:
-    """Holds the role of this process and starts what only an acting master may do."""
+    """Holds the role of this process and starts the work of an acting master."""
 
     def __init__(self, role: Role = ALONE) -> None:
         self._role = role
         self.restore: Callable[[], Awaitable[None]] | None = None
-        """Takes up what an earlier leader kept; done once, before anything else is run here."""
+        """Restores the kept state; called once, before any work runs."""
         self.may_act: Callable[[], bool] = lambda: True
-        """Whether a leader still leads: asked each time, for its term may be over already."""
+        """Returns whether a leader still leads; called each time, for its term may be over
+        already."""
         self.is_fed = role.acts
-        """Whether events may change the tree: a follower's is the leader's, until it has taken up
+        """Whether events may change the tree: a follower's is the leader's, until it has restored
         the kept state as a leader itself."""
         self._restoring = asyncio.Lock()
         self._acts = asyncio.Event()
@@ -63,7 +63,7 @@ class Replica:
 
     @property
     def role(self) -> Role:
-        """The role now. A leader whose term is over is a follower that knows no leader; it ends."""
+        """The current role. A leader whose term is over is a follower without a leader; it ends."""
         if self._role.kind is RoleKind.LEADER and not self.may_act():
             return FOLLOWER
         return self._role
@@ -74,10 +74,10 @@ class Replica:
         return self._acts.is_set()
 
     def become(self, role: Role) -> None:
-        """Takes another role.
+        """Change the role.
 
-        A master that acted never follows: what it has begun could still write beside the new
-        leader, so it has to end instead.
+        A master that acted never follows: its work in progress could write beside the new leader,
+        so it must end instead.
         """
         if self._acts.is_set() and not role.acts:
             raise BrokenInvariantError("a master that acted cannot become a follower")
@@ -86,13 +86,13 @@ class Replica:
             self._acts.set()
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Does the work once this master acts and the kept state is taken up."""
+        """Do the work once this master acts and the kept state is restored."""
         await self._acts.wait()
         await self.restored()
         await work()
 
     async def restored(self) -> None:
-        """Returns when the kept state is taken up; the first caller does it, the others wait.
+        """Return when the kept state is restored; the first caller restores it, the others wait.
 
         A saver that began before would overwrite what it has not read.
         """
@@ -104,7 +104,7 @@ class Replica:
 
 
 def not_leader(role: Role) -> web.Response:
-    """The refusal of a call that changes something, sent to a master of this role."""
+    """Return the refusal of a call that changes something, sent to a master of this role."""
     url = role.leader_url
     return problem(
         503,

@@ -1,4 +1,4 @@
-"""What the parts of one master share; `master/composition` puts it together."""
+"""The parts of one master that others use; `master/composition` builds them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,9 +40,9 @@ from topo.model.forest import Forest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """The vendor's document, the whole tree, what is wrong, and the page without scripts.
+    """The vendor's document, the whole tree, the findings, and the page without scripts.
 
-    `of_leader` is what followers ask for.
+    `of_leader` is the document for followers.
     """
 
     node_group: DocumentCache[Forest]
@@ -54,7 +54,7 @@ class Documents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiLimits:
-    """What callers of the API may take at once: connections, streams, parts of trees, graphs."""
+    """Limits of the API: connections, streams, parts of trees, graphs."""
 
     connections: Connections
     streams: Streams
@@ -64,10 +64,10 @@ class ApiLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One master: who owns what, who tells the owners, and what is shown of it.
+    """All parts of one master.
 
-    None stands for what a master has not: replicas where it stands for no election, `cluster` and
-    its capacity without Kubernetes, `admission` where nothing is done for jobs that ask for groups.
+    Parts that a master lacks are None: `replicas` without an election, `cluster` and its capacity
+    without Kubernetes, `admission` where jobs with groups are not handled.
     """
 
     settings: MasterSettings
@@ -106,7 +106,7 @@ class Service:
 
     @property
     def role(self) -> Role:
-        """Which role this master has now."""
+        """The current role of this master."""
         return self.replica.role
 
 

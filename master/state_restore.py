@@ -1,4 +1,4 @@
-"""What a master takes up when it comes to act: what a store kept, or what it followed until now."""
+"""Restores what a store kept, or what a follower was sent, when a master begins to act."""
 
 import time
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def restore(service: "Service") -> None:
-    """Takes up the freshest state that is known, and the holds that were promised."""
+    """Restore the newest state that is known, and the holds that were promised."""
     saver, replicas = service.saver, service.replicas
     follower = replicas.follower if replicas is not None else None
     known, now_s = follower.newest if follower is not None else None, time.time()
@@ -43,7 +43,7 @@ async def restore(service: "Service") -> None:
 
 
 async def show_kept(service: "Service") -> None:
-    """Shows in a follower what a shared store keeps, where no leader said more yet."""
+    """Show in a follower what a shared store keeps, where no leader sent more yet."""
     saver, replicas = service.saver, service.replicas
     if saver is None or not saver.store.is_shared or replicas is None:
         return
@@ -60,7 +60,7 @@ async def show_kept(service: "Service") -> None:
 
 
 async def show_copy(service: "Service") -> None:
-    """Shows in a follower the copy that it made, before its ports listen."""
+    """Show in a follower the copy that it made, before its ports listen."""
     copy, replicas = service.state_copy, service.replicas
     if copy is None or replicas is None or (found := await copy.load()) is None:
         return
@@ -70,7 +70,7 @@ async def show_copy(service: "Service") -> None:
 
 
 def freshest(found: State | HoldsMemory | None, known: Replicated | None) -> State | None:
-    """The judgement of the two that is later: its generation says so, whatever the clocks say."""
+    """Return the later judgement of the two: its generation decides, whatever the clocks say."""
     kept = found if isinstance(found, State) else None
     if kept is None or known is None:
         return kept or (known.state if known is not None else None)
@@ -79,9 +79,9 @@ def freshest(found: State | HoldsMemory | None, known: Replicated | None) -> Sta
 
 
 def promised(found: State | HoldsMemory | None, known: Replicated | None) -> HoldsMemory | None:
-    """The holds: those of the store, where all that were promised are; else those followed.
+    """Return the holds: those of the store, where all promised ones are; else those followed.
 
-    What was followed says which time of ours the times of its leader are.
+    Followed ones tell how times of their leader map to ours.
     """
     kept = found.holds if isinstance(found, State) else found
     if known is None:

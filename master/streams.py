@@ -1,4 +1,4 @@
-"""How many event streams are open."""
+"""The limit of open event streams."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ import prometheus_client as prom
 
 @dataclass(slots=True)
 class Streams:
-    """How many event streams are open; each holds a connection, so there is a limit."""
+    """The number of open event streams; each holds a connection, so there is a limit."""
 
     limit: int
     gauge: prom.Gauge
     _open: int = 0
 
     def enter(self) -> bool:
-        """Counts one in; False when the limit is reached."""
+        """Count a stream; return False when the limit is reached."""
         if self._open >= self.limit:
             return False
         self._open += 1
@@ -22,6 +22,6 @@ class Streams:
         return True
 
     def leave(self) -> None:
-        """Counts one out."""
+        """Uncount a stream."""
         self._open -= 1
         self.gauge.set(self._open)

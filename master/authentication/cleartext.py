@@ -1,7 +1,7 @@
-"""Secrets that anybody on the network can read: each kind is logged once, and told to the doctor.
+"""Warnings about secrets that others can read on the network: each kind is logged once.
 
-The warnings are those of `/v1/topology`. They last as long as the process: whoever listened has the
-secret, whatever is sent afterwards.
+They appear at `/v1/topology` for the life of the process: a reader has the secret, whatever is sent
+afterwards.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ API_TOKEN = TokenKind(MasterCondition.API_TOKEN_IN_CLEAR, "an API token")
 
 @dataclass(slots=True)
 class CleartextSecrets:
-    """Which secrets are accepted or sent beyond this machine where others can read them.
+    """Secrets that were accepted or sent beyond this machine where others can read them.
 
-    `proxies` end TLS before this master, so what they pass on was not in clear text.
+    `proxies` end TLS before this master, so what they forward was not in clear text.
     """
 
     proxies: tuple[Network, ...] = ()
@@ -44,11 +44,11 @@ class CleartextSecrets:
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """One for each kind of secret, in the order in which they were seen."""
+        """One warning for each kind of secret, in the order of their detection."""
         return tuple(self._warnings.values())
 
     def accepting(self, kind: TokenKind) -> Callable[[web.Request], None]:
-        """What to call with each request whose token was accepted. O(1)."""
+        """Return the function to call with each request whose token was accepted. O(1)."""
 
         def accepted(request: web.Request) -> None:
             if kind.code in self._warnings or request.secure:
@@ -60,7 +60,7 @@ class CleartextSecrets:
         return accepted
 
     def judge_manager(self, settings: MasterSettings) -> None:
-        """Looks at the way that user name and password take to the cluster manager."""
+        """Check how user name and password reach the cluster manager."""
         if not MANAGED.is_used_in(settings.mode):
             return
         url = URL(settings.cluster_manager_address)

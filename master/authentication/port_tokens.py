@@ -1,4 +1,4 @@
-"""Whose reports and changes are taken: tokens, their files, and what passed in clear."""
+"""The tokens of both ports, their files, and the check for clear text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class PortTokens:
 def read_port_tokens(
     settings: MasterSettings, warnings: FileWarnings, registry: prom.CollectorRegistry, clock: Clock
 ) -> PortTokens:
-    """Reads the files of tokens; raises `BadInputError`."""
+    """Read the files of tokens. Raises `BadInputError`."""
     cleartext = CleartextSecrets(networks(settings.tls_proxies))
     cleartext.judge_manager(settings)
     files = _token_files(settings, warnings, TokenMetrics(registry), clock)

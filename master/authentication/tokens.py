@@ -1,10 +1,10 @@
-"""Files of tokens: read at the start, and followed, so that a token that is removed ends at once.
+"""Files of tokens: read at the start and followed, so that a removed token ends at once.
 
-What the file says counts: good lines are in force, others are named. A file that is empty, gone or
-no file at all lets nobody in. One that cannot be read says nothing of its tokens: those that were
-read last stay in force for `GRACE_S`, and then nobody is let in, for a hidden file must not keep a
-stolen token alive. While the process can open no file at all they stay in force for as long as
-that lasts: else whoever uses up its descriptors would lock everybody out.
+Good lines of the file are in force, others are reported. A file that is empty, absent or no file
+accepts no caller. One that cannot be read says nothing of its tokens: those that were last read
+stay in force for `GRACE_S`, and then no caller is accepted, for a hidden file must not keep a
+stolen token alive. While the process can open no file at all they stay in force for as long as that
+lasts: else a client that uses up its descriptors would lock all callers out.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from topo.model.errors import BadInputError, Refusal
 MAX_TOKEN_FILE_BYTES = 4 << 20
 """20,000 nodes with a token of their own each are about 2 MB."""
 GRACE_S = 300.0
-"""A disk or a mount comes back within minutes; a revocation is not held up for longer."""
+"""A disk or a mount recovers within minutes; a revocation is delayed no longer."""
 CONFIRM_S = 0.1
 CONFIRMATIONS = 5
-"""A change counts when the file is the same twice, so far apart, or after so many looks: an editor
-that writes anew leaves a file empty, cut or absent for a moment."""
+"""A change counts when the file is the same twice, `CONFIRM_S` apart, or after this many looks: an
+editor leaves a file empty, cut or absent for a moment."""
 LINES_NAMED = 10
 NOBODY = WorkerTokens.parse("")
 _EMPTY = "there is no token in the file"
@@ -42,9 +42,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Tokens:
-    """The tokens in force. `tokens=None` with `anonymous=False` lets nobody in.
+    """The tokens in force. `tokens=None` with `anonymous=False` accepts no caller.
 
-    `accepted` is called with each request whose token is one of them.
+    `accepted` is called with each request whose token is accepted.
     """
 
     tokens: WorkerTokens | None = None
@@ -52,7 +52,7 @@ class Tokens:
     accepted: Callable[[web.Request], None] = lambda _: None
 
     def identify(self, request: web.Request) -> Identity | None:
-        """Whom the request speaks for; None is for nobody known."""
+        """Return whom the request speaks for, None for an unknown caller."""
         token = bearer(request.headers)
         if self.tokens is not None and token is not None:
             identity = self.tokens.identify(token)
@@ -76,22 +76,22 @@ API_TOKENS = TokenFileKind("writers", "--api-token-file", MasterCondition.API_TO
 
 
 class TokenMetrics:
-    """How many tokens are in force, and how many lines do not count."""
+    """The number of tokens in force, and of lines with faults."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         self._tokens = gauge(registry, "topo_master_tokens")
         self._refused = gauge(registry, "topo_master_token_lines_refused")
 
     def show(self, whose: str, tokens: WorkerTokens) -> None:
-        """These are in force from now on."""
+        """Set the numbers of these tokens."""
         self._tokens.labels(whose).set(len(tokens))
         self._refused.labels(whose).set(len(tokens.refused))
 
 
 class TokenFile:
-    """One file, what of it is in force, and what is wrong with it.
+    """One file, the tokens in force from it, and its faults.
 
-    Raises `BadInputError` where the file cannot be used as it is: at the start somebody looks.
+    Raises `BadInputError` where the file cannot be used at the start, when a person is present.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class TokenFile:
         return tokens
 
     async def follow(self) -> None:
-        """Takes up what the file says, until cancelled: within `LOOK_S` and a confirmation."""
+        """Adopt changes of the file until cancelled: within `poll_s` and a confirmation."""
         while True:
             await asyncio.sleep(LOOK_S)
             content = await self._settled()
@@ -145,7 +145,7 @@ class TokenFile:
                 self._keep_for_a_while(self._unread)
 
     async def _settled(self) -> bytes | Refusal | None:
-        """What is new in the file, once it stays so; None where nothing is."""
+        """Return new content of the file once it is stable; None without a change."""
         found = await off_loop(self._watched.poll)
         for _ in range(CONFIRMATIONS if found is not None else 0):
             await asyncio.sleep(CONFIRM_S)

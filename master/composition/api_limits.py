@@ -1,4 +1,4 @@
-"""What callers of the API may take at once."""
+"""The limits of the API port."""
 
 from master.booking.executors import SingleThreadExecutor
 from master.metrics import ServiceMetrics
@@ -9,8 +9,8 @@ from topo.kit.serving.connections import Connections
 PARTS = 64
 """Callers that may wait for a part of the topology; one takes up to 0.1 s at 10,000 nodes."""
 CONNECTIONS = 2048
-"""Connections that the port of the API holds; beyond it the one that was idle longest is closed.
-Pollers, schedulers and streams of a cluster are some hundreds."""
+"""Connections of the API port; beyond it the one that was idle longest is closed. Pollers,
+schedulers and streams of a cluster are some hundreds."""
 UNREAD_BYTES = 64 * 1024 * 1024
 """Bytes of answers that wait for their readers; beyond it the slowest are cut. `/v1/topology` of
 10,000 nodes has 11 MB."""
@@ -21,7 +21,7 @@ GRAPHS = 8
 
 
 def api_limits(metrics: ServiceMetrics) -> ApiLimits:
-    """The limits, each with its threads or places."""
+    """Return the limits, each with its threads or slots."""
     return ApiLimits(
         connections=Connections("api", CONNECTIONS, UNREAD_BYTES),
         streams=Streams(STREAMS, metrics.event_streams),

@@ -1,4 +1,4 @@
-"""What a master's parts of Kubernetes do while it runs."""
+"""The background work of a master's parts of Kubernetes."""
 
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 def cluster_works(service: Service) -> Mapping[str, Work]:
-    """What runs all the time. Reflectors run in followers, too: they may lead in a moment."""
+    """Return the background work. Reflectors run in followers, too: they may lead in a moment."""
     cluster = service.cluster
     if cluster is None:
         return {}
@@ -84,7 +84,7 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> G
 
 
 async def opened(service: Service, _app: web.Application) -> AsyncIterator[None]:
-    """The client can be used while the application lives. Raises `BadInputError`."""
+    """Open the client while the application lives. Raises `BadInputError`."""
     cluster = service.cluster
     if cluster is None:
         yield

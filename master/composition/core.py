@@ -1,4 +1,4 @@
-"""What every other part of a master hangs on: who owns the tree and the bookings, and its role."""
+"""The parts of a master that all others depend on: tree, bookings and role."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from topo.discovery.state import Discovery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """The owners, which follow each other, and what all parts write their figures into."""
+    """The owners of tree and bookings, and the metrics of all parts."""
 
     settings: MasterSettings
     source_rows: Sequence[SourceRow]
@@ -43,7 +43,7 @@ class Core:
 def build_core(
     settings: MasterSettings, role: Role, source_rows: Sequence[SourceRow], clock: Clock
 ) -> Core:
-    """The bookings follow the tree from its first forest on."""
+    """Return the core; the bookings follow the tree from its first forest on."""
     if settings.kube_config is not None:
         source_rows = (*source_rows, SourceRow(LISTED))
     sources = tuple(row.source for row in source_rows)
@@ -71,7 +71,7 @@ def build_core(
 def judged(
     core: Core, replicas: Replicas | None, cluster: Cluster | None, capacity: ClusterCapacity | None
 ) -> Availability:
-    """What may be shown, published and handed out of what the owners know."""
+    """Return what may be shown, published and handed out."""
     return Availability(
         engine=core.engine,
         readiness=core.readiness,
@@ -90,7 +90,7 @@ def _engine(
     metrics: EngineMetrics,
     clock: Clock,
 ) -> Engine:
-    """The owner of what is known; events feed it while this master acts."""
+    """Return the owner of the tree; events feed it while this master acts."""
     engine = Engine(
         Discovery(settings.discovery, tuple(sources)),
         metrics,

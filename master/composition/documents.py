@@ -17,7 +17,7 @@ from topo.publish.nodegroup import render
 
 
 def build_documents(core: Core, topology: CurrentTopology, availability: Availability) -> Documents:
-    """None is made before somebody asks."""
+    """Return the documents; each is made at its first request."""
     engine, mode = core.engine, core.settings.mode
 
     def topology_body(view: TopologyView) -> bytes:

@@ -1,4 +1,4 @@
-"""What a master does in its cluster, where it has one: controllers and the admission webhook."""
+"""The controllers and the admission webhook of a master in a cluster."""
 
 import time
 
@@ -11,7 +11,7 @@ from master.controllers.table import Controllers
 
 
 def controllers(core: Core, cluster: Cluster | None, availability: Availability) -> Controllers:
-    """Those that are switched on; none without Kubernetes."""
+    """Return the controllers that are switched on; none without Kubernetes."""
     return cluster_controllers(
         cluster,
         core.settings,
@@ -24,7 +24,7 @@ def controllers(core: Core, cluster: Cluster | None, availability: Availability)
 
 
 def admission(core: Core, cluster: Cluster | None, availability: Availability) -> Admission | None:
-    """The webhook; None where nothing is done for jobs that ask for groups."""
+    """Return the webhook; None where jobs with groups are not handled."""
     if core.settings.placement == "off" or cluster is None:
         return None
     engine, replica = core.engine, core.replica
@@ -44,7 +44,7 @@ def admission(core: Core, cluster: Cluster | None, availability: Availability) -
 
 
 def join(controllers: Controllers, admission: Admission | None, availability: Availability) -> None:
-    """Tells who places gangs what the webhook reads of Volcano, and what is not counted yet."""
+    """Give the controller of gangs the webhook's knowledge of Volcano."""
     nomination = controllers.nomination
     if nomination is None:
         return

@@ -1,4 +1,4 @@
-"""A master that is not running yet; `master/app.py` starts its parts and ends them."""
+"""Builds a master that does not run yet; `master/app.py` starts and ends its parts."""
 
 import time
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ def build_service(
     source_rows: Sequence[SourceRow] = SOURCE_ROWS,
     clock: Clock = time.monotonic,
 ) -> Service:
-    """The parts, each told of those that it needs. Reads the files of tokens.
+    """Return all parts of a master. Reads the files of tokens.
 
-    One that stands for election follows until it leads, whatever `role` is. Raises
+    A master that stands for election follows until it leads, whatever `role` is. Raises
     `BadInputError`.
     """
     core = build_core(settings, role, source_rows, clock)

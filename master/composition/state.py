@@ -11,7 +11,7 @@ from master.state.state_file import StateFileStore
 
 
 def booking_log(core: Core) -> BookingLog | None:
-    """What takes down every booking, where the settings name a file for it."""
+    """Return the log of bookings, if the settings name a file for it."""
     path, bookings = core.settings.booking_log, core.placements.state
     if path is None:
         return None
@@ -21,7 +21,7 @@ def booking_log(core: Core) -> BookingLog | None:
 
 
 def state_saver(core: Core, cluster: Cluster | None) -> StateSaver | None:
-    """What saves the state where it is kept; None where the settings name no place."""
+    """Return what saves the state; None where the settings name no place for it."""
     store = _store(core, cluster)
     if store is None:
         return None
@@ -52,7 +52,7 @@ def _store(core: Core, cluster: Cluster | None) -> StateStore | None:
 
 
 def state_copy(core: Core, saver: StateSaver | None, replicas: Replicas | None) -> StateCopy | None:
-    """The copy on this master's own disk, where the settings name a file for it."""
+    """Return the copy on this master's own disk, if the settings name a file for it."""
     path = core.settings.state_copy_file
     if path is None or saver is None or replicas is None:
         return None

@@ -1,4 +1,4 @@
-"""What is told and kept of the tree, and how a follower shows another master's."""
+"""History and metrics of the tree, and how a follower shows the tree of another master."""
 
 from master.availability import Availability
 from master.booking.placements import Placements
@@ -21,7 +21,7 @@ from topo.placement.booking.holds import FORMAT, HoldsMemory
 def taking_up(
     engine: Engine, placements: Placements, replica: Replica, readiness: Readiness
 ) -> TakeUp:
-    """What shows what the leader knows, while this master follows."""
+    """Return what shows the leader's state while this master follows."""
 
     async def take_up(memory: Memory, holds: HoldsMemory | None) -> None:
         await engine.replicate(memory)
@@ -33,7 +33,7 @@ def taking_up(
 
 
 def build_replicated(core: Core, cluster: Cluster | None) -> Replicas | None:
-    """Who leads of several masters; None in one that stands for no election."""
+    """Return the parts of an election; None in a master that stands for none."""
     if cluster is None or not core.settings.elects_leader:
         return None
     return build_replicas(
@@ -48,7 +48,7 @@ def build_replicated(core: Core, cluster: Cluster | None) -> Replicas | None:
 
 
 def kept_past(core: Core, availability: Availability) -> Past:
-    """The moments that are kept, from the first that is shown on."""
+    """Return the kept moments, from the first that is shown on."""
     settings = core.settings
     return build_past(
         core.engine,
@@ -60,7 +60,7 @@ def kept_past(core: Core, availability: Availability) -> Past:
 
 
 def tree_collector(service: Service) -> TreeCollector:
-    """What the metrics say of the tree."""
+    """Return the metrics of the tree."""
     engine = service.engine
     return TreeCollector(
         snapshot=lambda: engine.snapshot,

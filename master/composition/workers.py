@@ -1,4 +1,4 @@
-"""The port of the workers: who they are, by token or account, and how many connections it has."""
+"""The port of the workers: their identities, by token or account, and its connections."""
 
 from master.authentication.tokens import Tokens
 from master.cluster import Cluster
@@ -14,15 +14,15 @@ from topo.discovery.sources import Startup
 from topo.kit.serving.connections import Connections
 
 CONNECTIONS_PER_NODE = 2
-"""A worker has one; one that it lost without an end is held beside the new one for a while."""
+"""A worker has one connection; one that broke silently is held beside the new one for a while."""
 REPORT_ANSWERS_BYTES = 16 * 1024 * 1024
-"""Answers to reports that workers have not taken; each has about 60 bytes."""
+"""Answers to reports that workers have not read; each has about 60 bytes."""
 
 
 def worker_port(
     core: Core, tokens: Tokens, cluster: Cluster | None, replicas: Replicas | None
 ) -> WorkerPort:
-    """What takes the reports of workers, or passes them on to the leader."""
+    """Return the port that accepts the reports of workers, or forwards them to the leader."""
     settings, engine, replica = core.settings, core.engine, core.replica
     return WorkerPort(
         identities=WorkerIdentities(tokens, _worker_accounts(settings, cluster)),
@@ -37,7 +37,7 @@ def worker_port(
 
 
 def report_connections(settings: MasterSettings) -> Connections:
-    """The connections of that port."""
+    """Return the connections of that port."""
     return Connections(
         "reports",
         CONNECTIONS_PER_NODE * settings.max_nodes,
