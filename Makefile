@@ -108,7 +108,7 @@ format: $(STAMP) $(PAGE)/node_modules ## let ruff and prettier rewrite the layou
 	$(BIN)/ruff check --fix .
 	npm --prefix $(PAGE) run --silent format
 
-docs: $(STAMP) ## the tables of the documentation and the page's types, made from the code
+docs: $(STAMP) ## what follows from the code: tables of the docs, the chart's settings, the page's types
 	@$(BIN)/python -m docs.tables
 	@$(BIN)/python -m tests.page.api_types
 

@@ -12,7 +12,7 @@ from topo.kit.secrets import read_secret
 from topo.kit.tokens import WorkerTokens
 
 
-class LogsAlone(settings.ServiceSettings, LogSettings):
+class LogsAlone(LogSettings):
     """The smallest settings that there are."""
 
 

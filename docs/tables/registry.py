@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from docs.tables import conditions, gang_states, metrics, settings
+from docs.tables import chart, conditions, gang_states, metrics, settings
 from docs.tables.section import Section
 from master.settings import MasterSettings
 from topo.model.conditions.catalogue import PAGE, TABLES
@@ -13,6 +13,7 @@ SECTIONS = (
     Section(_GANGS, "gang-states", gang_states.states),
     Section(_GANGS, "job-events", gang_states.job_events),
     Section("docs/master.md", "settings", lambda: settings.render(MasterSettings)),
+    Section("helm/supernode-topology/README.md", "values", chart.values_table),
     Section("docs/worker.md", "settings", lambda: settings.render(WorkerSettings)),
     Section("docs/metrics.md", "master", partial(metrics.render, "master")),
     Section(

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from master.settings.cluster import ClusterSettings
 from topo.kit.durations import Seconds
-from topo.kit.settings import CommaList, Count
+from topo.kit.settings import Chart, CommaList, Count
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath
 from topo.placement.booking.holds import Limits
@@ -17,26 +17,30 @@ from topo.placement.job.policy import CANONICAL_GPUS, OTHERS_SHARED, Policy
 class BookingSettings(ClusterSettings):
     """What operators decide about placement, and how much may be held."""
 
-    canonical_group_size: Annotated[int, Field(ge=1, le=1_000_000)] = CANONICAL_GPUS
+    canonical_group_size: Annotated[
+        int, Field(ge=1, le=1_000_000), Chart("topoDiscovery.master.canonicalGroupSize")
+    ] = CANONICAL_GPUS
     """GPUs of the groups whose whole copies placement keeps free for the next job."""
-    reserve_groups: CommaList = ()
+    reserve_groups: Annotated[CommaList, Chart("topoDiscovery.master.reserveGroups")] = ()
     """Groups of that size to keep free: `<path>=<groups>`, the path's names joined with /. They are
     used only when nothing else fits."""
-    gpu_type_order: CommaList = ()
+    gpu_type_order: Annotated[CommaList, Chart("topoDiscovery.master.gpuTypeOrder")] = ()
     """GPU types in the order that decides between equal placements of a job that names none."""
-    extra_domains: Annotated[int, Field(ge=0, le=1_000)] = 0
+    extra_domains: Annotated[
+        int, Field(ge=0, le=1_000), Chart("topoDiscovery.master.extraDomains")
+    ] = 0
     """Groups of a tier that a placement may use beyond the fewest where that keeps more groups of
     the canonical size whole."""
-    max_hold: Annotated[Seconds, Field(ge=1)] = 86_400.0
+    max_hold: Annotated[Seconds, Field(ge=1), Chart("topoDiscovery.master.maxHold")] = 86_400.0
     """The longest time that a placement may be held before it is committed."""
-    max_holds: Count = 1000
+    max_holds: Annotated[Count, Chart("topoDiscovery.master.maxHolds")] = 1000
     """Holds that there may be at once, committed ones too."""
     booking_log: Path | None = None
     """Where holds, pods and nodes are recorded as they change, for `topo sim replay`."""
-    gpu_resources: CommaList = ()
+    gpu_resources: Annotated[CommaList, Chart("topoDiscovery.master.gpuResources")] = ()
     """Resources of nodes and pods that are whole GPUs, of which the first that a node has counts;
     `<domain>/gpu` and `nvidia.com/gpu` unless given."""
-    node_usage_key: str = ""
+    node_usage_key: Annotated[str, Chart("topoDiscovery.master.nodeUsageKey")] = ""
     """Label and taint of nodes that say what they are for (training, inference, hybrid);
     `<domain>/node.usage` unless given."""
 

@@ -11,7 +11,7 @@ from master.controllers.table import BY_DEFAULT, ROWS
 from master.kube.credentials.config import KubeConfig
 from master.kube.service_accounts.accounts import ACCOUNT_NAME, Wanted
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.kit.settings import CommaList, Env, ServiceSettings
+from topo.kit.settings import Chart, CommaList, Env, ServiceSettings
 from topo.model.errors import Refusal
 from topo.model.ids import NODE, Kind
 from topo.model.nearest import did_you_mean
@@ -46,17 +46,21 @@ class ClusterSettings(ServiceSettings):
     """Requests per second to Kubernetes; watches and the lease do not wait for it."""
     kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
     """Requests to Kubernetes in one go. The vendor writes BRUST."""
-    device_config_map: str = "metax-device-config"
+    device_config_map: Annotated[str, Chart("topoDiscovery.master.deviceConfigMap")] = (
+        "metax-device-config"
+    )
     """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
     this pod, or `<namespace>/<name>`. One that is not there says nothing."""
     worker_service_account: str = ""
     """Service account of the workers, namespace:name; else topo-worker in this pod's namespace."""
-    domain: str = "metax-tech.com"
+    domain: Annotated[str, Chart("domain")] = "metax-tech.com"
     """Prefix of the labels and annotations that this master writes in Kubernetes."""
-    controllers: CommaList = BY_DEFAULT
+    controllers: Annotated[CommaList, Chart("topoDiscovery.master.controllers", is_plain=False)] = (
+        BY_DEFAULT
+    )
     """What this master writes in Kubernetes while it leads: labels and annotations of nodes,
     hypernodes of Volcano, events, nomination of the nodes of gangs; or none."""
-    label_names: CommaList = ()
+    label_names: Annotated[CommaList, Chart("topoDiscovery.master.labelNames", is_plain=False)] = ()
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
 

@@ -9,7 +9,7 @@ from master.settings.cluster_manager import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds
-from topo.kit.settings import CommaList, Count, ServiceSettings
+from topo.kit.settings import Chart, CommaList, Count, ServiceSettings
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean
 
@@ -17,33 +17,49 @@ from topo.model.nearest import did_you_mean
 class FindingSettings(ServiceSettings):
     """How groups are found: the sources, and what is judged of what they say."""
 
-    mode: Mode = Mode.CONFIG
+    mode: Annotated[Mode, Chart("topoDiscovery.mode")] = Mode.CONFIG
     """How groups are found: config (the file), dragonfly (workers' peers), switchbox (cluster
     manager, dragonflies inside from the workers), nvlink (clusterUuid, clique), auto (whatever the
     workers see)."""
-    node_number: Count = 2
+    node_number: Annotated[Count, Chart("topoDiscovery.dragonfly.nodeNumber", is_plain=False)] = 2
     """Nodes that make a complete dragonfly; a larger component is reported as a wiring fault."""
-    gpus_per_node: Annotated[int, Field(ge=0, le=128)] = 0
+    gpus_per_node: Annotated[int, Field(ge=0, le=128), Chart("topoDiscovery.gpusPerNode")] = 0
     """GPUs a healthy node has; 0 means that nobody says."""
     config_file: Path = Path("/config/nodegroup.yaml")
     """The configured tree, read in config mode; reloaded when it changes."""
-    cluster_manager_address: str = ""
+    cluster_manager_address: Annotated[
+        str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
+    ] = ""
     """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode."""
-    cluster_manager_poll_topo_period: Annotated[Seconds, Field(ge=0.1)] = 30.0
+    cluster_manager_poll_topo_period: Annotated[
+        Seconds, Field(ge=0.1), Chart("topoDiscovery.switchbox.clusterManagerPollTopoPeriod")
+    ] = 30.0
     """How often the cluster manager's whole topology is read."""
-    cluster_manager_poll_event_period: Annotated[Seconds, Field(ge=0.1)] = 10.0
+    cluster_manager_poll_event_period: Annotated[
+        Seconds, Field(ge=0.1), Chart("topoDiscovery.switchbox.clusterManagerPollEventPeriod")
+    ] = 10.0
     """How often the cluster manager's events are read."""
-    cluster_manager_ca_file: Path | None = None
+    cluster_manager_ca_file: Annotated[
+        Path | None, Chart("topoDiscovery.switchbox.clusterManagerCaConfigMap", is_plain=False)
+    ] = None
     """PEM authorities that the cluster manager's certificate is verified against."""
-    cluster_manager_insecure: bool = False
+    cluster_manager_insecure: Annotated[
+        bool, Chart("topoDiscovery.switchbox.clusterManagerInsecure")
+    ] = False
     """Do not verify the cluster manager's certificate. For trials only."""
-    cluster_manager_allow_http: bool = False
+    cluster_manager_allow_http: Annotated[
+        bool, Chart("topoDiscovery.switchbox.clusterManagerAllowHttp")
+    ] = False
     """Send credentials to the cluster manager over plain http. For trials only."""
-    cluster_manager_mapping_file: Path | None = None
+    cluster_manager_mapping_file: Annotated[
+        Path | None, Chart("topoDiscovery.switchbox.clusterManagerMappingConfigMap", is_plain=False)
+    ] = None
     """How to read a cluster manager of another shape; see docs/cluster-manager.md."""
-    credentials_dir: Path = Path("/secret")
+    credentials_dir: Annotated[
+        Path, Chart("topoDiscovery.switchbox.clusterManagerSecret", is_plain=False)
+    ] = Path("/secret")
     """Directory with the files username and password for the cluster manager."""
-    join_keys: CommaList = JOIN_KEYS
+    join_keys: Annotated[CommaList, Chart("topoDiscovery.switchbox.joinKeys")] = JOIN_KEYS
     """Names by which machines of the cluster manager are matched to nodes, in this order."""
     worker_token_file: Path | None = None
     """Tokens of workers, a line each: `<token>`, or `<node-name> <token>`; re-read on change."""
@@ -51,7 +67,7 @@ class FindingSettings(ServiceSettings):
     """Accept reports without a token. For trials only."""
     beat_interval: Annotated[Seconds, Field(ge=0.1, le=3600)] = 10.0
     """How often a worker that sees no change says that it is alive."""
-    missed_hardware: CommaList = MISSED
+    missed_hardware: Annotated[CommaList, Chart("topoDiscovery.master.missedHardware")] = MISSED
     """What makes its node NotReady when it vanishes: gpus, their ports and links, nics."""
     max_nodes: Count = 20_000
     """Nodes that may report; one more is refused."""

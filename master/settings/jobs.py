@@ -9,38 +9,42 @@ from master.controllers.table import HYPERNODES, NOMINATION
 from master.settings.cluster import CONFIG_MAP, ClusterSettings
 from topo.gangs.machine.pending_queue import Order
 from topo.kit.durations import Seconds
-from topo.kit.settings import Port
+from topo.kit.settings import Chart, Port
 from topo.model.errors import Refusal
 
 
 class JobSettings(ClusterSettings):
     """What is done for jobs that ask for groups, and the webhook by which they are known."""
 
-    placement: Literal["off", "nomination", "native"] = "off"
+    placement: Annotated[Literal["off", "nomination", "native"], Chart("placement.mode")] = "off"
     """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
     has their pods wait for a plan), native (it asks Volcano, whose scheduler chooses by HyperNodes;
     a job may name the other way), or off: nothing."""
-    gang_order: Order = Order.RESERVE
+    gang_order: Annotated[Order, Chart("placement.order")] = Order.RESERVE
     """What gangs behind the first one that does not fit may do: reserve (start where they do not
     delay it), fifo (wait for it), greedy (start where there is room)."""
-    gate_timeout: Annotated[Seconds, Field(ge=0)] = 900.0
+    gate_timeout: Annotated[Seconds, Field(ge=0), Chart("placement.gateTimeout")] = 900.0
     """After so long in which nobody places gangs, though a master lives and hears the API server,
     the gates of their pods are opened without a plan; 0: never."""
-    preempt_after: Seconds = 0.0
+    preempt_after: Annotated[Seconds, Chart("placement.preemptAfter")] = 0.0
     """After this time in line a gang is opened to its scheduler over pods of lower priority, where
     evicting them costs the least; the scheduler evicts, if it is set up to; 0: never."""
-    queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
+    queue_plugin: Annotated[QueuePlugin, Chart("placement.queuePlugin")] = QueuePlugin.PROPORTION
     """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
     gang waits for its queue's share by weight) or capacity (it does not)."""
-    volcano_config_map: str = "volcano-system/volcano-scheduler-configmap"
+    volcano_config_map: Annotated[str, Chart("placement.volcanoConfigMap")] = (
+        "volcano-system/volcano-scheduler-configmap"
+    )
     """ConfigMap with the configuration of Volcano's scheduler, `<namespace>/<name>`: without its
     plugin network-topology-aware it ignores what a native job asks for."""
-    admission_port: Port = 9443
-    """Port of the admission webhook, HTTPS; 0 takes a free one, which the log names."""
-    admission_invalid: Literal["warn", "deny"] = "warn"
+    admission_port: Annotated[Port, Chart("placement.port")] = 9443
+    """Port of the admission webhook, HTTPS."""
+    admission_invalid: Annotated[Literal["warn", "deny"], Chart("placement.invalid")] = "warn"
     """What becomes of a job whose groups cannot be: warn: it runs without, or deny: it is refused
     with 422 and the fix."""
-    admission_certificates: Literal["own", "external"] = "own"
+    admission_certificates: Annotated[
+        Literal["own", "external"], Chart("placement.certManager.issuer", is_plain=False)
+    ] = "own"
     """Who makes and renews the webhook's certificates: the leading master, or somebody else, such
     as cert-manager."""
 

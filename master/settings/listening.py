@@ -7,36 +7,44 @@ from pydantic import Field
 
 from topo.kit.addresses import networks
 from topo.kit.durations import Seconds
-from topo.kit.settings import CommaList, Port, ServiceSettings
+from topo.kit.settings import Chart, CommaList, Port, ServiceSettings
 from topo.model.errors import Refusal
 
 
 class ListeningSettings(ServiceSettings):
     """Where this master is asked, how safely, and how much of it at once."""
 
-    server_port: Port = 9001
-    """Port of the HTTP API; 0 takes a free one, which the log names."""
-    rpc_server_port: Port = 10001
-    """Port that workers report to; 0 takes a free one, which the log names."""
+    server_port: Annotated[Port, Chart("topoDiscovery.master.serverPort")] = 9001
+    """Port of the HTTP API."""
+    rpc_server_port: Annotated[Port, Chart("topoDiscovery.rpcServerPort")] = 10001
+    """Port that workers report to."""
     bind_address: str = ""
     """Address to listen on; all of them by default."""
-    tls_cert: Path | None = None
+    tls_cert: Annotated[Path | None, Chart("topoDiscovery.tls.secret", is_plain=False)] = None
     """PEM certificate chain of this server; re-read on change."""
-    tls_key: Path | None = None
+    tls_key: Annotated[Path | None, Chart("topoDiscovery.tls.secret", is_plain=False)] = None
     """PEM private key of this server."""
-    tls_scope: Literal["all", "reports"] = "all"
+    tls_scope: Annotated[
+        Literal["all", "reports"], Chart("topoDiscovery.tls.scope", is_plain=False)
+    ] = "all"
     """Which ports speak TLS when a certificate is given: all of them, or reports: the workers'
     one."""
-    tls_proxies: CommaList = ()
+    tls_proxies: Annotated[CommaList, Chart("topoDiscovery.tls.proxies")] = ()
     """Addresses or networks of proxies that end TLS before this master: a token that comes from
     there is no secret in clear text."""
-    history_bytes: Annotated[int, Field(ge=1 << 20, le=256 << 20)] = 16 << 20
+    history_bytes: Annotated[
+        int, Field(ge=1 << 20, le=256 << 20), Chart("topoDiscovery.master.historyBytes")
+    ] = 16 << 20
     """Memory for moments of the tree that are kept for longer, packed; the oldest go."""
-    history_age: Annotated[Seconds, Field(ge=60)] = 7 * 86400.0
+    history_age: Annotated[Seconds, Field(ge=60), Chart("topoDiscovery.master.historyAge")] = (
+        7 * 86400.0
+    )
     """How long such a moment is kept."""
-    group_metrics: bool = False
+    group_metrics: Annotated[bool, Chart("topoDiscovery.master.groupMetrics")] = False
     """Whether /metrics has a series for each group; there may be thousands."""
-    api_token_file: Path | None = None
+    api_token_file: Annotated[
+        Path | None, Chart("topoDiscovery.master.apiTokensSecret", is_plain=False)
+    ] = None
     """Tokens for calls that write (holds), a line each: `<token>`, or `<name> <token>`; re-read on
     change. Without it nothing can be held; reads are open."""
 

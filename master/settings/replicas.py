@@ -9,6 +9,7 @@ from master.kube.leader_election.election import LeaseTimes
 from master.settings.cluster import ClusterSettings
 from master.settings.listening import ListeningSettings
 from topo.kit.durations import Seconds
+from topo.kit.settings import Chart
 from topo.model.errors import Refusal
 
 REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
@@ -20,9 +21,11 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
 
     state_file: Path | None = None
     """Where the last good state is kept, so that a restart answers at once."""
-    state_config_maps: bool = False
+    state_config_maps: Annotated[bool, Chart("topoDiscovery.master.stateConfigMaps")] = False
     """Keep the last good state in ConfigMaps of this pod's namespace, not in a file."""
-    state_copy_file: Path | None = None
+    state_copy_file: Annotated[
+        Path | None, Chart("topoDiscovery.master.stateConfigMaps", is_plain=False)
+    ] = None
     """A file on this master's own disk that answers reads after a restart in which the API server
     cannot be asked for the state; one of several masters that keep it in ConfigMaps has it."""
     state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0

@@ -1,6 +1,6 @@
 """The chart of helm/: rendered by the real helm, and the renderings kept in golden/.
 
-`python -m tests.helm.chart` writes the renderings and the table of values anew.
+`python -m tests.helm.chart` writes the renderings; `make docs` the table of values.
 """
 
 import asyncio
@@ -28,7 +28,6 @@ NAMESPACE = "metax-operator"
 KUBERNETES = "1.36.1"
 ON = ("--set", "topoDiscovery.deploy=true")
 _HOMES = ("CACHE", "CONFIG", "DATA")
-_TABLE = ("<!-- values -->\n", "<!-- end of values -->\n")
 
 
 def encoded(value: str) -> str:
@@ -172,16 +171,6 @@ def allowed(case: str, account: str) -> set[Allowed]:
     }
 
 
-def leaves(schema: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """The values that the schema lets one set, as (path, what it says of it)."""
-    for name, below in schema["properties"].items():
-        path = f"{at}.{name}" if at else name
-        if "properties" in below:
-            yield from leaves(below, path)
-        else:
-            yield path, below
-
-
 def schema() -> Any:
     """values.schema.json."""
     return json.loads((CHART / "values.schema.json").read_text())
@@ -200,27 +189,8 @@ def value_at(path: str) -> Any:
     return found
 
 
-def table() -> str:
-    """The table of values for README.md: what they mean, and their defaults."""
-    rows = ["| value | default | meaning |", "|---|---|---|"]
-    for path, said in leaves(schema()):
-        if path != "global":
-            default = json.dumps(value_at(path), ensure_ascii=False)
-            rows.append(f"| `{path}` | `{default}` | {said['description']} |")
-    return "\n".join(rows) + "\n"
-
-
-def readme_parts() -> tuple[str, str, str]:
-    """README.md before its table of values, the table, and what follows."""
-    before, rest = (CHART / "README.md").read_text().split(_TABLE[0])
-    between, after = rest.split(_TABLE[1])
-    return before + _TABLE[0], between, _TABLE[1] + after
-
-
 def main() -> int:
-    """Writes the renderings and the table; the exit code is 1 where no helm is or it refuses."""
-    before, _, after = readme_parts()
-    (CHART / "README.md").write_text(before + table() + after)
+    """Writes the renderings; the exit code is 1 where no helm is or it refuses."""
     if (reason := why_not()) is not None:
         sys.stderr.write(f"{reason}\n")
         return 1

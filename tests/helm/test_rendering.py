@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from docs.tables.chart import leaves
 from master.settings.booking import BookingSettings
 from master.settings.cluster import ClusterSettings
 from tests.helm.chart import (
@@ -15,7 +16,6 @@ from tests.helm.chart import (
     ON,
     cases,
     encoded,
-    leaves,
     run,
     schema,
     template,

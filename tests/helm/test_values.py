@@ -6,23 +6,15 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.tables.chart import leaves
 from tests.helm.chart import (
     CASES,
     CHART,
     ROOT,
-    leaves,
-    readme_parts,
     schema,
-    table,
     value_at,
     values,
 )
-
-
-def test_the_table_of_the_readme_is_that_of_the_schema() -> None:
-    """`python -m tests.helm.chart` writes it."""
-    _, shown, _ = readme_parts()
-    assert shown == table()
 
 
 def test_every_value_has_a_default_and_every_default_is_a_value() -> None:

@@ -19,7 +19,7 @@ from topo.kit.settings import (
 from topo.model.errors import Refusal
 
 
-class _Settings(ServiceSettings, LogSettings):
+class _Settings(LogSettings):
     server_port: Annotated[int, Env("VENDOR_PORT", "OLD_PORT")] = 9001
     """Port of the API."""
     mode: Literal["config", "dragonfly"] = "config"

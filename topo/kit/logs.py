@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal, TextIO
 
 import orjson
 import structlog
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator
 from structlog.typing import EventDict, Processor
 
 from topo.kit.durations import Seconds
 from topo.kit.hiding import HIDDEN, hide_in_text, is_secret_name
+from topo.kit.settings import Chart, ServiceSettings
 from topo.model.errors import BadInputError, Refusal
 
 _WEEK_S = 7 * 86400.0
@@ -32,22 +33,23 @@ def _level(word: object) -> object:
     return "warning" if level == "warn" else level
 
 
-class LogSettings(BaseModel):
+class LogSettings(ServiceSettings):
     """The log (the vendor's flags)."""
 
-    log_file: Path | None = Field(None, description="File to log to; stdout without one.")
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = (
-        Field("info", description="The lowest level that is logged: debug, info, warning or error.")
-    )
-    log_format: Literal["json", "console"] = Field(
-        "json", description="json: one object per line; console: text for people."
-    )
-    log_rotation_time: Seconds = Field(
-        _WEEK_S, description="The log file is renamed at multiples of this span (1h, 1d, 1w)."
-    )
-    log_max_age: Seconds = Field(
-        26 * _WEEK_S, description="Renamed log files older than this are deleted."
-    )
+    log_file: Annotated[Path | None, Chart("log.toFiles", is_plain=False)] = None
+    """File to log to; stdout without one."""
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        BeforeValidator(_level),
+        Chart("log.level", is_plain=False),
+    ] = "info"
+    """The lowest level that is logged: debug, info, warning or error."""
+    log_format: Annotated[Literal["json", "console"], Chart("log.format", is_plain=False)] = "json"
+    """json: one object per line; console: text for people."""
+    log_rotation_time: Annotated[Seconds, Chart("log.rotationTime", is_plain=False)] = _WEEK_S
+    """The log file is renamed at multiples of this span (1h, 1d, 1w)."""
+    log_max_age: Annotated[Seconds, Chart("log.maxAge", is_plain=False)] = 26 * _WEEK_S
+    """Renamed log files older than this are deleted."""
 
 
 def hide_secrets(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:

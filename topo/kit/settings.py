@@ -41,6 +41,17 @@ class Env:
         object.__setattr__(self, "names", names)
 
 
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """The value of the Helm chart that sets a field.
+
+    `is_plain`: the template writes the flag from the table; else it does so in its own words.
+    """
+
+    value: str
+    is_plain: bool = True
+
+
 def _split(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -200,6 +211,11 @@ def groups(cls: type[ServiceSettings]) -> dict[str, tuple[str, ...]]:
             title = (owner.__doc__ or "").partition("\n")[0].rstrip(".")
             found[title] = names
     return found
+
+
+def chart_value(field: FieldInfo) -> Chart | None:
+    """Return the value of the Helm chart that sets a field."""
+    return next((item for item in field.metadata if isinstance(item, Chart)), None)
 
 
 def meaning(field: FieldInfo) -> str:

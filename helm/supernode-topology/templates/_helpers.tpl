@@ -66,6 +66,23 @@ false for nothing said.
 {{- end }}
 {{- end }}
 
+{{/*
+Flags of the master whose values are not empty, as settings.json lists them: (list $ "placement").
+Helm reads a whole number of a file as a float, which would be written 1e+06.
+*/}}
+{{- define "topo.flags" -}}
+{{- $root := index . 0 -}}
+{{- range $row := index ($root.Files.Get "settings.json" | fromJson) (index . 1) -}}
+{{- $value := $root.Values -}}
+{{- range splitList "." $row.value }}{{ $value = index $value . }}{{ end -}}
+{{- if $value }}
+{{- if kindIs "slice" $value }}{{ $value = join "," $value }}{{ end }}
+{{- if kindIs "float64" $value }}{{ if eq (floor $value) $value }}{{ $value = int64 $value }}{{ end }}{{ end }}
+{{ printf "- %s=%v" $row.flag $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The folder of a program's log files, empty where it logs to stdout: (list $ .Values.topoDiscovery.master). */}}
 {{- define "topo.logFolder" -}}
 {{- $log := include "topo.log" . | fromJson -}}
