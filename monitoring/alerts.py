@@ -37,7 +37,7 @@ class Alert:
     summary: str
 
     def rule(self, for_s: int) -> dict[str, Any]:
-        """As Prometheus reads it."""
+        """Return the rule as Prometheus reads it."""
         return {
             "alert": self.name,
             "expr": self.expr,
@@ -51,7 +51,7 @@ class Alert:
 
 
 def _most(metric: str, label: str = "") -> str:
-    """The highest of what the masters tell, for each value of the label."""
+    """Return the highest of what the masters tell, for each value of the label."""
     return f"max by ({_EACH}{', ' if label else ''}{label}) ({metric})"
 
 
@@ -60,7 +60,7 @@ def _happened(counter: str) -> str:
 
 
 def _ends_soon(which: str, name: str) -> str:
-    """In the last sixth of its life, at most a week: who renews has done so after two thirds."""
+    """Return the rule of the last sixth of a life, at most a week: renewal was due before."""
     begins, ends = (
         f"topo_master_{which}certificate_{edge}_timestamp_seconds" for edge in ("begin", "end")
     )
@@ -70,7 +70,7 @@ def _ends_soon(which: str, name: str) -> str:
 
 
 def _errors_rise(most: int, kinds: str = "") -> str:
-    """More than so many in a quarter of an hour, on one link."""
+    """Return the rule of more errors than `count` within a quarter of an hour on one link."""
     series = f"topo_worker_link_errors_total{kinds}[15m]"
     return f"sum by ({_EACH}, node, gpu, link) (increase({series})) > {most}"
 
@@ -212,7 +212,9 @@ ALERTS = (
 
 
 def rule_file(alerts: Iterable[Alert] = ALERTS, *, for_s: int | None = None) -> str:
-    """The rules as Prometheus reads them from a file; with `for_s` each waits so long alone."""
+    """Return the rules as Prometheus reads them from a file; with `for_s` each waits so
+    long alone.
+    """
     rules = [each.rule(each.for_s if for_s is None else for_s) for each in alerts]
     groups = {"groups": [{"name": GROUP, "rules": rules}]}
     text: str = yaml.safe_dump(groups, sort_keys=False, width=100)

@@ -12,6 +12,6 @@ _NOTE = "# Written by `make dashboards` from monitoring/alerts.py.\n"
 
 
 def files() -> Mapping[Path, str]:
-    """What each of them is to hold."""
+    """Return what each of them is to hold."""
     boards = {CHART / "dashboards" / f"{board.name}.json": written(board) for board in BOARDS}
     return {CHART / "alerts.yaml": _NOTE + rule_file(), **boards}

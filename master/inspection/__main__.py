@@ -24,7 +24,7 @@ from topo.model.errors import BadInputError, Refusal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Looks once; the exit code."""
+    """Look once; the exit code."""
     parser = ArgumentParser(prog="python -m master.inspection", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, help="else the service account of this pod")
     parser.add_argument("--namespace", default="", help="of the master; else it is looked for")

@@ -76,7 +76,7 @@ class Inspection:
     _problems: list[str] = field(default_factory=list)
 
     async def look(self) -> ClusterDocument:
-        """What is there; raises nothing for what the API server refuses."""
+        """Return what is there; raises nothing for what the API server refuses."""
         namespace = self.namespace or await self._found_namespace()
         if not namespace:
             return ClusterDocument(problems=tuple(self._problems))
@@ -159,7 +159,7 @@ class Inspection:
         )
 
     async def _denied(self, master: Workload) -> tuple[DeniedDocument, ...] | None:
-        """The calls that the master's account may not make, as the API server judges it."""
+        """Return the calls that the master's account may not make, as the API server judges it."""
         namespace, denied = master.metadata.namespace, []
         for right in rights(parts(master.flags)):
             for verb in right.verbs:
@@ -243,13 +243,15 @@ def _unix_s(text: str | None) -> float | None:
 
 
 def flag(flags: Sequence[str], name: str) -> str:
-    """The value of a flag written `--name=value`, the last one; empty where there is none."""
+    """Return the value of a flag written `--name=value`, the last one; empty where there is
+    none.
+    """
     values = [text.partition("=")[2] for text in flags if text.startswith(f"--{name}=")]
     return values[-1] if values else ""
 
 
 def parts(flags: Sequence[str]) -> frozenset[str]:
-    """What these flags leave switched on, where the chart puts it."""
+    """Return what these flags leave switched on, where the chart puts it."""
     elsewhere = flag(flags, "device-config-map") not in {"", DEVICE_CONFIG_MAP}
     found = frozenset() if elsewhere else frozenset({SHARED_CARDS})
     if flag(flags, "placement") not in {"", "off"}:
@@ -263,7 +265,7 @@ def parts(flags: Sequence[str]) -> frozenset[str]:
 
 
 def _nodes(hypernodes: Iterable[HyperNodeObject]) -> Iterable[tuple[str, str]]:
-    """The nodes that are members by their names, each with its HyperNode."""
+    """Return the nodes that are members by their names, each with its HyperNode."""
     for each in hypernodes:
         for member in each.spec.members:
             if member.type == "Node" and member.selector.exact_match is not None:

@@ -45,7 +45,7 @@ class Right(NamedTuple):
         return self.resource.api_version.rpartition("/")[0]
 
     def namespace(self, own: str) -> str:
-        """The namespace that it is given in, empty for all of the cluster."""
+        """Return the namespace that it is given in, empty for all of the cluster."""
         return {RightScope.CLUSTER: "", RightScope.OWN: own, RightScope.DEFAULT: "default"}[
             self.scope
         ]
@@ -100,6 +100,6 @@ PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, HEEDING}
 
 
 def rights(parts: Collection[str] = PARTS) -> Iterator[Right]:
-    """Those that a master needs of which these parts are switched on."""
+    """Return those that a master needs of which these parts are switched on."""
     off = PARTS.difference(parts)
     return (right for right in RIGHTS if right.used_for not in off)

@@ -71,32 +71,34 @@ class Board:
 
 
 def masters(metric: str, more: str = "") -> str:
-    """The series of a metric of the chosen masters."""
+    """Return the series of a metric of the chosen masters."""
     return f"topo_master_{metric}{{{MASTERS}{',' if more else ''}{more}}}"
 
 
 def most(metric: str, by: str = "", more: str = "") -> str:
-    """The highest that the masters tell, for each value of the label."""
+    """Return the highest that the masters tell, for each value of the label."""
     return f"max by ({by}) ({masters(metric, more)})" if by else f"max({masters(metric, more)})"
 
 
 def total(metric: str, by: str, more: str = "") -> str:
-    """The sum over the values of a label of what the masters tell; 0 where there is none yet."""
+    """Return the sum over the values of a label of what the masters tell; 0 where there is none
+    yet.
+    """
     return f"sum({most(metric, by, more)}) or 0 * {most('ready')}"
 
 
 def rate(counter: str, by: str, more: str = "") -> str:
-    """How often a second, over all masters."""
+    """Return how often a second, over all masters."""
     return f"sum by ({by}) (rate({masters(counter, more)}[$__rate_interval]))"
 
 
 def happened(counter: str, by: str, more: str = "") -> str:
-    """How often within the interval that a point of the line stands for."""
+    """Return how often within the interval that a point of the line stands for."""
     return f"sum by ({by}) (increase({masters(counter, more)}[$__rate_interval]))"
 
 
 def quantiles(histogram: str) -> tuple[Query, ...]:
-    """Median and 99th percentile of a histogram of the masters."""
+    """Return median and 99th percentile of a histogram of the masters."""
     buckets = f"sum by (le) (rate({masters(f'{histogram}_bucket')}[$__rate_interval]))"
     return tuple(
         Query(f"histogram_quantile({share}, {buckets})", name)
@@ -114,7 +116,7 @@ def number(
     width: int = 4,
     legend: str = "",
 ) -> Panel:
-    """One number, or a few."""
+    """Return one number, or a few."""
     return Panel(
         title=title,
         means=means,
@@ -129,18 +131,18 @@ def number(
 def told(
     title: str, means: str, metric: str, by: str, *, unit: Unit = Unit.COUNT, width: int = 8
 ) -> Panel:
-    """A line for each value of the labels: what the masters tell."""
+    """Return a line for each value of the labels: what the masters tell."""
     return _each(title, means, Query(most(metric, by), _legend(by)), unit=unit, width=width)
 
 
 def rates(title: str, means: str, counter: str, by: str) -> Panel:
-    """A line for each value of the labels: how often a second."""
+    """Return a line for each value of the labels: how often a second."""
     query = Query(rate(counter, by), _legend(by))
     return _each(title, means, query, unit=Unit.PER_SECOND, width=8)
 
 
 def counted(title: str, means: str, counter: str, by: str, *, width: int = 8) -> Panel:
-    """A line for each value of the labels: how often within the interval of a point."""
+    """Return a line for each value of the labels: how often within the interval of a point."""
     query = Query(happened(counter, by), _legend(by))
     return _each(title, means, query, unit=Unit.COUNT, width=width)
 

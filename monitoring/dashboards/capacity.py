@@ -17,7 +17,7 @@ _STATES = ("used", "held", "cordoned", "free")
 
 
 def _sum(metric: str) -> str:
-    """Over all types of GPU, as the master says that counts most."""
+    """Return the sum over all types of GPU of the master that counts most."""
     return f"sum({most(metric, 'gpu_type')})"
 
 

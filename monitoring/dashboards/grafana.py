@@ -18,7 +18,7 @@ _HEIGHT = {Look.NUMBER: 4, Look.LINES: 8, Look.STACK: 8}
 
 
 def written(board: Board) -> str:
-    """The text of its file."""
+    """Return the text of its file."""
     made = (
         dashboard.Dashboard(f"Topology: {board.title}")
         .uid(f"topo-{board.name}")
@@ -52,7 +52,7 @@ def written(board: Board) -> str:
 
 
 def _choice(board: Board) -> dashboard.QueryVariable:
-    """Which masters, or which node, one looks at."""
+    """Return which masters, or which node, one looks at."""
     name, label = ("node", "Node") if board.of_a_node else ("job", "Masters")
     metric = "topo_worker_build_info" if board.of_a_node else "topo_master_build_info"
     return (
@@ -122,7 +122,7 @@ def _targets(panel: Panel) -> list[prometheus.Dataquery]:
 
 
 def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
-    """Green; from `bad_from` on red. What is neither good nor bad is blue."""
+    """Return the colours: green, red from `bad_from` on, blue without judgement."""
     calm = models.Threshold(value=None, color="blue" if panel.bad_from is None else "green")
     bad = [] if panel.bad_from is None else [models.Threshold(value=panel.bad_from, color="red")]
     return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps([calm, *bad])

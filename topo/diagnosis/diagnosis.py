@@ -33,7 +33,9 @@ _REPEATED: Mapping[str, str] = {MasterCondition.KUBERNETES_NODES: CLUSTER_NODES}
 
 
 def examine(document: TopologyDocument) -> list[Finding]:
-    """Every finding of one `/v1/topology` answer, causes before what is left. O(vertices)."""
+    """Return every finding of one `/v1/topology` answer, causes before what is left.
+    O(vertices).
+    """
     cases = Cases(_cases(document))
     explained = list(causes(document, cases))
     return [
@@ -47,7 +49,7 @@ def examine(document: TopologyDocument) -> list[Finding]:
 
 
 def service(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
-    """The finding about a `/health` or `/ready` that does not answer 200."""
+    """Return the finding about a `/health` or `/ready` that does not answer 200."""
     if status != 200:
         what = f"GET {path} answers {status}: {detail}".removesuffix(": ")
         condition = ServiceCondition.READY if path == "/ready" else ServiceCondition.HEALTH
@@ -56,7 +58,10 @@ def service(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
 
 
 def is_of_source(finding: Finding) -> bool:
-    """Whether it tells of a source that does not answer: then a tree that is not shown follows."""
+    """Return whether a finding is about a source that does not answer.
+
+    A tree that is not shown follows from it.
+    """
     is_waited_for = finding.code in {SourceCondition.WAITING, SourceCondition.FAILING}
     return is_waited_for or finding.subject == WORKERS
 
@@ -68,7 +73,7 @@ def _restored(document: TopologyDocument) -> Iterator[Finding]:
 
 
 def _sources(document: TopologyDocument) -> Iterator[Finding]:
-    """Trouble with the sources, each with its own fix where it says one.
+    """Report trouble with the sources, each with its own fix where it states one.
 
     Workers that never spoke are a cause of much else: `causes` tells of them.
     """
@@ -95,7 +100,7 @@ def _is_old(source: SourceDocument) -> bool:
 
 
 def _cases(document: TopologyDocument) -> Iterator[Case]:
-    """Everything that the document says is not well, but for the state of the sources."""
+    """Return everything that the document says is not well, but for the state of the sources."""
     for source in document["sources"]:
         for warning in source["warnings"]:
             yield Case(warning.code, (source["source"],), warning.text, source_step(warning.code))
@@ -127,7 +132,7 @@ def _reasons(document: TopologyDocument) -> Iterator[Case]:
 
 
 def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
-    """Nodes that only their wiring places, beside the groups of the cluster manager."""
+    """Return nodes that only their wiring places, beside the groups of the cluster manager."""
     if document["mode"] != "switchbox":
         return
     for _, vertex in walk(root for root in document["groups"] if root["source"] == WORKERS):
@@ -137,7 +142,7 @@ def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
 
 
 def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Finding]:
-    """One finding for the cases of one code; a few conflicts each stand alone."""
+    """Return one finding for the cases of one code; a few conflicts each stand alone."""
     by_code: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         by_code[case.code].append(case)
@@ -152,7 +157,7 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
 
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:
-    """What is wrong with how the master is run; a network may be trusted, a broken file is not."""
+    """Return what is wrong with how the master is run."""
     failing = {source["source"] for source in document["sources"] if source["state"] == "failing"}
     for warning in document["warnings"]:
         if _REPEATED.get(warning.code) not in failing:

@@ -55,11 +55,11 @@ class Case(NamedTuple):
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of the names, and how many more there are."""
+    """Return the first of the names, and how many more there are."""
     rest = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def number(things: Sequence[object], noun: str) -> str:
-    """How many there are: `1 node`, `3 nodes`."""
+    """Return how many there are: `1 node`, `3 nodes`."""
     return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"

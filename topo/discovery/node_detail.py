@@ -22,7 +22,7 @@ class NodeDetail:
 
 
 def node_detail(record: NodeRecord, wiring: Wiring) -> NodeDetail:
-    """What is known of a node that has a worker. O(its claims)."""
+    """Return what is known of a node that has a worker. O(its claims)."""
     return NodeDetail(
         record.name,
         record.facts,

@@ -48,7 +48,7 @@ class Startup:
         self._reachable_s = self.began_s
 
     def reachable(self, now_s: float) -> None:
-        """Workers can reach us now, and could since the last call if that is not long ago.
+        """Note that workers can reach the master now.
 
         After a pause all begins anew: they have tried in vain, and wait.
         """
@@ -57,11 +57,11 @@ class Startup:
         self._reachable_s = now_s
 
     def worker_resumed(self) -> None:
-        """A worker unknown to us spoke from the middle of its sequence, so others may have, too."""
+        """Note a worker that spoke from the middle of its sequence: others may have, too."""
         self.is_first = False
 
     def node_reported(self, now_s: float) -> None:
-        """A node that had not spoken before sent its facts."""
+        """Note that a node that had not spoken before sent its facts."""
         self.nodes += 1
         self.newest_node_s = now_s
 
@@ -71,7 +71,7 @@ class Startup:
         return self.heard_s - (self._reachable_s - self.began_s)
 
     def is_quiet(self, now_s: float) -> bool:
-        """Whether those that start with us for the first time have all reported."""
+        """Return whether those that start with us for the first time have all reported."""
         newest_s = self.newest_node_s
         return self.is_first and newest_s is not None and now_s - newest_s >= self.quiet_s
 
@@ -111,12 +111,14 @@ class Source:
     unsettled: SettledRule
 
     def is_used_in(self, mode: Mode) -> bool:
-        """Whether a mode needs the source or listens to it."""
+        """Return whether a mode needs the source or listens to it."""
         return mode in self.needed_in or mode in self.optional_in
 
 
 def answered(waiting: str) -> SettledRule:
-    """The rule of a source whose first good answer is complete; `waiting` says what is missing."""
+    """Return the rule of a source whose first good answer is complete; `waiting` says what is
+    missing.
+    """
 
     def unsettled(view: SourceView) -> str:
         state = view.state
@@ -130,9 +132,7 @@ def answered(waiting: str) -> SettledRule:
 
 
 def _workers_unsettled(view: SourceView) -> str:
-    """No running worker can be silent any more; sooner where all machines have spoken, or all that
-    started with us.
-    """
+    """Return what is missing until no running worker can be silent any more."""
     startup = view.startup
     if startup.hidden_s <= 0 or startup.is_quiet(view.now_s):
         return ""
@@ -212,11 +212,11 @@ class SourceStates:
         return all(self._states[name].last_good_at_s is not None for name in self._needed)
 
     def answered(self, source: SourceName) -> None:
-        """A source gave a good answer; `settle` says when."""
+        """Note a good answer of a source; `settle` states its time."""
         self._answered.add(source)
 
     def failed(self, event: SourceFailed, now_s: float) -> None:
-        """A source gave no usable answer; its last good one keeps its time."""
+        """Note that a source gave no usable answer; its last good one keeps its time."""
         self._answered.discard(event.source)
         before = self._states.get(event.source, SourceState(event.source, None))
         since_s = now_s if before.failing_since_s is None else before.failing_since_s
@@ -225,7 +225,7 @@ class SourceStates:
         )
 
     def warned(self, event: SourceWarned, now_s: float) -> None:
-        """What is odd about a source now, whether or not it answers."""
+        """Set the warnings about a source, whether or not it answers."""
         until_s = math.inf if event.lasts_s is None else now_s + event.lasts_s
         self._warned[event.source] = _Warned(event.warnings, until_s)
 

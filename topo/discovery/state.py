@@ -198,7 +198,7 @@ class Discovery:
         self._workers.await_all(now_s)
 
     def _ticked(self, _event: Ticked, _now_s: float) -> None:
-        """Time passed: `advance` does the rest."""
+        """Do nothing: `advance` uses the time."""
 
     _HANDLERS: Mapping[type, Callable[..., None]] = {
         WorkerReported: _worker_reported,
@@ -234,7 +234,7 @@ class Discovery:
         self._workers.watch_losses(record, now_s)
 
     def _cluster_changed(self, nodes: Iterable[NodeName], now_s: float) -> None:
-        """The cluster began or ceased to list them, or says otherwise of them."""
+        """Judge anew the nodes that the cluster lists, drops or states otherwise."""
         for node in nodes:
             record = self._workers.records.get(node)
             if record is None:
@@ -306,7 +306,9 @@ class Discovery:
         return touched
 
     def _place_among_equals(self, node: NodeName) -> PlaceAmongEquals | None:
-        """Where a node is compared, once its GPUs are known: in a group that hardware makes."""
+        """Return where a node is compared, once its GPUs are known: in a group that
+        hardware makes.
+        """
         if "gpus" not in self._settings.missed:
             return None
         record, path = self._workers.records.get(node), self._placed.path(node)
@@ -322,7 +324,7 @@ class Discovery:
             self._placed.show(self._judged(node, record))
 
     def _forest(self) -> Forest:
-        """The forest now; the same object as before if nothing in it differs."""
+        """Return the forest now; the same object as before if nothing in it differs."""
         before = self.snapshot.forest
         listed = self._conflicts.listed(self._membership.wiring)
         after = Forest(self._placed.build(), self._placed.unplaced, listed, self._unjoined)
@@ -338,11 +340,13 @@ class Discovery:
     # -- what is known of one node -----------------------------------------------------------
 
     def _is_named(self, node: NodeName) -> bool:
-        """Whether the config file or the cluster names this node, with or without a worker."""
+        """Return whether the config file or the cluster names this node, with or
+        without a worker.
+        """
         return self._membership.declares(node) or node in self._cluster.listed
 
     def _position(self, node: NodeName, record: NodeRecord | None) -> Position:
-        """Where a node belongs; one that only the cluster names waits for its worker."""
+        """Return where a node belongs; one that only the cluster names waits for its worker."""
         mode = self._settings.mode
         if record is None and not self._membership.declares(node) and mode in REPORTED.needed_in:
             return Position((), NO_WORKER)
@@ -377,24 +381,24 @@ class Discovery:
         return tuple(sorted(everyone, key=natural_key))
 
     def detail(self, node: NodeName) -> NodeDetail | None:
-        """What is known of a node beside its place; None for a node that nobody names."""
+        """Return what is known of a node beside its place; None for a node that nobody names."""
         record = self._workers.records.get(node)
         if record is None:
             return NodeDetail(node) if self._is_named(node) else None
         return node_detail(record, self._membership.wiring)
 
     def facts(self, node: NodeName) -> NodeFacts | None:
-        """The facts of the node's last reading, or None."""
+        """Return the facts of the node's last reading, or None."""
         record = self._workers.records.get(node)
         return record.facts if record is not None else None
 
     def all_facts(self) -> dict[NodeName, NodeFacts]:
-        """The facts of every node that has spoken since the start; O(nodes)."""
+        """Return the facts of every node that has spoken since the start; O(nodes)."""
         records = self._workers.records.values()
         return {record.name: record.facts for record in records if record.facts is not None}
 
     def memory(self) -> Memory:
-        """What a state file keeps; O(nodes)."""
+        """Return what a state file keeps; O(nodes)."""
         membership = self._membership
         topology = membership.machines.topology
         return Memory(
@@ -409,7 +413,7 @@ class Discovery:
         )
 
     def fresh(self) -> "Discovery":
-        """One with the same settings and sources that knows nothing yet."""
+        """Return one with the same settings and sources that knows nothing yet."""
         return Discovery(self._settings, self._table)
 
     def restore(self, memory: Memory, age_s: float | None, now_s: float) -> tuple[Change, ...]:
@@ -474,7 +478,7 @@ class Discovery:
 
 
 def _is_shown(record: NodeRecord, shown: Node | None) -> bool:
-    """Whether a node is shown with the GPUs and in the slots that it states now."""
+    """Return whether a node is shown with the GPUs and in the slots that it states now."""
     if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
         return False
     claims = record.claims

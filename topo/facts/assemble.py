@@ -55,11 +55,11 @@ class _Source:
     indexes: Mapping[int, int]
 
     def index(self, own: int) -> int:
-        """A GPU that the source mentions and does not list keeps its number."""
+        """Keep the number of a GPU that the source mentions and does not list."""
         return self.indexes.get(own, own)
 
     def each(self, kind: type[T]) -> Iterator[T]:
-        """The items of one kind, whether they stand alone or in a tuple."""
+        """Return the items of one kind, whether they stand alone or in a tuple."""
         for fact in self.probe.facts:
             for item in fact if isinstance(fact, tuple) else (fact,):
                 if isinstance(item, kind):
@@ -71,7 +71,7 @@ def assemble(
     parsed: Sequence[tuple[str, ParsedProbe | Refusal | None]],
     health: Sequence[ProbeHealth],
 ) -> NodeFacts:
-    """The facts of one reading; refusals and None add nothing (`health` has the reason).
+    """Return the facts of one reading; refusals and None add nothing (`health` has the reason).
 
     sysfs alone never adds GPUs to those that a driver lists: cards on the bus may be given to
     virtual machines. O(GPUs² + ports).
@@ -103,7 +103,7 @@ def _trust(probe: ParsedProbe) -> Trust:
 
 
 def _matrix(sources: Sequence[_Source]) -> LinkMatrix | None:
-    """The first matrix, with what later matrices over the same GPUs know beside it."""
+    """Return the first matrix, with what later matrices over the same GPUs know beside it."""
     best: LinkMatrix | None = None
     for source in sources:
         for matrix in source.each(LinkMatrix):
@@ -113,7 +113,7 @@ def _matrix(sources: Sequence[_Source]) -> LinkMatrix | None:
 
 
 def _renamed(matrix: LinkMatrix, source: _Source) -> LinkMatrix:
-    """The matrix with its GPUs under the numbers of the result.
+    """Return the matrix with its GPUs under the numbers of the result.
 
     A GPU that the source lists and the result has not keeps a name that joins with nothing.
     """
@@ -131,7 +131,7 @@ def _renamed(matrix: LinkMatrix, source: _Source) -> LinkMatrix:
 
 
 def _matrix_filled(known: LinkMatrix, more: LinkMatrix) -> LinkMatrix:
-    """`known` with NUMA nodes, CPU lists and NICs of `more`, where it has none of its own."""
+    """Return `known` with NUMA nodes, CPU lists and NICs of `more` where it has none."""
     if set(known.gpus) != set(more.gpus):
         return known
     order = [more.gpus.index(name) for name in known.gpus]
@@ -167,7 +167,7 @@ def _with_numa(gpu: Gpu, matrix: LinkMatrix | None) -> Gpu:
 
 
 def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, ...]:
-    """The ports by GPU and number; the first source decides a port's state."""
+    """Return the ports by GPU and number; the first source decides a port's state."""
     ports: dict[tuple[int, int], LinkPort] = {}
     for source in sources:
         reader = READERS.get(source.probe.format)
@@ -180,14 +180,17 @@ def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, .
 
 
 def _port_filled(known: LinkPort, more: LinkPort) -> LinkPort:
-    """`known` with what else `more` states, its trouble too where both call the state the same."""
+    """Return `known` with what else `more` states.
+
+    Its trouble counts where both state the same port state.
+    """
     if known.state is more.state and not known.trouble:
         known = replace(known, trouble=more.trouble)
     return filled(known, more, _OF_A_PORT)
 
 
 def _peers(sources: Sequence[_Source]) -> ServerPeers | None:
-    """The first source's peers; later ones about the same server add which are connected."""
+    """Return the first source's peers; later ones about the same server add which are connected."""
     best: ServerPeers | None = None
     for source in sources:
         for peers in source.each(ServerPeers):

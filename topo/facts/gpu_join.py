@@ -33,7 +33,7 @@ class GpuTable:
     gpus: list[Gpu] = field(default_factory=list)
 
     def merge(self, listed: Iterable[Gpu], *, adding: bool) -> Mapping[int, int]:
-        """Fills what is None from a source's list; its indexes, each with ours.
+        """Fill what is None from a source's list; return its indexes, each with ours.
 
         GPUs that are not known are added where `adding`, under their own index if it is free, else
         under the next one. O(len(listed) + len(self.gpus)).
@@ -73,7 +73,7 @@ _KEYS: tuple[Callable[[Gpu], object], ...] = (attrgetter("bdf"), _uuid, attrgett
 
 
 def _unique(key: Callable[[Gpu], object], gpus: list[Gpu]) -> dict[object, int]:
-    """Key to place, without the keys that several GPUs claim and without None."""
+    """Return key to place, without None and without keys that several GPUs claim."""
     counts = Counter(key(gpu) for gpu in gpus)
     return {
         key(g): place for place, g in enumerate(gpus) if key(g) is not None and counts[key(g)] == 1
@@ -81,7 +81,9 @@ def _unique(key: Callable[[Gpu], object], gpus: list[Gpu]) -> dict[object, int]:
 
 
 def _differ(one: Gpu, other: Gpu) -> bool:
-    """Whether two GPUs cannot be one: both name an address, or both a UUID, and not the same."""
+    """Return whether two GPUs cannot be one: both name an address, or both a UUID, and not the
+    same.
+    """
     if one.bdf and other.bdf:
         return one.bdf != other.bdf
     return bool(one.uuid and other.uuid) and _uuid(one) != _uuid(other)
@@ -94,5 +96,5 @@ def _filled(known: Gpu, more: Gpu) -> Gpu:
 
 
 def filled(known: F, more: F, names: Iterable[str]) -> F:
-    """`known` with the fields of `more` where its own are None."""
+    """Return `known` with the fields of `more` where its own are None."""
     return replace(known, **{n: getattr(more, n) for n in names if getattr(known, n) is None})

@@ -65,7 +65,7 @@ class _Span:
 
 
 def outputs(text: str) -> tuple[LogOutput, ...] | Refusal:
-    """Every output in `text`; what is beyond the bounds is one more, refused.
+    """Return every output in `text`; what is beyond the bounds is one more, refused.
 
     Refused as a whole where `cleaned` refuses it.
     """
@@ -81,7 +81,9 @@ def outputs(text: str) -> tuple[LogOutput, ...] | Refusal:
 
 
 def _answered(text: str, spans: Sequence[_Span], end: int) -> Iterator[LogOutput]:
-    """Each span with its answer, and a refusal of what is beyond a bound, `end` among them."""
+    """Return each span with its answer, and a refusal of what is beyond a bound, `end`
+    among them.
+    """
     why = f"has more than {MAX_PARTS} places where an output may begin"
     lines_before = 0
     for number, span in enumerate(spans):
@@ -102,7 +104,7 @@ def _answered(text: str, spans: Sequence[_Span], end: int) -> Iterator[LogOutput
 
 
 def _spans(text: str, edges: Sequence[int]) -> list[_Span]:
-    """The outputs as parts of the text: heads before them, the tail behind the last one."""
+    """Return the outputs as parts of the text: heads before them, the tail behind the last one."""
     found: list[_Span] = []
     begin: int | None = None
     for part in _parts(text, edges):
@@ -121,7 +123,7 @@ def _spans(text: str, edges: Sequence[int]) -> list[_Span]:
 
 
 def _parts(text: str, edges: Sequence[int]) -> Iterator[_Span]:
-    """The text between the edges; a part that only heads another output has no format."""
+    """Return the text between the edges; a part that only heads another output has no format."""
     for begin, end in pairwise(edges):
         name = recognise(text[begin:end])
         known = UNSUPPORTED.get(name or "")

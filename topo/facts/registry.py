@@ -48,7 +48,7 @@ FORMATS: tuple[str, ...] = tuple(sorted(READERS))
 
 
 def recognise(text: str) -> str | None:
-    """The name of the format of `text`, or None. O(len(text)).
+    """Return the name of the format of `text`, or None. O(len(text)).
 
     Besides `FORMATS` the answer may be `complaint` (an error message of a tool) or the name
     of a format that is known and not read; `parse` refuses both with the fix.
@@ -58,7 +58,7 @@ def recognise(text: str) -> str | None:
 
 
 def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noqa: A002 - its name
-    """What `text` states, read as `format`, or as what it is recognised to be. O(len(text)).
+    """Return what `text` states, read as `format`, or as what it is recognised to be. O(len(text)).
 
     Any text is answered: with an observation, or with a refusal: what is wrong, where, the fix.
     Nothing is raised.
@@ -77,7 +77,7 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
 
 
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
-    """The reader's answer, of the text with its folded lines joined where that gives more.
+    """Return the reader's answer, of the text with its folded lines joined where that gives more.
 
     Where it refuses a tool's error message, the message explains more.
     """

@@ -28,6 +28,6 @@ _DEVICE = re.compile(
 
 
 def device(name: str) -> tuple[str, int] | None:
-    """Word and number of a device as a matrix names it: `GPU`, 3; None for a NIC or another."""
+    """Return word and number of a device that a matrix names: `GPU`, 3; None for a NIC."""
     match = _DEVICE.fullmatch(name)
     return (match.group(1), int(match.group(2))) if match else None

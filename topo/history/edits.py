@@ -26,7 +26,7 @@ Vertex = Group | Node
 
 
 def edit(old: Forest, new: Forest) -> list[list[Json]]:
-    """The edit that makes `new` of `old`."""
+    """Return the edit that makes `new` of `old`."""
     return [
         _sequence(old.roots, new.roots, _VERTICES),
         _sequence(old.unplaced, new.unplaced, _UNPLACED),
@@ -36,7 +36,7 @@ def edit(old: Forest, new: Forest) -> list[list[Json]]:
 
 
 def applied(found: Json, old: Forest) -> Forest:
-    """The forest that an edit makes of another; raises `BrokenEditError` where it fits it not."""
+    """Apply an edit to a forest; raise `BrokenEditError` where it does not fit."""
     tops: Sequence[Vertex] = old.roots
     try:
         roots, unplaced, conflicts, unjoined = found
@@ -60,7 +60,7 @@ class _Items(Generic[T]):
 
 
 def _sequence(old: Sequence[T], new: Sequence[T], items: _Items[T]) -> list[Json]:
-    """The edit of one sequence. O(items), where those at one place are mostly one object."""
+    """Return the edit of one sequence. O(items), where those at one place are mostly one object."""
     if old is new:
         return [[0, len(old)]] if old else []
     found: list[Json] = []
@@ -86,7 +86,7 @@ def _sequence(old: Sequence[T], new: Sequence[T], items: _Items[T]) -> list[Json
 
 
 def _keep(found: list[Json], place: int) -> None:
-    """Adds one more item of the old sequence, to the last run where it follows on it."""
+    """Add one more item of the old sequence, to the last run where it follows on it."""
     last = found[-1] if found else None
     if isinstance(last, list) and last[1] == place:
         last[1] = place + 1
@@ -114,7 +114,7 @@ def _edited(
     item: Callable[[Json], T],
     part: Callable[[Json, T], T] | None = None,
 ) -> list[T]:
-    """The sequence that an edit makes of the old one."""
+    """Return the sequence that an edit makes of the old one."""
     made: list[T] = []
     for each in found:
         if isinstance(each, list):

@@ -62,17 +62,19 @@ class Piece:
 
 
 def counted(changes: Iterable[Change]) -> Mapping[str, int]:
-    """How many changes there are of each kind."""
+    """Return how many changes there are of each kind."""
     return Counter(change.what for change in changes)
 
 
 def piece(moment: Moment, old: Forest | None, new: Forest) -> Piece:
-    """The piece that makes `new` of `old`, or of nothing. O(what differs), at most O(nodes)."""
+    """Return the piece that makes `new` of `old`, or of nothing. O(what differs), at most
+    O(nodes).
+    """
     return Piece(moment, old is None, _packed(edit(old or Forest(), new)))
 
 
 def rebuilt(pieces: Sequence[Piece], start: Forest | None = None) -> Forest:
-    """The forest that a whole piece and the edits after it make, or edits of `start`.
+    """Return the forest that a whole piece and the edits after it make, or edits of `start`.
 
     Raises `BrokenEditError` where they are none. O(nodes + edits).
     """
@@ -83,7 +85,8 @@ def rebuilt(pieces: Sequence[Piece], start: Forest | None = None) -> Forest:
 
 
 def _packed(made: list[list[Any]]) -> bytes:
-    """An edit in few bytes: lines of JSON, first the lengths of its sequences, then their items.
+    """Return an edit in few bytes: lines of JSON, first the lengths of its sequences, then their
+    items.
 
     Each line is made and read apart, so that in a thread it holds others up for as long only.
     """
@@ -125,7 +128,7 @@ class Ring:
         return tuple(self._pieces)
 
     def __len__(self) -> int:
-        """How many moments are kept."""
+        """Return how many moments are kept."""
         return len(self._pieces)
 
     @property
@@ -153,7 +156,7 @@ class Ring:
         )
 
     def add(self, new: Piece) -> None:
-        """Keeps a piece after all others; what is too old or too much goes.
+        """Keep a piece after all others; what is too old or too much goes.
 
         Where the clock was set back no earlier moment stays in its future.
         """
@@ -172,7 +175,7 @@ class Ring:
             self._go(len(self._pieces), "bytes")
 
     def _passed(self, at_s: float) -> Limit | None:
-        """The limit that the oldest segment is beyond."""
+        """Return the limit that the oldest segment is beyond."""
         if self._pieces[self._starts[1]].moment.at_s <= at_s - self._age_s:
             return "age"
         return "bytes" if self.held_bytes > self._limit_bytes else None
@@ -182,7 +185,7 @@ class Ring:
         self._drop(stop)
 
     def clear(self) -> None:
-        """Keeps nothing."""
+        """Keep nothing."""
         self._drop(len(self._pieces))
 
     def _drop(self, stop: int) -> None:
@@ -191,12 +194,12 @@ class Ring:
         self._starts = [start - stop for start in self._starts if start >= stop]
 
     def at(self, at_s: float) -> int | None:
-        """The place of the moment that was so at a time; None before the oldest. O(log moments)."""
+        """Return the place of the moment that held at a time; None before the oldest. O(log)."""
         place = bisect_right(self._pieces, at_s, key=lambda each: each.moment.at_s)
         return place - 1 if place else None
 
     def of(self, named: GenerationId) -> int | None:
-        """The place of the last moment up to a generation, of its run where it names one.
+        """Return the place of the last moment up to a generation, of its run where it names one.
 
         None where that is not kept. O(moments).
         """
@@ -207,7 +210,7 @@ class Ring:
         return None
 
     def moment(self, place: int) -> Moment:
-        """The moment at a place."""
+        """Return the moment at a place."""
         return self._pieces[place].moment
 
     def pieces_for(self, place: int) -> tuple[Piece, ...]:
@@ -223,7 +226,7 @@ def _not_after(each: Piece, at_s: float) -> Piece:
 
 
 def thinned(pieces: Sequence[Piece], limit: int) -> list[tuple[Moment, int]]:
-    """At most `limit` moments with how many each stands for; its changes are those of all of them.
+    """Return at most `limit` moments, each with the number and changes that it stands for.
 
     Each is the last one of those that it stands for, so what is told of it is what it shows.
     """

@@ -23,7 +23,7 @@ class BrokenEditError(ValueError):
 
 
 def of_node(node: Node) -> Json:
-    """A node with its reasons and wires."""
+    """Return a node with its reasons and wires."""
     wires = [[w.slot, w.server, w.peer, w.state.value] for w in node.wires]
     return [
         node.name,
@@ -36,7 +36,7 @@ def of_node(node: Node) -> Json:
 
 
 def node(row: Json) -> Node:
-    """The node of a row."""
+    """Return the node of a row."""
     name, status, why, gpus, gpu_type, wires = row
     return Node(
         NodeName(name),
@@ -55,7 +55,7 @@ _LINKS = {state.value: state for state in LinkState}
 
 
 def of_head(group: Group) -> Json:
-    """A group without its children."""
+    """Return a group without its children."""
     return [
         group.name,
         group.kind,
@@ -70,7 +70,7 @@ def of_head(group: Group) -> Json:
 
 
 def group(row: Json, children: tuple[Group | Node, ...]) -> Group:
-    """The group of a row, with these children."""
+    """Return the group of a row, with these children."""
     name, kind, tier, status, why, expected, source, key, place = row
     return Group(
         GroupName(name),
@@ -87,34 +87,34 @@ def group(row: Json, children: tuple[Group | Node, ...]) -> Group:
 
 
 def of_unplaced(entry: Unplaced) -> Json:
-    """A node in no group, and why."""
+    """Return a node in no group, and why."""
     return [of_node(entry.node), _of_reasons((entry.reason,))]
 
 
 def unplaced(row: Json) -> Unplaced:
-    """The node of such a row."""
+    """Return the node of such a row."""
     of, (reason,) = row
     return Unplaced(node(of), *_reasons([reason]))
 
 
 def of_conflict(conflict: Conflict) -> Json:
-    """A conflict."""
+    """Return a conflict."""
     return [conflict.code, list(conflict.subjects), conflict.text, conflict.fix]
 
 
 def conflict(row: Json) -> Conflict:
-    """The conflict of a row."""
+    """Return the conflict of a row."""
     code, subjects, text, fix = row
     return Conflict(code, tuple(subjects), text, fix)
 
 
 def of_unjoined(machine: UnjoinedMachine) -> Json:
-    """A machine that no node is."""
+    """Return a machine that no node is."""
     return [machine.id, [list(pair) for pair in machine.names], list(machine.group), machine.text]
 
 
 def unjoined(row: Json) -> UnjoinedMachine:
-    """The machine of a row."""
+    """Return the machine of a row."""
     id_, names, group_path, text = row
     path = GroupPath(tuple(GroupName(name) for name in group_path))
     return UnjoinedMachine(id_, tuple((key, value) for key, value in names), path, text)

@@ -111,7 +111,7 @@ class _Bucket:
     at_s: float = 0.0
 
     def take(self, now_s: float) -> bool:
-        """Takes a token, where there is one; a clock that goes back refills nothing."""
+        """Take a token, where there is one; a clock that goes back refills nothing."""
         self.tokens = min(BURST, self.tokens + max(0.0, now_s - self.at_s) / REFILL_S)
         self.at_s = now_s
         if self.tokens < 1:
@@ -139,7 +139,7 @@ class EventSeries:
         return len(self._waiting)
 
     def add(self, about: Regarding, what: Happening, now_s: float) -> None:
-        """Counts one occurrence."""
+        """Count one occurrence."""
         key = about, what.reason, what.note
         series = self._series.get(key)
         if series is None or now_s - series.last_s > SERIES_S:
@@ -155,7 +155,7 @@ class EventSeries:
             self._waiting.pop(oldest, None)
 
     def due(self, now_s: float, most: int) -> Iterator[EventRecord]:
-        """The Events to write now, what has waited longest first, `most` at once."""
+        """Return the Events to write now, what has waited longest first, `most` at once."""
         empty: set[Regarding] = set()
         for key in list(self._waiting):
             if most <= 0:
@@ -204,7 +204,7 @@ def _told(series: _Series, reporter: Reporter) -> EventRecord:
 
 
 def _name(series: _Series) -> str:
-    """The same for all writes of a series, another for the next one, and a DNS name."""
+    """Return the same for all writes of a series, another for the next one, and a DNS name."""
     about, what = series.about, series.what
     text = repr((about, what.reason, what.note, series.first_s))
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
@@ -212,12 +212,12 @@ def _name(series: _Series) -> str:
 
 
 def _micro_time(at_s: float) -> str:
-    """As Kubernetes writes a MicroTime: RFC 3339 with six digits of a second, UTC."""
+    """Return a time as Kubernetes writes a MicroTime: RFC 3339 with microseconds, UTC."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _cut(text: str, limit: int) -> str:
-    """The text in so many bytes of UTF-8, and a sign that it was cut."""
+    """Return the text in so many bytes of UTF-8, and a sign that it was cut."""
     whole = text.encode("utf-8", "replace")
     if len(whole) <= limit:
         return whole.decode()

@@ -52,18 +52,18 @@ class GpuAnnotations:
         return blake2b(f"{self.scores} {self.losses}".encode(), digest_size=4).hexdigest()
 
     def named(self, domain: str) -> Mapping[str, str]:
-        """The annotations by their keys, with the digest of them."""
+        """Return the annotations by their keys, with the digest of them."""
         return dict(zip(keys(domain), (self.scores, self.losses, self.digest), strict=True))
 
 
 def keys(domain: str) -> tuple[str, str, str]:
-    """The keys of the scores, of the losses, and of the digest of both."""
+    """Return the keys of the scores, of the losses, and of the digest of both."""
     topology = f"{domain}/gpu.topology"
     return f"{topology}.scores", f"{topology}.losses", f"{topology}.digest"
 
 
 def is_foreign(annotations: Mapping[str, str], domain: str) -> bool:
-    """Whether a Node with these annotations has scores or losses that we did not write."""
+    """Return whether a Node with these annotations has scores or losses that we did not write."""
     scores, losses, digest = (annotations.get(key) for key in keys(domain))
     if scores is None and losses is None:
         return False
@@ -71,7 +71,9 @@ def is_foreign(annotations: Mapping[str, str], domain: str) -> bool:
 
 
 def gpu_annotations(facts: NodeFacts) -> GpuAnnotations | None:
-    """The annotations of the node that a worker described; None where it reports no link matrix."""
+    """Return the annotations of the node that a worker described; None where it reports no link
+    matrix.
+    """
     gpus = node_gpus(facts)
     if isinstance(gpus, Refusal):
         return None

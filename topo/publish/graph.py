@@ -47,7 +47,7 @@ def fabric_graph(
     counts: Mapping[NodeName, NodeCounts] | None = None,
     devices: bool = False,
 ) -> "nx.Graph[str]":
-    """The graph of a forest, or of some groups of it.
+    """Return the graph of a forest, or of some groups of it.
 
     `facts` are what the workers said of their devices, `counts` where the GPUs are; with `devices`
     each GPU and NIC is a vertex.
@@ -80,7 +80,7 @@ def fabric_graph(
 def _add_tree(
     graph: "nx.Graph[str]", forest: Forest, parts: Iterable[Part] | None
 ) -> Iterator[Node]:
-    """Adds groups and nodes; the nodes that were added, in their order."""
+    """Add groups and nodes; the nodes that were added, in their order."""
     roots = ((ROOT, root) for root in forest.roots)
     for top, group in roots if parts is None else parts:
         for above, vertex in group.walk(top):
@@ -177,7 +177,7 @@ def _node_id(node: str) -> str:
 
 
 def _add_devices(graph: "nx.Graph[str]", node: str, facts: NodeFacts) -> None:
-    """The GPUs and NICs of a node as vertices, joined as its link matrix says."""
+    """Add the GPUs and NICs of a node as vertices, joined as its link matrix says."""
     name = facts.identity.name
     for gpu in _gpus(facts):
         about = {"type": "gpu", "name": f"GPU {gpu['index']}", **gpu}

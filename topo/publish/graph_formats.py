@@ -22,12 +22,12 @@ _COLOURS = {"Ready": "darkgreen", "NotReady": "red3", "up": "darkgreen", "down":
 
 
 def node_link(graph: "nx.Graph[str]") -> bytes:
-    """The graph as JSON with `nodes` and `edges`."""
+    """Return the graph as JSON with `nodes` and `edges`."""
     return orjson.dumps(nx.node_link_data(graph, edges="edges"), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def graphml(graph: "nx.Graph[str]") -> bytes:
-    """The graph as XML in UTF-8.
+    """Return the graph as XML in UTF-8.
 
     Written here: networkx looks up the key of each attribute among all, 4 s for 10,000 nodes.
     """
@@ -63,7 +63,7 @@ def graphml(graph: "nx.Graph[str]") -> bytes:
 
 
 def _kinds(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
-    """The type of each attribute; of numbers with and without a fraction, the former."""
+    """Return the type of each attribute; of numbers with and without a fraction, the former."""
     kinds: dict[str, str] = {}
     for row in rows:
         for name, value in row.items():
@@ -104,7 +104,7 @@ def _xml(text: str) -> str:
 
 
 def dot(graph: "nx.Graph[str]") -> bytes:
-    """The graph in the language of Graphviz."""
+    """Return the graph in the language of Graphviz."""
     children: dict[str | None, list[str]] = {}
     for vertex, about in graph.nodes(data=True):
         children.setdefault(about.get("parent"), []).append(vertex)
@@ -119,7 +119,7 @@ def dot(graph: "nx.Graph[str]") -> bytes:
 def _vertex(
     graph: "nx.Graph[str]", children: Mapping[str | None, list[str]], vertex: str, pad: str
 ) -> Iterator[str]:
-    """A vertex; one that contains others is a cluster around them."""
+    """Return a vertex; one that contains others is a cluster around them."""
     about = graph.nodes[vertex]
     colour = _COLOURS.get(about.get("status", ""), "gray40")
     name, kind = about.get("name", vertex), about.get("kind", about["type"])

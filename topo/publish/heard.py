@@ -10,7 +10,9 @@ from topo.model.ids import NodeName
 
 
 def heard(forest: Forest) -> frozenset[NodeName]:
-    """The nodes of which a source has said something, be it that they are in no group. O(nodes)."""
+    """Return the nodes of which a source has said something, be it that they are in no group.
+    O(nodes).
+    """
     placed = [vertex.name for _, vertex in forest.walk() if not isinstance(vertex, Group)]
     others = [
         each.node.name for each in forest.unplaced if each.reason.code != NodeCondition.NO_WORKER

@@ -46,7 +46,9 @@ class HyperNodeStep:
 
 
 def next_step(present: HyperNodes, wanted: HyperNodes) -> HyperNodeStep:
-    """What may be written now. `wanted` is valid; `present` is whatever somebody made of it."""
+    """Return what may be written now. `wanted` is valid; `present` is whatever somebody
+    made of it.
+    """
     if present == wanted:
         return HyperNodeStep({}, {}, frozenset())
     view = _View(present, wanted)
@@ -78,7 +80,7 @@ class _View:
             self.going |= more
 
     def target(self, name: str) -> HyperNode | None:
-        """What a present HyperNode should be made now; None for one that goes or waits."""
+        """Return what a present HyperNode should be made now; None for one that goes or waits."""
         if name in self.going:
             return None
         now = self._possible(name)
@@ -87,16 +89,16 @@ class _View:
         return with_members(self._wanted[name], now)
 
     def is_whole(self, name: str) -> bool:
-        """Whether all members of a HyperNode that is not there can be had now."""
+        """Return whether all members of a HyperNode that is not there can be had now."""
         return self._possible(name) == self._goals[name]
 
     def _left_with_nobody(self) -> frozenset[str]:
-        """Those that nobody wants, or that would have no member; more may follow from them."""
+        """Return the HyperNodes that are not wanted or would be empty; more may follow."""
         left = self._found.keys() - self.going
         return frozenset(name for name in left if not self._possible(name))
 
     def _possible(self, name: str) -> frozenset[MemberRef]:
-        """The wanted members that it has already, or that nobody has."""
+        """Return the wanted members that it has already, or that nobody has."""
         found = self._found.get(name, frozenset[MemberRef]())
         goal = self._goals.get(name, frozenset[MemberRef]())
         return frozenset(m for m in goal if not self._goes(m) and (m in found or self._is_free(m)))

@@ -59,13 +59,13 @@ class GroupTier(NamedTuple):
 
 
 def group_tiers(forest: Forest) -> Mapping[GroupPath, GroupTier]:
-    """The tier of every group. O(nodes)."""
+    """Return the tier of every group. O(nodes)."""
     groups = _groups(forest)
     return {path: GroupTier(tier, groups[path].kind) for path, tier in _tiers(groups).items()}
 
 
 def hypernodes(forest: Forest) -> HyperNodes:
-    """The HyperNodes of all groups that have a node below them. O(nodes)."""
+    """Return the HyperNodes of all groups that have a node below them. O(nodes)."""
     groups = _groups(forest)
     names, tiers = unique_names(groups, OBJECT_NAME), _tiers(groups)
     found: dict[str, HyperNode] = {}
@@ -89,13 +89,13 @@ def hypernodes(forest: Forest) -> HyperNodes:
 
 
 def validate(tree: HyperNodes) -> None:
-    """Raises `BrokenInvariantError` for what would stop Volcano; see `faults`."""
+    """Raise `BrokenInvariantError` for what would stop Volcano; see `faults`."""
     for fault in faults(tree):
         require(False, fault)
 
 
 def faults(tree: HyperNodes) -> Iterator[str]:
-    """What is wrong with a tree: Volcano places no topology job while a single thing is.
+    """Return what is wrong with a tree: Volcano places no topology job while a single thing is.
 
     No member may be in two HyperNodes, none missing, none empty, and tiers grow upwards, so that
     there is no circle.
@@ -115,7 +115,7 @@ def faults(tree: HyperNodes) -> Iterator[str]:
 
 
 def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[MemberRef]) -> HyperNodes:
-    """The tree without the HyperNodes of these names and without these members.
+    """Return the tree without the HyperNodes of these names and without these members.
 
     What has no member left goes, too.
     """
@@ -133,7 +133,7 @@ def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[MemberRef
 
 
 def keeping(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> HyperNodes:
-    """The tree, and these nodes where they are in the present one.
+    """Return the tree, and these nodes where they are in the present one.
 
     The HyperNodes above them stay with them; both trees are valid, and so is the result.
     """
@@ -158,19 +158,19 @@ def keeping(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> H
 
 
 def members(hypernode: HyperNode) -> Iterator[MemberRef]:
-    """Every member, in an order that does not change."""
+    """Return every member, in an order that does not change."""
     yield from (MemberRef(GROUP, name) for name in sorted(hypernode.groups))
     yield from (MemberRef(NODE_MEMBER, name) for name in sorted(hypernode.nodes))
 
 
 def with_members(hypernode: HyperNode, of: AbstractSet[MemberRef]) -> HyperNode:
-    """The same HyperNode with other members."""
+    """Return the same HyperNode with other members."""
     nodes = frozenset(name for kind, name in of if kind == NODE_MEMBER)
     return replace(hypernode, nodes=nodes, groups=frozenset(n for k, n in of if k == GROUP))
 
 
 def spec(hypernode: HyperNode) -> Mapping[str, object]:
-    """The `spec` of the object."""
+    """Return the `spec` of the object."""
     listed = [
         {"type": kind, "selector": {"exactMatch": {"name": name}}}
         for kind, name in members(hypernode)
@@ -179,7 +179,7 @@ def spec(hypernode: HyperNode) -> Mapping[str, object]:
 
 
 def _groups(forest: Forest) -> dict[GroupPath, Group]:
-    """Every group by its path, those above first."""
+    """Return every group by its path, those above first."""
     return {
         GroupPath((*above, vertex.name)): vertex
         for above, vertex in forest.walk()
@@ -188,7 +188,7 @@ def _groups(forest: Forest) -> dict[GroupPath, Group]:
 
 
 def _tiers(groups: Mapping[GroupPath, Group]) -> Mapping[GroupPath, int]:
-    """One tier for all groups of a kind, above those of every kind inside them.
+    """Return one tier for all groups of a kind, above those of every kind inside them.
 
     Kinds that stand inside each other in both ways have no such tiers; each group then has its own
     height.

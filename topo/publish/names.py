@@ -33,7 +33,8 @@ MAX_DNS_NAME_CHARS = 253
 
 
 def is_dns_name(text: str) -> bool:
-    """Whether it is a DNS name as Kubernetes takes them: of nodes, and before the `/` of a label.
+    """Return whether it is a DNS name as Kubernetes takes them: of nodes, and before the `/` of a
+    label.
 
     Source: kubernetes.io, "Object Names and IDs", DNS subdomain names; as in Kubernetes's own
     check only the whole has a limit, not its parts.
@@ -51,7 +52,7 @@ class Syntax:
     lower: bool = False
 
     def cleaned(self, name: str, limit_chars: int) -> str:
-        """What is left of a name; it may be empty."""
+        """Return what is left of a name; it may be empty."""
         text = name.lower() if self.lower else name
         return self.other.sub("-", text)[:limit_chars].strip(self.ends)
 
@@ -72,7 +73,7 @@ OBJECT_NAME = Syntax(
 
 
 def unique_names(groups: Iterable[GroupPath], syntax: Syntax) -> Mapping[GroupPath, str]:
-    """A valid name for each group, no name twice. No path may come twice."""
+    """Return a valid name for each group, no name twice. No path may come twice."""
     paths = sorted(groups)
     counts = Counter(path[-1] for path in paths)
     plain = {

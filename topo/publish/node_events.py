@@ -86,7 +86,7 @@ class Teller:
         self._failing: set[SourceName] = set()
 
     def advance(self, snapshot: Snapshot) -> tuple[Occurrence, ...]:
-        """What is to be told of since the last call; nothing at the first one."""
+        """Return what is to be told of since the last call; nothing at the first one."""
         before, self._forest = self._forest, snapshot.forest
         of_sources = tuple(self._sources(snapshot.sources))
         if before is None:
@@ -130,7 +130,10 @@ class Teller:
                 yield _link(node, wire, "LinkUp")
 
     def _moved(self, name: NodeName, was: "_Place", now: "_Place") -> Iterator[Occurrence]:
-        """A node that finds its first group is news to nobody: all of them do at the start."""
+        """Report a node that left, changed or found again its group.
+
+        The first group of a node is not reported: all nodes find one at the start.
+        """
         if not now.path:
             self._left.add(name)
             note = f"the node is no longer in {was.path}: {now.why}"
@@ -171,7 +174,9 @@ class _Place:
 
 
 def _placed(forest: Forest, other: Forest) -> dict[NodeName, _Place]:
-    """The nodes of a forest, without those of subtrees that the other has in the same place."""
+    """Return the nodes of a forest, without those of subtrees that the other has in the
+    same place.
+    """
     found: dict[NodeName, _Place] = {}
     _walk(forest.roots, other.roots, "", found)
     shared = set(map(id, other.unplaced))

@@ -21,7 +21,8 @@ RESERVED_PREFIXES = ("kubernetes.io", "k8s.io")
 
 
 def is_label_key(text: str) -> bool:
-    """Whether a label may be called so: `name` or `prefix/name`, and the prefix not Kubernetes's.
+    """Return whether a label may be called so: `name` or `prefix/name`, and the prefix not
+    Kubernetes's.
 
     Source: kubernetes.io, "Labels and Selectors".
     """
@@ -33,7 +34,8 @@ def is_label_key(text: str) -> bool:
 
 
 def label_keys(domain: str, renamed: Mapping[Kind, str]) -> Mapping[Kind, str]:
-    """The label of each kind of group: `<domain>/<kind>` for the known kinds, or as it is renamed.
+    """Return the label of each kind of group: `<domain>/<kind>` for the known kinds, or as it is
+    renamed.
 
     A kind of groups that nobody knows comes from a file or a manager, and could be called like a
     label that means something else. It has a label only when it is given one.
@@ -43,7 +45,7 @@ def label_keys(domain: str, renamed: Mapping[Kind, str]) -> Mapping[Kind, str]:
 
 
 def node_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
-    """The labels of every known node; empty for a node in no group. O(nodes).
+    """Return the labels of every known node; empty for a node in no group. O(nodes).
 
     Of two groups of a kind inside each other, the inner one counts.
     """
@@ -61,7 +63,7 @@ def node_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, L
 
 
 def _values(forest: Forest) -> Mapping[GroupPath, str]:
-    """The label value of each group; unique among the groups of its kind."""
+    """Return the label value of each group; unique among the groups of its kind."""
     by_kind: dict[Kind, list[GroupPath]] = {}
     for above, vertex in forest.walk():
         if isinstance(vertex, Group):

@@ -9,7 +9,7 @@ from topo.model.ids import NODE
 
 
 def render(forest: Forest) -> bytes:
-    """The forest as UTF-8 JSON with exactly the keys `name`, `kind`, `child`, `status`.
+    """Return the forest as UTF-8 JSON with exactly the keys `name`, `kind`, `child`, `status`.
 
     A list of roots, groups first, then the nodes that are in no group; both in natural order, so
     the same forest is the same bytes. O(nodes): some 15 ms for 10,000. Format: the vendor's manual

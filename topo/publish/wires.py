@@ -30,7 +30,7 @@ class NodeWire(NamedTuple):
 
 
 def nodes_of(forest: Forest) -> Iterator[Node]:
-    """Every known node, those in groups first."""
+    """Return every known node, those in groups first."""
     for _, vertex in forest.walk():
         if not isinstance(vertex, Group):
             yield vertex
@@ -39,7 +39,8 @@ def nodes_of(forest: Forest) -> Iterator[Node]:
 
 
 def wires_of(shown: Iterable[Node], known: Mapping[NodeName, Node]) -> Iterator[NodeWire]:
-    """The wires of the nodes shown, in their order; `known` has those at the other ends, too.
+    """Return the wires of the nodes shown, in their order; `known` has those at the other ends,
+    too.
 
     A node that is shown twice, as below a group inside another of its name, is told once.
     """

@@ -32,13 +32,13 @@ class Checkup:
 
 
 def together(*checkups: Checkup) -> Checkup:
-    """All of their findings, in this order."""
+    """Return all of their findings, in this order."""
     findings = tuple(finding for each in checkups for finding in each.findings)
     return Checkup(findings, tuple(line for each in checkups for line in each.healthy))
 
 
 def of_cluster(document: ClusterDocument) -> Checkup:
-    """The check-up of the product inside a cluster."""
+    """Return the check-up of the product inside a cluster."""
     findings, healthy = cluster.examine(document)
     return Checkup(tuple(findings), tuple(healthy))
 
@@ -47,14 +47,14 @@ NOT_ASKED = Checkup((Finding.of(ServiceCondition.NOT_ASKED, "master"),), ())
 
 
 def unreachable(error: CliError) -> Checkup:
-    """A master that does not answer, as one finding among others."""
+    """Return a master that does not answer, as one finding among others."""
     refusal = error.refusal
     what = f"{refusal.what} (at {refusal.where})"
     return Checkup((Finding.of(ServiceCondition.UNREACHABLE, "master", what, refusal.fix),), ())
 
 
 async def examine(master: MasterClient) -> Checkup:
-    """Asks health, readiness, version and topology; raises `CliError` where none answers."""
+    """Ask health, readiness, version and topology; raises `CliError` where none answers."""
     findings: list[Finding] = []
     healthy: list[str] = []
     for path in ("/health", "/ready"):
@@ -78,7 +78,7 @@ async def examine(master: MasterClient) -> Checkup:
 
 
 def _version(body: bytes) -> str | None:
-    """The version that an OpenAPI document states, None where it does not."""
+    """Return the version that an OpenAPI document states, None where it does not."""
     try:
         stated = orjson.loads(body)["info"]["version"]
     except (orjson.JSONDecodeError, KeyError, TypeError):

@@ -23,7 +23,7 @@ _STEPS = (
 
 
 def examine(found: ClusterDocument) -> tuple[list[Finding], list[str]]:
-    """The findings, causes first, and a line for each thing that is well."""
+    """Return the findings, causes first, and a line for each thing that is well."""
     findings = list(_findings(found))
     return findings, list(_well(found, {finding.code for finding in findings}))
 
@@ -56,7 +56,7 @@ def _not_installed(found: ClusterDocument) -> Finding:
 
 
 def _denied(denied: Sequence[DeniedDocument], found: ClusterDocument) -> Iterator[Finding]:
-    """One finding for each part that lacks rights, with all of what it lacks."""
+    """Return one finding for each part that lacks rights, with all of what it lacks."""
     for used_for in dict.fromkeys(each.used_for for each in denied):
         lacking: dict[tuple[str, str], list[str]] = {}
         for each in denied:
@@ -113,7 +113,7 @@ def _versions(master: WorkloadDocument, worker: WorkloadDocument | None) -> Iter
 
 
 def _tags(workload: WorkloadDocument) -> set[str]:
-    """The tags of the images that run; a digest is one of its own."""
+    """Return the tags of the images that run; a digest is one of its own."""
     return {image.rpartition("/")[2].partition(":")[2] for image in workload.images}
 
 

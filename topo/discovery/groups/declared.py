@@ -45,7 +45,7 @@ class Declared:
 
 
 def _path_group(group: DeclaredGroup) -> PathGroup:
-    """A declared group is complete as written; one written NotReady without cause stays so."""
+    """Return the group of a path; one written NotReady without a cause stays NotReady."""
     not_ready = Status.NOT_READY
     caused = any(child.status is not_ready for child in group.children)
     written = group.status is not_ready and not caused

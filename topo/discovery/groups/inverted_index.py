@@ -60,19 +60,19 @@ class InvertedIndex(Generic[V, K]):
                 del self._several[value]
 
     def keys_of(self, value: V) -> Collection[K]:
-        """Every key of a value, in no particular order."""
+        """Return every key of a value, in no particular order."""
         if value in self._sole:
             return (self._sole[value],)
         return self._several.get(value, ())
 
     def keys_of_any(self, values: Collection[V]) -> set[K]:
-        """Every key that carries one of these values."""
+        """Return every key that carries one of these values."""
         keys = {self._sole[value] for value in values if value in self._sole}
         if self._several:
             keys.update(*(self._several.get(value, ()) for value in values))
         return keys
 
     def few_keys_of(self, value: V) -> Collection[K]:
-        """Every key of a value that means something; none of a placeholder's."""
+        """Return every key of a value that means something; none of a placeholder's."""
         keys = self.keys_of(value)
         return keys if len(keys) <= PLACEHOLDER_ABOVE else ()

@@ -51,7 +51,9 @@ def names_of(
     server: ServerUuid | None,
     listed: Iterable[tuple[str, str]] = (),
 ) -> tuple[Named, ...]:
-    """All names a node answers to, each once: its own, and those that the cluster lists it by."""
+    """Return all names a node answers to, each once: its own, and those that the cluster lists it
+    by.
+    """
     stated = (
         ("node_name", identity.name),
         ("hostname", identity.hostname),
@@ -65,7 +67,7 @@ def names_of(
 
 
 def _named(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
-    """Names compare without case: firmware and operating systems disagree about UUID case."""
+    """Return the names in lower case: firmware and systems disagree about the case of UUIDs."""
     return tuple(
         [f"{key}={name}" for key, value in stated if value and (name := value.strip().lower())]
     )
@@ -145,7 +147,7 @@ class Machines:
             self._restated.append(names)
 
     def names(self, node: NodeName) -> tuple[Named, ...]:
-        """The names that a node answers to; none where it is not known."""
+        """Return the names that a node answers to; none where it is not known."""
         return self._names.get(node, ())
 
     def settle(self) -> set[NodeName]:
@@ -161,23 +163,25 @@ class Machines:
         return self._rejoin(machines)
 
     def chain(self, node: NodeName) -> Chain:
-        """The manager's groups around a node, outermost first; empty without a sure machine."""
+        """Return the manager's groups around a node, outermost first; empty without a sure
+        machine.
+        """
         machine = self.machine(node)
         return self.groups.chain(machine.group_id) if machine is not None else ()
 
     def machine(self, node: NodeName) -> ManagedMachine | None:
-        """The one machine that is this node, or None."""
+        """Return the one machine that is this node, or None."""
         machine = self._of_node.sole.get(node)
         return None if machine is None else self._machines[machine]
 
     def are_in_one_group(self, nodes: Iterable[NodeName]) -> bool:
-        """Whether the manager lists each of these nodes, all in the same innermost group."""
+        """Return whether the manager lists each of these nodes, all in the same innermost group."""
         machines = [self.machine(node) for node in nodes]
         groups = {machine.group_id if machine is not None else None for machine in machines}
         return len(groups) == 1 and None not in groups
 
     def failures(self) -> tuple[JoinFailure, ...]:
-        """Every machine that is no node, in natural order of the machines."""
+        """Return every machine that is no node, in natural order of the machines."""
         order = sorted(self._failures, key=natural_key)
         self._failures = {machine: self._failures[machine] for machine in order}
         found = [*self._failures.values(), *self._joined_twice()]
@@ -186,7 +190,7 @@ class Machines:
         return tuple(found)
 
     def validate(self) -> None:
-        """Every machine is joined as its names say now, and the indices follow the joins."""
+        """Check that each machine is joined as its names say now, and that the indices follow."""
         require(self._joined.keys() == self._machines.keys(), "a machine was not joined")
         for machine, found in self._joined.items():
             require(found == self._join(machine), f"the join of machine {machine} is out of date")
@@ -224,7 +228,9 @@ class Machines:
         self.listed_anew = True
 
     def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
-        """The names that a machine can be joined by, in the order in which they are tried."""
+        """Return the names that a machine can be joined by, in the order in which they
+        are tried.
+        """
         stated = dict(machine.names)
         return _named([(key, stated.get(key)) for key in self._keys])
 

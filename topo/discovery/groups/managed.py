@@ -38,7 +38,7 @@ class ManagedGroups:
         self._names = _unique_names(self.by_id.values(), held)
 
     def chain(self, group_id: str | None) -> Chain:
-        """The groups down to this one, outermost first; empty for None."""
+        """Return the groups down to this one, outermost first; empty for None."""
         if group_id is None or group_id not in self.by_id:
             return ()
         if group_id not in self._chains:
@@ -48,7 +48,7 @@ class ManagedGroups:
         return self._chains[group_id]
 
     def path(self, chain: Chain) -> Path:
-        """The path that a chain of groups stands for; empty for an empty chain."""
+        """Return the path that a chain of groups stands for; empty for an empty chain."""
         if not chain:
             return ()
         innermost = chain[-1].id
@@ -67,12 +67,12 @@ class ManagedGroups:
 
 
 def without_dragonflies(chain: Chain) -> Chain:
-    """The groups of a chain that the manager alone states."""
+    """Return the groups of a chain that the manager alone states."""
     return tuple(group for group in chain if group.kind != DRAGONFLY)
 
 
 def _unique_names(groups: Iterable[ManagedGroup], held: AbstractSet[str]) -> dict[str, GroupName]:
-    """Names by group id; siblings of one name get their id behind it, so that none merge.
+    """Return names by group id; siblings of one name get their id behind it.
 
     A group that is only held for missing machines gives way to one that the manager states.
     """

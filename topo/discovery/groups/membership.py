@@ -67,7 +67,7 @@ class Membership:
         return {*self.nvlink.forget(node), node}
 
     def declares(self, node: NodeName) -> bool:
-        """Whether the config file names this node."""
+        """Return whether the config file names this node."""
         return node in self.declared.places
 
     def settle_machines(self, reporting: Iterable[NodeName]) -> set[NodeName] | None:
@@ -85,7 +85,9 @@ class Membership:
         return set[NodeName]().union(*map(self.wiring.component, rejoined))
 
     def dragonfly(self, component: Members) -> Path:
-        """The path of nodes wired together; a complete dragonfly leaves its name on record."""
+        """Return the path of nodes wired together; a complete dragonfly leaves its name on
+        record.
+        """
         if component not in self._dragonflies:
             name, number = self._dragonfly_name(component), self._node_number
             group = PathGroup(
@@ -95,7 +97,7 @@ class Membership:
         return self._dragonflies[component]
 
     def least(self, component: Members) -> NodeName:
-        """The member under which a component's conflicts are listed."""
+        """Return the member under which a component's conflicts are listed."""
         if component not in self._least:
             self._least[component] = min(component)
         return self._least[component]
@@ -111,19 +113,19 @@ class Membership:
         return name
 
     def chains(self, component: Members) -> set[Chain]:
-        """The different places that the manager gives to the members of a component."""
+        """Return the different places that the manager gives to the members of a component."""
         if component not in self._chains:
             chains = {self.machines.chain(node) for node in component}
             self._chains[component] = {without_dragonflies(chain) for chain in chains} - {()}
         return self._chains[component]
 
     def validate_names(self, record: NodeRecord, listed: ListedNode | None) -> None:
-        """Machines are joined by the names that the node and the cluster state now."""
+        """Check that machines are joined by the names that the node and the cluster state now."""
         kept = self.machines.names(record.name)
         require(kept == _names(record, listed), f"{record.name} is joined by names of old")
 
     def validate(self) -> None:
-        """Every index agrees with what was stated."""
+        """Check that every index agrees with what was stated."""
         self.wiring.validate()
         self.nvlink.validate()
         self.machines.validate()

@@ -60,7 +60,8 @@ class NameBook:
         return tuple(NameRecord(self._kind, n, self._records[n]) for n in order)
 
     def name(self, seed: str, members: Members) -> GroupName:
-        """The recorded name that more than half of its members brought here, else the default.
+        """Return the recorded name that more than half of its members brought here, else the
+        default.
 
         O(members).
         """
@@ -68,7 +69,7 @@ class NameBook:
         return kept if kept is not None else self.default(seed, members)
 
     def default(self, seed: str, members: Members) -> GroupName:
-        """The name made from the seed; more digits where another group has it on record."""
+        """Return the name made from the seed; more digits where another group has it on record."""
         digest = sha256(f"{self._kind}\n{seed}".encode()).hexdigest()
         for digits in range(_DIGITS, len(digest), 4):
             name = GroupName(f"{self._kind}-{digest[:digits]}")
@@ -78,7 +79,7 @@ class NameBook:
         return GroupName(f"{self._kind}-{digest}")
 
     def record(self, name: GroupName, members: Members) -> None:
-        """Bind a name to a settled group; records that can no longer win a majority go."""
+        """Bind a name to a settled group; drop records that can no longer win a majority."""
         for other in self._of_node.keys_of_any(members):
             base = self._records[other]
             if other != name and 2 * len(base & members) >= len(base):
@@ -96,7 +97,7 @@ class NameBook:
                 del self._records[name]
 
     def base(self, name: GroupName) -> Members:
-        """The members on record under a name; empty without a record."""
+        """Return the members on record under a name; empty without a record."""
         return self._records.get(name, frozenset())
 
     def _kept(self, members: Members) -> GroupName | None:

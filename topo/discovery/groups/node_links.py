@@ -31,13 +31,15 @@ class NodeLink:
 
 
 def node_links(record: NodeRecord, wiring: Wiring) -> tuple[NodeLink, ...]:
-    """The links of a node by slot. O(its claims)."""
+    """Return the links of a node by slot. O(its claims)."""
     claims = sorted(record.claims.values(), key=lambda claim: (claim.slot, claim.uuid))
     return tuple(_link(record, wiring, claim) for claim in claims)
 
 
 def wires(record: NodeRecord, wiring: Wiring) -> tuple[Wire, ...]:
-    """The links of a node by slot, without the words: what every node shows. O(its claims)."""
+    """Return the links of a node by slot, without the words: what every node shows. O(its
+    claims).
+    """
     node, dead = record.name, record.dead_claims()
     found = []
     for uuid, claim in record.claims.items():

@@ -65,7 +65,7 @@ class NvlinkDomains:
         return touched
 
     def names(self, node: NodeName) -> tuple[GroupName, GroupName] | None:
-        """The names of the node's cluster and clique, or None outside both."""
+        """Return the names of the node's cluster and clique, or None outside both."""
         domain = self._of_node.get(node)
         if domain is None:
             return None
@@ -73,7 +73,7 @@ class NvlinkDomains:
         return self._names[cluster], self._names[clique]
 
     def validate(self) -> None:
-        """Members are those that state the key, and every key with members has a name."""
+        """Check that members state the key, and that every key with members has a name."""
         stated: dict[Key, set[NodeName]] = {}
         for node, domain in self._of_node.items():
             for key in _keys(domain):

@@ -36,7 +36,7 @@ class Tier(NamedTuple):
 
 
 def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
-    """The node's place by the tiers of a mode. O(1) but for the first node of a group."""
+    """Return the node's place by the tiers of a mode. O(1) but for the first node of a group."""
     why = Reason(NodeCondition.UNKNOWN, "no source says where this node belongs")
     for tiers in TIERS[mode]:
         path: Path = ()
@@ -54,7 +54,7 @@ def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
 
 
 def _declared(membership: Membership, node: NodeName) -> Path | Reason:
-    """The groups written in the config file."""
+    """Return the groups written in the config file."""
     place = membership.declared.places.get(node)
     if place is None:
         return Reason(NodeCondition.NOT_IN_CONFIG, "the config file does not list this node")
@@ -64,7 +64,7 @@ def _declared(membership: Membership, node: NodeName) -> Path | Reason:
 
 
 def _wired(membership: Membership, node: NodeName) -> Path | Reason:
-    """The dragonfly of confirmed peer links."""
+    """Return the dragonfly of confirmed peer links."""
     component = membership.wiring.component(node)
     if len(component) < 2:
         if membership.nvlink.names(node) is not None:
@@ -86,7 +86,7 @@ def _why_alone(membership: Membership, node: NodeName) -> str:
 
 
 def _managed(membership: Membership, node: NodeName) -> Path | Reason:
-    """The cluster manager's groups, without the dragonflies inside, which workers see.
+    """Return the cluster manager's groups, without the dragonflies inside, which workers see.
 
     A node that the manager does not list follows its dragonfly, if the rest of it agrees: a
     dragonfly lies inside one group of the tier above.
@@ -107,7 +107,7 @@ def _why_unmanaged(membership: Membership, node: NodeName) -> str:
 
 
 def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
-    """The NVLink cluster and the clique that the node's GPUs state."""
+    """Return the NVLink cluster and the clique that the node's GPUs state."""
     names = membership.nvlink.names(node)
     if names is None:
         if membership.wiring.has(node):
@@ -136,5 +136,5 @@ TIERS: Mapping[Mode, tuple[tuple[Tier, ...], ...]] = {
 
 
 def innermost_kind(mode: Mode) -> Kind:
-    """What the groups closest to the nodes are called in a mode."""
+    """Return what the groups closest to the nodes are called in a mode."""
     return NVLINK_CLIQUE if mode is Mode.NVLINK else DRAGONFLY

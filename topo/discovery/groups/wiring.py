@@ -93,21 +93,21 @@ class Wiring:
 
     @contextmanager
     def established(self, edges: Iterable[Edge], since_s: float) -> Iterator[None]:
-        """While the nodes of an earlier process are settled again, its links count as old ones."""
+        """Count links as old while the nodes of an earlier process are settled again."""
         self._established_s = dict.fromkeys(map(frozenset, edges), since_s)
         yield
         self._established_s = {}
 
     def component(self, node: NodeName) -> Members:
-        """All nodes wired together with this one, itself included."""
+        """Return all nodes wired together with this one, itself included."""
         return self._component.get(node) or frozenset((node,))
 
     def neighbours(self, node: NodeName) -> tuple[NodeName, ...]:
-        """The nodes at the other ends of this node's confirmed links, in natural order."""
+        """Return the nodes at the other ends of this node's confirmed links, in natural order."""
         return tuple(sorted(self._links.get(node, ()), key=natural_key))
 
     def neighbour_behind(self, node: NodeName, uuid: ServerUuid) -> NodeName | None:
-        """The node at the other end of this claim, if the link is confirmed."""
+        """Return the node at the other end of this claim, if the link is confirmed."""
         around = self._links.get(node, _NO_LINKS)
         sole = self._owners.sole.get(uuid)
         if sole is not None:
@@ -115,36 +115,38 @@ class Wiring:
         return next((other for other in around if self._local[other] == uuid), None)
 
     def is_sound(self, node: NodeName) -> bool:
-        """Whether every claim of this node is a link. O(1)."""
+        """Return whether every claim of this node is a link. O(1)."""
         return len(self._links.get(node, ())) == len(self._claims.get(node, ()))
 
     def suspects(self, node: NodeName) -> tuple[Suspect, ...]:
-        """The claims of this node that join nothing, by UUID."""
+        """Return the claims of this node that join nothing, by UUID."""
         around = self._links.get(node, _NO_LINKS)
         unconfirmed = set(self._claims.get(node, ())) - {self._local[other] for other in around}
         return tuple((uuid, self.owners(uuid)) for uuid in sorted(unconfirmed))
 
     def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
-        """Every server UUID that several nodes state: how many, and the first of them."""
+        """Return every server UUID that several nodes state: how many, and the first of them."""
         self.shared_changed = False
         for uuid in sorted(self._owners.several):
             yield uuid, len(self._owners.several[uuid]), self.owners(uuid)
 
     def has(self, node: NodeName) -> bool:
-        """Whether a node states a server UUID at all: it has hardware for such links."""
+        """Return whether a node states a server UUID at all: it has hardware for such links."""
         return node in self._local
 
     def owners(self, uuid: ServerUuid) -> tuple[NodeName, ...]:
-        """The nodes that state this UUID, the first of them where it is a placeholder."""
+        """Return the nodes that state this UUID, the first of them where it is a placeholder."""
         return tuple(nsmallest(PLACEHOLDER_ABOVE, self._owners.keys_of(uuid), key=natural_key))
 
     def edges(self) -> Iterator[Edge]:
-        """Every confirmed link, once."""
+        """Return every confirmed link, once."""
         for node, around in self._links.items():
             yield from ((node, other) for other in around if node < other)
 
     def validate(self) -> None:
-        """Links have two ends that claim each other; components are those of the links."""
+        """Check that links have two ends that claim each other, and that components are
+        those of links.
+        """
         require(not self._unsettled, "statements were not settled")
         for one, two in self.edges():
             require(one in self._links[two], f"the link {one} to {two} has one end")
@@ -185,7 +187,7 @@ class Wiring:
         self._claimants.add(claims, node)
 
     def _rewire(self, nodes: Collection[NodeName], now_s: float) -> set[NodeName]:
-        """Bring the links of `nodes` up to date; every node that got or lost one."""
+        """Bring the links of `nodes` up to date; return every node that got or lost one."""
         wanted = {node: self._partners(node, now_s) for node in nodes}
         touched: set[NodeName] = set()
         for node, partners in wanted.items():
@@ -209,7 +211,7 @@ class Wiring:
                 del self._links[one]
 
     def _partners(self, node: NodeName, now_s: float) -> list[NodeName]:
-        """The nodes that this one is linked to, as both ends' claims say now."""
+        """Return the nodes that this one is linked to, as both ends' claims say now."""
         partners = []
         for uuid in self._claims.get(node, ()):
             other = self._partner(node, uuid, now_s)
@@ -218,7 +220,9 @@ class Wiring:
         return partners
 
     def _partner(self, node: NodeName, uuid: ServerUuid, now_s: float) -> NodeName | None:
-        """The one node that this claim can mean: it states the UUID and claims this node back."""
+        """Return the one node that this claim can mean: it states the UUID and claims this node
+        back.
+        """
         local = self._local[node]
         sole = self._owners.sole.get(uuid)
         if sole is not None:
@@ -234,7 +238,7 @@ class Wiring:
         return incumbents[0] if len(incumbents) == 1 else None
 
     def _known_around(self, node: NodeName) -> set[NodeName]:
-        """The nodes that this one is, or before a restart was, linked to."""
+        """Return the nodes that this one is, or before a restart was, linked to."""
         around = set(self._links.get(node, ()))
         return around.union(*(edge for edge in self._established_s if node in edge))
 
@@ -245,7 +249,7 @@ class Wiring:
         return now_s - since_s >= self._incumbent_s
 
     def _first_confirmed_s(self, node: NodeName, other: NodeName, now_s: float) -> float:
-        """Since when a link that is new to us holds: before a restart it may have held, too."""
+        """Return since when a new link holds: before a restart it may have held, too."""
         if not self._established_s:
             return now_s
         return self._established_s.get(frozenset((node, other)), now_s)
@@ -260,7 +264,7 @@ class Wiring:
             self._component[member] = component
 
     def _reachable(self, node: NodeName) -> set[NodeName]:
-        """The nodes connected to this one, itself included."""
+        """Return the nodes connected to this one, itself included."""
         found, front = {node}, [node]
         while front:
             for other in self._links.get(front.pop(), ()):

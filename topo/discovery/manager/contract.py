@@ -62,7 +62,7 @@ class GroupRow(ManagerRow):
     parent_id: Key | None = None
 
     def value(self) -> ManagedGroup:
-        """The group in the words of the model."""
+        """Return the group in the words of the model."""
         return ManagedGroup(self.id, GroupName(self.name), Kind(self.kind), self.parent_id)
 
 
@@ -75,7 +75,7 @@ class MachineRow(ManagerRow):
     status: Literal["Ready", "NotReady"] | None = None
 
     def value(self) -> ManagedMachine:
-        """The machine in the words of the model."""
+        """Return the machine in the words of the model."""
         status = None if self.status is None else Status(self.status)
         names = tuple((key, name) for key, name in self.names.items() if name)
         return ManagedMachine(self.id, names, self.group_id, status)
@@ -97,7 +97,9 @@ class ManagerAnswer:
 
 
 def read_topology(document: object) -> ManagerAnswer | Refusal:
-    """The answer of `GET /v1/topology`, sound and in canonical order, or what is wrong with it."""
+    """Return the answer of `GET /v1/topology`, sound and in canonical order, or what is wrong with
+    it.
+    """
     try:
         row = _TopologyRow.model_validate(document)
     except ValidationError as error:
@@ -111,7 +113,8 @@ def read_topology(document: object) -> ManagerAnswer | Refusal:
 
 
 def checked(stated: ManagedTopology) -> ManagedTopology | Refusal:
-    """The same facts ordered by id, or the first reason why they cannot be a tree of machines.
+    """Return the same facts ordered by id, or the first reason why they cannot be a tree of
+    machines.
 
     Two sound topologies that state the same are equal, whatever order they came in.
     O(n log n) for n groups and machines.
@@ -127,7 +130,9 @@ def checked(stated: ManagedTopology) -> ManagedTopology | Refusal:
 
 
 def refusal_of(error: ValidationError, manual: str = MANUAL) -> Refusal:
-    """The first finding of pydantic in our three answers: what, where, and the nearest key."""
+    """Return the first finding of pydantic in our three answers: what, where, and the
+    nearest key.
+    """
     first = error.errors(include_url=False)[0]
     more = error.error_count() - 1
     what = first["msg"] if not more else f"{first['msg']} (and {more} more findings)"
@@ -137,21 +142,25 @@ def refusal_of(error: ValidationError, manual: str = MANUAL) -> Refusal:
 
 
 def spelled(location: Iterable[int | str]) -> str:
-    """A place in a document as people write it: `machines[3].names`; `the document` for the top."""
+    """Return a place in a document as people write it: `machines[3].names`; `the document` for the
+    top.
+    """
     steps = (f"[{step}]" if isinstance(step, int) else f".{shown_key(step)}" for step in location)
     text = "".join(steps)
     return text.removeprefix(".") or "the document"
 
 
 def shown_key(key: str) -> str:
-    """A key that strangers chose, in a sentence: its beginning, without what a terminal obeys."""
+    """Return a key that strangers chose, in a sentence: its beginning, without what a terminal
+    obeys.
+    """
     start = key[:_KEY_CHARS]
     text = start if start.isprintable() else repr(start)[1:-1]
     return text if start == key else f"{text}…"
 
 
 def _nearest(finding: Any) -> str:
-    """What the author of a document most likely meant; "" where nothing is near."""
+    """Return what the author of a document most likely meant; "" where nothing is near."""
     given, context = finding["input"], finding.get("ctx", {})
     if finding["type"] == "missing" and isinstance(given, dict):
         near = nearest(str(finding["loc"][-1]), map(str, given), LOOSE)
@@ -170,7 +179,7 @@ def _names_in_order(machine: ManagedMachine) -> ManagedMachine:
 
 
 def _sizes(stated: ManagedTopology) -> Iterator[Refusal]:
-    """An empty answer is what a manager says that has lost its data, not one without machines."""
+    """Refuse an empty answer: a manager that has lost its data sends one."""
     if not stated.machines:
         yield Refusal(
             "the manager lists no machine at all",
@@ -230,7 +239,7 @@ def _endless(stated: ManagedTopology) -> Iterator[Refusal]:
 
 
 def _siblings(stated: ManagedTopology) -> Iterator[Refusal]:
-    """A group is known by its path of names, so two siblings of one name would become one."""
+    """Refuse siblings of one name: a group is known by its path of names."""
     owner: dict[tuple[str | None, GroupName], str] = {}
     for group in stated.groups:
         if group.kind == NODE:
@@ -247,7 +256,7 @@ def _siblings(stated: ManagedTopology) -> Iterator[Refusal]:
 
 
 def doubts(topology: ManagedTopology) -> tuple[str, ...]:
-    """Kinds of groups that look like slips: taken as they stand, and told once each.
+    """Return the kinds of groups that look like slips, each once; they are taken as they stand.
 
     Of many the first, and how many more there are.
     """

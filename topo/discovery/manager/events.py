@@ -96,7 +96,7 @@ class EventPage(ManagerRow):
 
 
 def read_events(document: object, asked: str) -> EventPage | Refusal:
-    """The answer of `GET /v1/events?cursor=asked`, or the gap or mistake in it."""
+    """Return the answer of `GET /v1/events?cursor=asked`, or the gap or mistake in it."""
     try:
         page = EventPage.model_validate(document)
     except ValidationError as error:
@@ -112,7 +112,8 @@ def read_events(document: object, asked: str) -> EventPage | Refusal:
 def apply_events(
     topology: ManagedTopology, events: Sequence[ManagerEvent]
 ) -> ManagedTopology | Refusal:
-    """What a full poll would say after these events, or the first event that cannot have happened.
+    """Return what a full poll would say after these events, or the first event that cannot have
+    happened.
 
     Only the end is checked as a whole: between two events of one page a group may lie empty or a
     machine wait for its group. O(n log n) for n groups and machines, once per page.
@@ -138,7 +139,7 @@ class _Draft:
     machines: dict[str, ManagedMachine]
 
     def take(self, event: ManagerEvent) -> Refusal | None:
-        """Applies one event, or says why it contradicts what is known."""
+        """Apply one event; return why it contradicts what is known."""
         match event:
             case MachineStated():
                 known, subject = event.machine.id in self.machines, event.machine.id

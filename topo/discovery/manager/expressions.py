@@ -33,7 +33,7 @@ class Expression:
     __slots__ = ("_interpreter", "_plain", "_tree", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises `JMESPathError` or `RecursionError` when the text is no expression we can use."""
+        """Raise `JMESPathError` or `RecursionError` when the text is no expression we can use."""
         tree = jmespath.compile(text).parsed
         self.text = text
         self._tree = tree
@@ -47,7 +47,7 @@ class Expression:
         return "" if word is None else word[0]
 
     def of(self, value: object) -> object:
-        """What the expression yields from the value; None where it finds nothing.
+        """Return what the expression yields from the value; None where it finds nothing.
 
         Raises `JMESPathError` when a function gets a value of a wrong type, and whatever else the
         interpreter stumbles over: a slice of step 0, values nested deeper than its stack.
@@ -97,11 +97,11 @@ class AnswerValue:
     tried: set[str] | None = None
 
     def inner(self, key: str, index: int) -> "AnswerValue":
-        """The same value, asked by a rule nested in this one."""
+        """Return the same value, asked by a rule nested in this one."""
         return AnswerValue(self.value, f"{self.rules}.{key}[{index}]", self.element, self.tried)
 
     def found(self, rule: Expression, key: str) -> object:
-        """Whatever the expression yields."""
+        """Return whatever the expression yields."""
         try:
             found = rule.of(self.value)
         except Exception as error:  # noqa: BLE001 - the interpreter meets a stranger's values
@@ -113,7 +113,7 @@ class AnswerValue:
         return found
 
     def each(self, rule: Expression) -> Iterator["AnswerValue"]:
-        """The objects of the list that the expression yields.
+        """Return the objects of the list that the expression yields.
 
         Inside an object the list may be absent (a rack without hosts); in the answer as a whole it
         may not, or a renamed key would read as an empty cluster.
@@ -127,14 +127,14 @@ class AnswerValue:
             yield AnswerValue(value, self.rules, index, self.tried)
 
     def text(self, rule: Expression, key: str) -> str:
-        """The text that the expression must yield."""
+        """Return the text that the expression must yield."""
         found = self.optional(rule, key)
         if found is None:
             raise self.wrong(rule, key, A_TEXT)
         return found
 
     def optional(self, rule: Expression | None, key: str) -> str | None:
-        """A text or None; whole numbers, which many managers use as ids, become texts."""
+        """Return a text or None; whole numbers, which many managers use as ids, become texts."""
         if rule is None:
             return None
         found = self.found(rule, key)
@@ -145,7 +145,9 @@ class AnswerValue:
         raise self.wrong(rule, key, A_TEXT)
 
     def wrong(self, rule: Expression, key: str, wanted: str) -> BadInputError:
-        """The error that names the expression, what it yielded, and the keys that are there."""
+        """Return the error that names the expression, what it yielded, and the keys that
+        are there.
+        """
         found = self.found(rule, key)
         fix = "correct the expression" + self.keys_near(rule)
         if found is None and wanted == A_TEXT and rule.text.isidentifier():
@@ -154,7 +156,7 @@ class AnswerValue:
         return BadInputError(Refusal(what, self._where(key), fix))
 
     def keys_near(self, rule: Expression) -> str:
-        """The keys that are there, the nearest to the expression's first word among them."""
+        """Return the keys that are there, the nearest to the expression's first word among them."""
         if not isinstance(self.value, dict):
             return f" (it is asked of {_shown(self.value)})"
         keys = [str(key) for key in self.value]
@@ -168,7 +170,9 @@ class AnswerValue:
 
 
 def _shown(value: object) -> str:
-    """A value in a few words; of a list or an object only its size, for it may be of any depth."""
+    """Return a value in a few words; of a list or an object only its size, for it may be of any
+    depth.
+    """
     match value:
         case None:
             return "nothing"
@@ -183,7 +187,7 @@ def _shown(value: object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why an expression failed, in a line that repeats no value at length."""
+    """Return why an expression failed, in a line that repeats no value at length."""
     if isinstance(error, jmespath_exceptions.JMESPathTypeError):
         return f"{error.function_name}() does not take {_shown(error.current_value)}"
     if isinstance(error, RecursionError):

@@ -27,7 +27,9 @@ MANUAL = "docs/cluster-manager.md"
 
 
 def read_mapping(document: object) -> ManagerMapping | Refusal:
-    """The mapping, compiled and proven on its own sample; else what is wrong with it, and where."""
+    """Return the mapping, compiled and proven on its own sample; else what is wrong with it, and
+    where.
+    """
     try:
         mapping = ManagerMapping.model_validate(document)
     except ValidationError as error:
@@ -40,7 +42,7 @@ def read_mapping(document: object) -> ManagerMapping | Refusal:
 
 
 def contract() -> ManagerMapping:
-    """The mapping of docs/cluster-manager.openapi.yaml."""
+    """Return the mapping of docs/cluster-manager.openapi.yaml."""
     mapping = read_mapping(_CONTRACT)
     if isinstance(mapping, Refusal):
         raise BrokenInvariantError(str(mapping))
@@ -50,7 +52,7 @@ def contract() -> ManagerMapping:
 def understand_topology(
     rule: TopologyRule, document: object, tried: set[str] | None = None
 ) -> ManagerAnswer | Refusal:
-    """A full answer of the manager, sound and in canonical order, or what is wrong with it.
+    """Return a full answer of the manager, sound and in canonical order, or what is wrong with it.
 
     `tried` collects the places of the expressions that found something.
     """
@@ -59,13 +61,13 @@ def understand_topology(
 
 
 def understand_events(rule: EventsRule, document: object, asked: str) -> EventPage | Refusal:
-    """A page of the manager's events, or the gap or mistake in it."""
+    """Return a page of the manager's events, or the gap or mistake in it."""
     mapped = map_events(rule, document)
     return mapped if isinstance(mapped, Refusal) else read_events(mapped, asked)
 
 
 def _tried(mapping: ManagerMapping) -> Iterator[tuple[str, object]]:
-    """Each section that reads an answer, with what it makes of its sample."""
+    """Return each section that reads an answer, with what it makes of its sample."""
     sample, auth, events, health = mapping.sample, mapping.auth, mapping.events, mapping.health
     yield "topology", _try_topology(mapping)
     if events is not None:

@@ -152,7 +152,7 @@ class Sample(Closed):
 
 
 def expressions(rule: BaseModel, where: str) -> Iterator[tuple[str, Expression]]:
-    """Every expression of a section with its place, those of inner rules included."""
+    """Return every expression of a section with its place, those of inner rules included."""
     for key, value in rule:
         match value:
             case Expression():

@@ -47,7 +47,7 @@ class ManagerHealth:
 def map_topology(
     rule: TopologyRule, document: object, tried: set[str] | None = None
 ) -> object | Refusal:
-    """The manager's answer as a document of our contract, or the expression that failed.
+    """Return the manager's answer as a document of our contract, or the expression that failed.
 
     `tried` collects the places of the expressions that found something. One evaluation per field:
     about 10 µs per machine.
@@ -70,7 +70,7 @@ def map_topology(
 
 
 def map_events(rule: EventsRule, document: object) -> Document | Refusal:
-    """The manager's page of events as one of our contract, or the expression that failed."""
+    """Return the manager's page of events as one of our contract, or the expression that failed."""
     place = AnswerValue(document, "events")
     try:
         events = [event.value for event in place.each(rule.each)]
@@ -80,7 +80,7 @@ def map_events(rule: EventsRule, document: object) -> Document | Refusal:
 
 
 def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
-    """The token of a login's answer; a refusal shows nothing of it, it may hold secrets."""
+    """Return the token of a login's answer; a refusal shows nothing of it, it may hold secrets."""
     place = AnswerValue(document, "auth")
     try:
         token = place.found(rule.token, "token")
@@ -97,7 +97,7 @@ def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
 
 
 def map_health(rule: HealthRule, document: object) -> ManagerHealth | Refusal:
-    """What the manager says of itself."""
+    """Return what the manager says of itself."""
     place = AnswerValue(document, "health")
     try:
         ok = place.found(rule.ok, "ok")
@@ -116,7 +116,7 @@ class _Rows:
     machines: list[Document]
 
     def add_groups(self, rule: GroupRule, place: AnswerValue, parent: str | None) -> None:
-        """The groups of a rule and all that is inside them, parents first."""
+        """Add the groups of a rule and all that is inside them, parents first."""
         for found in place.each(rule.each):
             name = found.text(rule.name, "name")
             above = found.optional(rule.parent_id, "parent_id") or parent
@@ -130,7 +130,7 @@ class _Rows:
                 self.add_machines(machines, found.inner("machines", index), key)
 
     def add_machines(self, rule: MachineRule, place: AnswerValue, parent: str | None) -> None:
-        """The machines of a rule; those inside a group are in that group unless they say."""
+        """Add the machines of a rule; those inside a group are in that group unless they say."""
         for found in place.each(rule.each):
             names = (
                 (key, found.optional(name, f"names.{key}")) for key, name in rule.names.items()

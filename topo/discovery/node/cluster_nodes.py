@@ -39,11 +39,12 @@ class ClusterNodes:
         return tuple(self._listed[name] for name in sorted(self._listed))
 
     def find(self, node: NodeName) -> ListedNode | None:
-        """What the cluster says of a node; None where it does not list it."""
+        """Return what the cluster says of a node; None where it does not list it."""
         return self._listed.get(node)
 
     def trouble(self, node: NodeName) -> Reason | None:
-        """Why no job can start on a node, as far as the cluster is concerned; None where one can.
+        """Return why no job can start on a node, as far as the cluster is concerned; None where one
+        can.
 
         What the cluster says counts at once, down and up. It has waited already: a node is silent
         for 40 s or more before its condition says so. And who binds pods goes by the same.
@@ -78,7 +79,7 @@ class ClusterNodes:
         return {node}
 
     def has_dropped(self, node: NodeName) -> bool:
-        """Whether the cluster listed this node once and no longer does."""
+        """Return whether the cluster listed this node once and no longer does."""
         return node in self._dropped
 
     def forget(self, node: NodeName) -> None:
@@ -86,6 +87,6 @@ class ClusterNodes:
         self._dropped.discard(node)
 
     def validate(self, reporting: AbstractSet[NodeName]) -> None:
-        """A node is remembered as dropped only while a worker reports it."""
+        """Check that a node is remembered as dropped only while a worker reports it."""
         require(self._dropped.isdisjoint(self._listed), "a node is both listed and dropped")
         require(self._dropped <= reporting, "a dropped node that no worker reports is remembered")

@@ -28,7 +28,7 @@ _MEMBER = "member"
 
 
 def outside(facts: NodeFacts) -> Mapping[int, str]:
-    """The GPUs that are in no domain and should be, each with why."""
+    """Return the GPUs that are in no domain and should be, each with why."""
     if not facts.fabrics:
         return {}
     stated = {fabric.gpu: fabric for fabric in facts.fabrics}
@@ -46,7 +46,7 @@ def outside(facts: NodeFacts) -> Mapping[int, str]:
 
 
 def judge_fabric(facts: NodeFacts) -> dict[Subject, Reason]:
-    """The bad subjects of one reading: the GPUs outside."""
+    """Return the bad subjects of one reading: the GPUs outside."""
     return {
         (_MEMBER, f"{gpu:03}"): Reason(
             NodeCondition.FABRIC_LOST, f"GPU {gpu} is in no NVLink domain: {why}"
@@ -56,7 +56,8 @@ def judge_fabric(facts: NodeFacts) -> dict[Subject, Reason]:
 
 
 def with_lost_fabrics(facts: NodeFacts) -> NodeFacts:
-    """The facts with the GPUs outside failed: what asks a GPU for its health hears of its fabric.
+    """Return the facts with the GPUs outside failed: what asks a GPU for its health hears of its
+    fabric.
 
     The same object where there are none.
     """

@@ -106,7 +106,7 @@ class ShownHardware:
             self.links = _most(self.links, _least(now.links, before.links))
 
     def accept(self, missing: Collection[Subject], gpus: int) -> None:
-        """Of these subjects the last reading, which showed so many GPUs, has all there is.
+        """Accept that the last reading has all there is of these subjects; it showed `gpus` GPUs.
 
         Fewer GPUs have fewer links to each other.
         """
@@ -128,7 +128,7 @@ class ShownHardware:
         )
 
     def missing(self, facts: NodeFacts, missed: Collection[str]) -> dict[Subject, Reason]:
-        """What the last reading, `facts`, lacks of ports; of GPUs `health.judge` says it."""
+        """Return what the last reading, `facts`, lacks of ports; of GPUs `health.judge` says it."""
         bad: dict[Subject, Reason] = {}
         if "ports" in missed and self._now.ports != self.ports:
             now, listed = dict(self._now.ports), {gpu.index for gpu in facts.gpus}
@@ -144,7 +144,7 @@ class ShownHardware:
         return bad
 
     def _missing_links(self, facts: NodeFacts) -> dict[Subject, Reason]:
-        """Fast links inside the node; nothing where the matrix is not told, or GPUs are missing."""
+        """Return the missing fast links; none without a matrix, or while GPUs are missing."""
         if not self._now.links or len(facts.gpus) < (self.gpus or 0):
             return {}
         now = dict(self._now.links)
@@ -163,13 +163,13 @@ def _port_subject(gpu: int) -> Subject:
 
 
 def is_missing(subject: Subject) -> bool:
-    """Whether a subject stands for hardware that vanished."""
+    """Return whether a subject stands for hardware that vanished."""
     return subject[0] in MISSED
 
 
 @once_per_object
 def _wired(ports: Ports) -> PortCounts:
-    """How many ports of each GPU are wired."""
+    """Return how many ports of each GPU are wired."""
     counts: dict[int, int] = {}
     unused = PortState.UNUSED
     for port in ports:
@@ -196,7 +196,7 @@ def _least(one: _Counted[T], other: _Counted[T]) -> _Counted[T]:
 
 @lru_cache(maxsize=256)
 def _shared(counts: PortCounts) -> PortCounts:
-    """Equal hosts show equal counts: one object for all of them."""
+    """Return one object for equal counts, which equal hosts show."""
     return counts
 
 

@@ -91,7 +91,7 @@ class Verdict:
         self._doubts.pop(subject, None)
 
     def is_down(self, subject: Subject) -> bool:
-        """True if the subject is settled in its bad state."""
+        """Return whether the subject is settled in its bad state."""
         doubt = self._doubts.get(subject)
         return doubt is not None and doubt.down
 
@@ -107,7 +107,7 @@ class Verdict:
 
 
 def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
-    """The bad subjects of one reading, links to other nodes excepted (see `peer_claims`).
+    """Return the bad subjects of one reading, links to other nodes excepted (see `peer_claims`).
 
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
@@ -137,7 +137,7 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
 
 @once_per_object
 def _bad_ports(ports: tuple[LinkPort, ...]) -> tuple[LinkPort, ...]:
-    """Those that are down, or up with a trouble."""
+    """Return those that are down, or up with a trouble."""
     down, up = PortState.DOWN, PortState.UP
     return tuple([p for p in ports if p.state is down or (p.trouble and p.state is up)])
 
@@ -147,7 +147,7 @@ def _which(port: LinkPort) -> str:
 
 
 def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:
-    """Of the parts that are down those of which a reading says nothing: silence heals none.
+    """Return the parts that are down and that a reading does not mention: silence heals none.
 
     A GPU is said to be well by its health, a port by being up, a fabric by its health or domain;
     of links inside the node the matrix says it.
@@ -169,7 +169,7 @@ def _missing(facts: NodeFacts, expected: int) -> str:
 
 
 def failing(facts: NodeFacts) -> str:
-    """The probes that fail, with their words; empty where none does."""
+    """Return the probes that fail, with their words; empty where none does."""
     return "; ".join(
         f"probe {p.probe}: {p.detail or p.state}"
         for p in facts.probes

@@ -37,12 +37,12 @@ class _Counted(NamedTuple):
 
 
 def fast_links(matrix: LinkMatrix | None) -> LinkCounts:
-    """How many GPUs each GPU reaches; empty without a matrix."""
+    """Return how many GPUs each GPU reaches; empty without a matrix."""
     return () if matrix is None else _counted(matrix).links
 
 
 def judge_cut_off(facts: NodeFacts) -> dict[Subject, Reason]:
-    """The GPU of one reading that reaches no other, where all others reach several."""
+    """Return the GPU of one reading that reaches no other, where all others reach several."""
     if facts.matrix is None:
         return {}
     links, alone = _counted(facts.matrix)
@@ -67,7 +67,7 @@ def _alone(links: LinkCounts) -> str:
 
 
 def _is_of_another_model(facts: NodeFacts, name: str) -> bool:
-    """Whether the GPU of that row is known to be of a model that no other has."""
+    """Return whether the GPU of that row is known to be of a model that no other has."""
     number = _number(name)
     own = {gpu.model for gpu in facts.gpus if gpu.index == number}
     others = {gpu.model for gpu in facts.gpus if gpu.index != number}

@@ -46,14 +46,14 @@ _SLOT = attrgetter("slot")
 
 
 def link_subject(uuid: ServerUuid) -> Subject:
-    """The subject under which the health of this claim is counted."""
+    """Return the subject under which the health of this claim is counted."""
     return LINK, uuid
 
 
 def merge(
     claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid], cables: int
 ) -> Claims:
-    """The claims after a reading that showed `peers`; `dead` are claims already judged down.
+    """Return the claims after a reading that showed `peers`; `dead` are claims already judged down.
 
     `cables` is the most remotes that this node has shown at once. A new server takes the place of a
     claim that is judged dead, first of the one in its own slot, then of any. A server behind two
@@ -79,7 +79,9 @@ def merge(
 def _slot_for(
     peer: Peer, missing: Mapping[int, Claim], gone: set[ServerUuid], *, full: bool
 ) -> int | None:
-    """The slot whose missing claim a new server displaces (or a free one); None while it waits."""
+    """Return the slot whose missing claim a new server displaces (or a free one); None while it
+    waits.
+    """
     own = missing.get(peer.slot)
     if own is not None:
         return peer.slot if own.uuid in gone else None
@@ -89,8 +91,8 @@ def _slot_for(
 
 
 def _shown(peer: Peer, before: Claim | None = None) -> Claim:
-    """The claim of a peer that is named. Where nothing is said of its connection, what was said
-    last holds, unless it was gone in between.
+    """Return the claim of a peer that is named. Where nothing is said of its connection, what was
+    said last holds, unless it was gone in between.
     """
     connected = peer.connected
     if connected is None:
@@ -110,7 +112,7 @@ def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:
 
 
 def judge_links(claims: Claims) -> dict[Subject, Reason]:
-    """The bad subjects among the claims of one reading."""
+    """Return the bad subjects among the claims of one reading."""
     bad: dict[Subject, Reason] = {}
     for claim in claims.values():
         if claim.seen and claim.connected:

@@ -19,7 +19,7 @@ _MOST = 256
 
 
 def once_per_object(derive: Callable[[T], R]) -> Callable[[T], R]:
-    """The function, remembering its answers; for immutable arguments and answers."""
+    """Return the function, remembering its answers; for immutable arguments and answers."""
     known: dict[int, tuple[T, R]] = {}
 
     @wraps(derive)

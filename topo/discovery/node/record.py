@@ -136,7 +136,7 @@ class NodeRecord:
         self._reading = {s: r for s, r in self._reading.items() if s != subject}
 
     def dead_claims(self) -> tuple[ServerUuid, ...]:
-        """The claims whose link is judged down."""
+        """Return the claims whose link is judged down."""
         if self.verdict.settled:
             return ()
         return tuple(u for u in self.claims if self.verdict.is_down(link_subject(u)))
@@ -190,7 +190,7 @@ class NodeRecord:
         return tuple(reason for s, reason in sorted(self.verdict.down.items()) if s[0] == SLOW)
 
     def memory(self) -> NodeMemory:
-        """What a state file keeps of this node."""
+        """Return what a state file keeps of this node."""
         return NodeMemory(
             identity=self.identity,
             gpus=self.gpus,
@@ -210,7 +210,7 @@ class NodeRecord:
 
     @classmethod
     def first(cls, facts: NodeFacts, settings: DiscoverySettings, now_s: float) -> "NodeRecord":
-        """A record for a node never heard of; the caller then takes the reading."""
+        """Return a record for a node never heard of; the caller then takes the reading."""
         verdict = Verdict(settings.bad_readings, settings.good_readings)
         identity = facts.identity
         return cls(name=identity.name, identity=identity, verdict=verdict, seen_at_s=now_s)
@@ -219,7 +219,7 @@ class NodeRecord:
     def remembered(
         cls, memory: NodeMemory, settings: DiscoverySettings, now_s: float
     ) -> "NodeRecord":
-        """The record as it was before a restart."""
+        """Return the record as it was before a restart."""
         reading = {(kind, which): reason for kind, which, reason in memory.reasons}
         verdict = Verdict(settings.bad_readings, settings.good_readings)
         verdict.read(reading)
@@ -248,7 +248,9 @@ class NodeRecord:
 
 
 def _gpu_type(facts: NodeFacts) -> str:
-    """The model of the node's GPUs; several are named together, since no job asks for a mixture."""
+    """Return the model of the node's GPUs; several are named together, since no job asks for a
+    mixture.
+    """
     models = {gpu.model for gpu in facts.gpus if gpu.model}
     return models.pop() if len(models) == 1 else "+".join(sorted(models))
 

@@ -51,7 +51,7 @@ class Workers:
         (self._stale if record.stale else self._awaited)[record.name] = now_s
 
     def await_all(self, now_s: float) -> None:
-        """We were away until now: nobody's silence so far says anything."""
+        """Expect every worker anew: the master was away, so silence until now proves nothing."""
         self._awaited = dict.fromkeys([*self._awaited, *self._fresh], now_s)
         self._fresh.clear()
 
@@ -103,7 +103,7 @@ class Workers:
         return silent
 
     def long_silent(self, now_s: float) -> Collection[NodeName]:
-        """The nodes that have been stale for `forget_s`; each is named once."""
+        """Return the nodes that have been stale for `forget_s`; each is named once."""
         return _older(self._stale, now_s - self._settings.forget_s)
 
     def take_long_lost(self, now_s: float) -> Collection[tuple[NodeRecord, AbstractSet[Subject]]]:
@@ -116,7 +116,7 @@ class Workers:
         return [(self.records[node], gone) for node, gone in late.items()]
 
     def validate(self) -> None:
-        """Every record is in one of the indices of silence, each in the order of its times."""
+        """Check that each record is in one index of silence, and each index in order of time."""
         indices = (self._fresh, self._awaited, self._stale)
         watched = sorted(node for index in indices for node in index)
         require(watched == sorted(self.records), "a worker's silence is not watched exactly once")

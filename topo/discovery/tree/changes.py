@@ -29,7 +29,7 @@ UNPLACED = "(unplaced)"
 
 
 def compare(before: Forest, after: Forest, generation: Generation) -> tuple[Change, ...]:
-    """The changes that lead from one forest to the next: groups, nodes, conflicts.
+    """Return the changes that lead from one forest to the next: groups, nodes, conflicts.
 
     Each in the order of the new forest, what is gone last. Subtrees that are the same object on
     both sides are skipped, so the cost follows the change.
@@ -75,7 +75,7 @@ class _Views:
 def _paired(
     children: Sequence[Group | Node], others: Sequence[Group | Node]
 ) -> Iterator[tuple[Group | Node, Group | Node | None]]:
-    """Each child with the one of the same name and key on the other side.
+    """Return each child with the one of the same name and key on the other side.
 
     Mostly nothing was added or removed and the pairs stand at the same positions.
     """
@@ -142,7 +142,7 @@ _LIFE_CHANGE = {"node": "node-moved", "group": "group-status", "conflict": "conf
 
 
 def net(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """What is left of consecutive changes: there-and-back is nothing, two moves are one.
+    """Return what is left of consecutive changes: there-and-back is nothing, two moves are one.
 
     Each change left carries the generation and the why of the last one it stands for. The status of
     a node that is new or gone is not told apart from its coming or going.
@@ -160,7 +160,7 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 
 def _aspects(change: Change) -> Iterator[Change]:
-    """The change, and apart from it the status that a node came or went with."""
+    """Return the change, and apart from it the status that a node came or went with."""
     yield change
     if change.what == "node-added":
         yield change._replace(what="node-status", before="", after=change.status, why="")
@@ -173,7 +173,7 @@ def _order(change: Change) -> tuple[object, ...]:
 
 
 def _aspect(change: Change) -> tuple[str, ...]:
-    """What a change is about: a node's status, or the life of a node, group or conflict."""
+    """Return what a change is about: a node's status, or the life of a node, group or conflict."""
     sort = change.what.partition("-")[0]
     if change.what == "node-status":
         return sort, "status", change.subject
@@ -183,7 +183,7 @@ def _aspect(change: Change) -> tuple[str, ...]:
 
 
 def _renamed(aspect: tuple[str, ...], change: Change) -> Change:
-    """The change under the name that fits its two ends; an empty end is absence."""
+    """Return the change under the name that fits its two ends; an empty end is absence."""
     sort, about = aspect[:2]
     if about == "status":
         return change

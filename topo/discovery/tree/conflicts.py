@@ -25,7 +25,7 @@ def _conflict(code: ConflictCondition, subjects: tuple[str, ...], text: str) -> 
 def of_node(
     membership: Membership, record: NodeRecord, settings: DiscoverySettings
 ) -> tuple[Conflict, ...]:
-    """The conflicts that this node owns. O(its component and its claims)."""
+    """Return the conflicts that this node owns. O(its component and its claims)."""
     node = record.name
     component = membership.wiring.component(node)
     found: list[Conflict] = []
@@ -56,7 +56,7 @@ def _of_component(
 
 
 def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
-    """The server UUIDs that several nodes state."""
+    """Return the server UUIDs that several nodes state."""
     for uuid, number, first in wiring.shared():
         more = f" and {number - len(first)} more" if number > len(first) else ""
         named = ", ".join(first) + more
@@ -87,7 +87,7 @@ def _disagreement(record: NodeRecord) -> Conflict:
 
 
 def _degraded(node: NodeName, links: tuple[Reason, ...]) -> Conflict:
-    """No reason to be NotReady: jobs run there, and those that need the link run slower."""
+    """Return the conflict of slow links; jobs run on the node, so it is no reason for NotReady."""
     more = f" (and {len(links) - 1} more)" if len(links) > 1 else ""
     text = f"jobs that need every link run slowly on {node}: {links[0].text}{more}"
     return _conflict(ConflictCondition.LINK_DEGRADED, (node,), text)
@@ -136,7 +136,7 @@ def _differing_dragonflies(members: tuple[NodeName, ...], stated: set[ManagedGro
 
 
 def of_machines(membership: Membership) -> Iterator[Conflict]:
-    """The conflicts among the manager's machines."""
+    """Return the conflicts among the manager's machines."""
     for failure in membership.machines.failures():
         if failure.code is not None:
             subjects = (failure.machine.id, *failure.nodes)
@@ -149,12 +149,12 @@ def of_machines(membership: Membership) -> Iterator[Conflict]:
 
 
 def unjoined(membership: Membership) -> tuple[UnjoinedMachine, ...]:
-    """Every machine that is no node, with its place in the manager's tree."""
+    """Return every machine that is no node, with its place in the manager's tree."""
     return tuple(failure.machine for failure in membership.machines.failures())
 
 
 def _in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
-    """By code, then by subjects in natural order."""
+    """Sort by code, then by subjects in natural order."""
     return tuple(sorted(conflicts, key=lambda c: (c.code, [natural_key(s) for s in c.subjects])))
 
 
@@ -169,11 +169,11 @@ class ConflictList:
         self._listed: tuple[Conflict, ...] = ()
 
     def has(self, node: NodeName) -> bool:
-        """Whether a node owns a conflict."""
+        """Return whether a node owns a conflict."""
         return node in self._of_nodes
 
     def set_node(self, node: NodeName, owned: tuple[Conflict, ...]) -> None:
-        """The conflicts that a node owns now."""
+        """Set the conflicts that a node owns."""
         if owned == self._of_nodes.get(node, ()):
             return
         self._changed = True
@@ -183,7 +183,7 @@ class ConflictList:
             del self._of_nodes[node]
 
     def set_machines(self, found: tuple[Conflict, ...]) -> None:
-        """The conflicts among the manager's machines now."""
+        """Set the conflicts among the manager's machines."""
         self._changed |= found != self._of_machines
         self._of_machines = found
 
@@ -202,7 +202,7 @@ class ConflictList:
             self._changed = True
 
     def listed(self, wiring: Wiring) -> tuple[Conflict, ...]:
-        """All conflicts in order; the same object while nothing changed."""
+        """Return all conflicts in order; the same object while nothing changed."""
         if self._changed or wiring.shared_changed:
             self._listed = _in_order(self._all(wiring))
             self._changed = False
@@ -214,7 +214,7 @@ class ConflictList:
         of_machines: tuple[Conflict, ...],
         wiring: Wiring,
     ) -> None:
-        """What is listed is what the finders find now."""
+        """Check that the list is what the finders find now."""
         owned = {node: found for node, found in of_nodes.items() if found}
         require(owned == self._of_nodes, "the conflicts of a node are out of date")
         require(of_machines == self._of_machines, "the conflicts of machines are out of date")

@@ -61,7 +61,9 @@ class _Group:
         return self._compared(gpu_type) != before
 
     def most(self, gpu_type: str) -> int:
-        """The number that most nodes of a type have; of all nodes for a type that nobody knows."""
+        """Return the number that most nodes of a type have; of all nodes for a type that nobody
+        knows.
+        """
         if gpu_type or len(self.numbers) == 1:
             numbers = self.numbers.get(gpu_type, _NONE)
         else:
@@ -71,7 +73,9 @@ class _Group:
         return max(numbers, key=lambda each: (numbers[each], each), default=0)
 
     def _compared(self, gpu_type: str) -> tuple[int, int]:
-        """What nodes of a type are held against, and those of no known one, if there are any."""
+        """Return what nodes of a type are held against, and those of no known one, if there are
+        any.
+        """
         return self.most(gpu_type), self.most("") if "" in self.numbers else 0
 
 
@@ -97,12 +101,12 @@ class GroupEquals:
         return touched
 
     def expected(self, node: NodeName) -> int:
-        """The GPUs that most of its equals have; 0 where it is in no such group."""
+        """Return the GPUs that most of its equals have; 0 where it is in no such group."""
         place = self._places.get(node)
         return 0 if place is None else self._groups[place.group].most(place.gpu_type)
 
     def validate(self, places: Mapping[NodeName, PlaceAmongEquals | None]) -> None:
-        """The numbers are those of the nodes that stand there."""
+        """Check that the numbers are those of the nodes in the group."""
         again = GroupEquals()
         for node, place in places.items():
             again.put(node, place)

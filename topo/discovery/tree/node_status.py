@@ -28,7 +28,7 @@ def reported(
     missing_tier: Reason | None,
     equals_have: int,
 ) -> Node:
-    """A node that a worker reports.
+    """Return a node that a worker reports.
 
     `of_cluster`: why the cluster starts no job there. `missing_tier`: why it is in no innermost
     group. `equals_have`: GPUs of its equals in its group.
@@ -48,7 +48,7 @@ def silent(
     node: NodeName,
     of_cluster: Reason | None = None,
 ) -> Node:
-    """A node that the config file or the cluster names and no worker reports."""
+    """Return a node that the config file or the cluster names and no worker reports."""
     place = membership.declared.places.get(node)
     reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
     if place is None:
@@ -83,7 +83,7 @@ def _reasons(
 
 
 def _fewer_gpus(record: NodeRecord, equals_have: int) -> Reason | None:
-    """Why a node that never showed all its GPUs is not well; one that lost some says so itself."""
+    """Return the reason of a node that never showed as many GPUs as its equals."""
     known = max(record.hardware.gpus or 0, record.gpus)
     if known >= equals_have or GPUS in record.troubles:
         return None
@@ -92,7 +92,7 @@ def _fewer_gpus(record: NodeRecord, equals_have: int) -> Reason | None:
 
 
 def _named(membership: Membership, node: NodeName, subject: Subject, reason: Reason) -> Reason:
-    """A dead link's reason with the node that people know, not only its server UUID."""
+    """Return a dead link's reason with the node that people know, not only its server UUID."""
     kind, which = subject
     if kind != LINK:
         return reason

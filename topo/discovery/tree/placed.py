@@ -46,12 +46,16 @@ class PlacedNodes:
         self._unlist(node)
 
     def path(self, node: NodeName) -> Path:
-        """The groups that a node stands in, outermost first; empty where it stands in none."""
+        """Return the groups that a node stands in, outermost first; empty where it stands
+        in none.
+        """
         position = self._positions.get(node)
         return position.path if position is not None else ()
 
     def missing_tier(self, node: NodeName) -> Reason | None:
-        """Why a node in the tree is in no innermost group; None where it is, or is unplaced."""
+        """Return why a node in the tree is in no innermost group; None where it is, or
+        is unplaced.
+        """
         position = self._positions[node]
         return position.missing if position.path else None
 
@@ -71,11 +75,11 @@ class PlacedNodes:
                 self._listed = None
 
     def keep_groups(self, paths: Iterable[Path]) -> None:
-        """The groups that are shown even while no node stands in them."""
+        """Set the groups that are shown even while no node is in them."""
         self._tree.keep(paths)
 
     def build(self) -> tuple[Group, ...]:
-        """The roots; groups that nothing touched are the same objects as before."""
+        """Return the roots; groups that nothing touched are the same objects as before."""
         return self._tree.build(self._nodes.__getitem__)
 
     @property
@@ -90,7 +94,7 @@ class PlacedNodes:
         return self._listed
 
     def validate(self, positions: Mapping[NodeName, Position]) -> None:
-        """The tree is what the paths make, and who has no path is listed with the reason."""
+        """Check that the tree is what the paths make, and that a node without a path is listed."""
         require(self._nodes.keys() == positions.keys(), "known and shown nodes differ")
         require(self._positions == positions, "a node stands where it stood before")
         explained = all(each.path or each.missing for each in positions.values())

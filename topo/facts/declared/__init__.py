@@ -18,14 +18,14 @@ _UNSUPPORTED = re.compile(r"^[ \t{]*\"?apiVersion\"?[ \t]*:", re.MULTILINE)
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` looks like the document, its key misspelt or not. O(len(text))."""
+    """Return whether `text` looks like the document, its key misspelt or not. O(len(text))."""
     if "kind" not in text and "roup" not in text and "ROUP" not in text:
         return False
     return _RECOGNISED.search(text) is not None and _UNSUPPORTED.search(text) is None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """What `nodegroup.read` makes of the text."""
+    """Return what `nodegroup.read` makes of the text."""
     from topo.facts.declared import nodegroup  # noqa: PLC0415 - see above
 
     return nodegroup.read(text)

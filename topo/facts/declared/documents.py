@@ -62,7 +62,7 @@ class LinedList(list[Any]):
 
 
 def load(text: str) -> Any | Refusal:
-    """The value of one JSON or YAML document. O(len(text)).
+    """Return the value of one JSON or YAML document. O(len(text)).
 
     Mappings are `LinedDict`, lists `LinedList`; scalars are str, bool, None and `NoText`. Text that
     starts like JSON and is none is tried as YAML, whose flow style starts alike.
@@ -77,7 +77,9 @@ def load(text: str) -> Any | Refusal:
 
 
 def load_lined(text: str) -> Any | Refusal:
-    """The same through the YAML reader alone: three times slower, but every place has a line."""
+    """Return the same through the YAML reader alone: three times slower, but every place has a
+    line.
+    """
     try:
         return _value(iter(yaml.parse(text, Loader=_LOADER)))
     except BadInputError as refused:
@@ -94,7 +96,7 @@ def load_lined(text: str) -> Any | Refusal:
 
 
 def describe(value: object) -> str:
-    """What a value is, for people: `a number (12)`."""
+    """Return what a value is, for people: `a number (12)`."""
     if isinstance(value, NoText):
         return f"{value.kind} ({shorten(value.text, 40)})"
     if isinstance(value, bool):
@@ -107,7 +109,7 @@ def describe(value: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """Refusals go to logs and documents, which lone surrogates would break."""
+    """Escape lone surrogates, which would break logs and documents."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
@@ -144,7 +146,7 @@ def _object(pairs: list[tuple[str, Any]]) -> LinedDict:
 
 
 def _value(events: Iterator[Any]) -> Any:
-    """The one document of a stream of events, built without recursion."""
+    """Return the one document of a stream of events, built without recursion."""
     builder = _Builder()
     for event in events:
         line = event.start_mark.line + 1
@@ -227,7 +229,9 @@ class _Builder:
 
 @lru_cache(maxsize=4096)
 def _scalar(text: str) -> str | NoText | None:
-    """A plain scalar as YAML 1.1 resolves it, with everything but text and null left unread."""
+    """Return a plain scalar as YAML 1.1 resolves it, with everything but text and null left
+    unread.
+    """
     resolvers = Resolver.yaml_implicit_resolvers
     for tag, pattern in (*resolvers.get(text[:1], ()), *resolvers.get(None, ())):
         if pattern.match(text):

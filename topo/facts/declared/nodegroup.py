@@ -32,7 +32,7 @@ _GROUP_NAME = re.compile(r"[^\s/](?:[^/]{0,251}[^\s/])?")
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The declared forest; `group:` without a value is the empty one. O(len(text)).
+    """Return the declared forest; `group:` without a value is the empty one. O(len(text)).
 
     Refused, with the place (`group[0].child[1].name`, and the line in YAML): what is no YAML or
     JSON; unknown keys, naming the nearest valid one; a node in two groups; equal names among
@@ -70,7 +70,9 @@ class _Spot:
     line: int
 
     def at(self, key: str = "", line: int = 0) -> str:
-        """The place for people, of the child or of one of its keys: `group[0].name (line 3)`."""
+        """Return the place for people, of the child or of one of its keys: `group[0].name (line
+        3)`.
+        """
         place = f"{self.within}[{self.index}]" + (f".{key}" if key else "")
         found = line or self.line
         return f"{place} (line {found})" if found else place
@@ -84,7 +86,7 @@ class _Walk:
         self._spots: dict[NodeName, _Spot] = {}
 
     def roots(self, document: Any) -> tuple[DeclaredGroup | DeclaredNode, ...]:
-        """The roots of the whole document, whichever of the two forms it has."""
+        """Return the roots of the whole document, whichever of the two forms it has."""
         if isinstance(document, list):
             return self.children(document, "", ())
         if not isinstance(document, dict):
@@ -100,7 +102,7 @@ class _Walk:
     def children(
         self, items: Any, place: str, above: tuple[str, ...]
     ) -> tuple[DeclaredGroup | DeclaredNode, ...]:
-        """The children in a list, in the order written; None is the empty list."""
+        """Return the children in a list, in the order written; None is the empty list."""
         if items is None:
             return ()
         if not isinstance(items, list):
@@ -197,7 +199,7 @@ class _Walk:
 
 
 def _text(item: dict[str, Any], key: str, spot: _Spot) -> str:
-    """The text under a key that has to be there."""
+    """Return the text under a key that has to be there."""
     if key not in item:
         _refuse(f"the key {key} is missing", spot.at(), f"write {key}: …")
     value = item[key]
@@ -211,7 +213,7 @@ def _text(item: dict[str, Any], key: str, spot: _Spot) -> str:
 
 
 def _status(item: dict[str, Any], spot: _Spot) -> Status | None:
-    """The status, or None where it is left out or empty."""
+    """Return the status, or None where it is left out or empty."""
     value = item.get("status")
     if value is None:
         return None

@@ -76,7 +76,9 @@ class CpuAffinity:
 
 
 def cells(headings: Headings, line: str, last_cell: int, at: int) -> Cells:
-    """The cells of `line` behind offset `at`, by heading; `last_cell` is where its word begins."""
+    """Return the cells of `line` behind offset `at`, by heading; `last_cell` is where its word
+    begins.
+    """
     tail = line[at:]
     if not headings or not tail.strip():
         return Cells(short=bool(headings), unplaced=tail.strip())
@@ -99,7 +101,7 @@ def _cells(placed: dict[str, str], unplaced: str, *, short: bool) -> Cells:
 
 
 def _by_tabs(meanings: Sequence[str], line: str, at: int) -> dict[str, str]:
-    """Cells counted by tabs; a page that doubled every tab of the line is read as if it had not."""
+    """Return cells counted by tabs, as if a page had not doubled every tab of the line."""
     doubled = all(len(run) % 2 == 0 for run in _TABS.findall(line[:at].rstrip()) or ["\t"])
     tail = _TABS.sub(lambda run: run.group()[::2], line[at:]) if doubled else line[at:]
     if "\t\t" not in tail:
@@ -120,7 +122,7 @@ def _by_offset(headings: Headings, line: str, last_cell: int, at: int) -> dict[s
 
 
 def _by_order(meanings: Sequence[str], filled: Sequence[str]) -> dict[str, str]:
-    """Cells that nothing but their order places.
+    """Return cells that only their order places.
 
     The tools print N/A for an unknown node, and nothing for no CPUs. So where one cell is missing,
     it is that of the CPUs, unless the first is a list of CPUs, which begins with a range.
@@ -131,12 +133,12 @@ def _by_order(meanings: Sequence[str], filled: Sequence[str]) -> dict[str, str]:
 
 
 def is_cpu_list(cell: str) -> bool:
-    """Whether a cell is a list of CPUs such as `0-31,64-95`."""
+    """Return whether a cell is a list of CPUs such as `0-31,64-95`."""
     return _ranges(cell) is not None
 
 
 def affinities(rows: Sequence[Cells]) -> tuple[CpuAffinity, ...]:
-    """The affinity of each GPU, given the cells of all of them. O(rows²)."""
+    """Return the affinity of each GPU, given the cells of all of them. O(rows²)."""
     certain = {ranges for row in rows if not row.short and (ranges := _ranges(row.cpus))}
     return tuple(_affinity(row, certain) for row in rows)
 
@@ -161,7 +163,7 @@ def _affinity(row: Cells, certain: set[Ranges]) -> CpuAffinity:
 
 
 def _unglued(cell: str, certain: set[Ranges]) -> CpuAffinity:
-    """The CPUs and the node of a cell that may have swallowed the node behind it."""
+    """Return the CPUs and the node of a cell that may have swallowed the node behind it."""
     ways = [(cell, None), *_cuts(cell)]
     if len(ways) == 1:
         return CpuAffinity(cell)
@@ -175,7 +177,7 @@ def _unglued(cell: str, certain: set[Ranges]) -> CpuAffinity:
 
 
 def _cuts(cell: str) -> Iterator[tuple[str, int]]:
-    """Every way to cut a NUMA node off the end of a CPU list."""
+    """Return every way to cut a NUMA node off the end of a CPU list."""
     digits = len(cell) - len(cell.rstrip("0123456789"))
     for width in range(1, digits):
         node = cell[-width:]
@@ -184,7 +186,7 @@ def _cuts(cell: str) -> Iterator[tuple[str, int]]:
 
 
 def _fits(ranges: Ranges, certain: set[Ranges]) -> bool:
-    """Whether this is a list as hosts have them, beside the lists of the other GPUs."""
+    """Return whether this is a list as hosts have them, beside the lists of the other GPUs."""
     if any(ranges != other and _overlap(ranges, other) for other in certain):
         return False
     if ranges in certain:
@@ -194,13 +196,13 @@ def _fits(ranges: Ranges, certain: set[Ranges]) -> bool:
 
 
 def _overlap(one: Ranges, other: Ranges) -> bool:
-    """Whether two ascending lists have a CPU in common. O(their length)."""
+    """Return whether two ascending lists have a CPU in common. O(their length)."""
     merged = sorted((*one, *other))
     return any(after[0] <= before[1] for before, after in pairwise(merged))
 
 
 def _ranges(cell: str) -> Ranges | None:
-    """A list such as `0-31,64-95` as ranges; None where it is none or does not ascend."""
+    """Return a list such as `0-31,64-95` as ranges; None where it is none or does not ascend."""
     if len(cell) > _MAX_CHARS or _RANGES.fullmatch(cell) is None:
         return None
     ranges: list[tuple[int, int]] = []
@@ -213,7 +215,9 @@ def _ranges(cell: str) -> Ranges | None:
 
 
 def _node(cell: str) -> int | None:
-    """The first id of a list such as `0,3-9,11-17`: the CPU node, before the nodes of HBM."""
+    """Return the first id of a list such as `0,3-9,11-17`: the CPU node, before the nodes
+    of HBM.
+    """
     ranges = _ranges(cell)
     if not ranges or ranges[-1][1] > MAX_NUMA or ranges[0][1] - ranges[0][0] >= _WIDEST_NODES:
         return None

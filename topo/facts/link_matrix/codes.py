@@ -37,7 +37,7 @@ _CODE_LIKE = re.compile(r"[A-Za-z?*-][\w+*#/.?-]{0,15}", re.ASCII)
 
 
 def cut(token: str, wanted: int) -> tuple[list[str], int] | None:
-    """The codes that `token` is made of, at most `wanted`, and the characters they take.
+    """Return the codes that `token` is made of, at most `wanted`, and the characters they take.
 
     `NODEX` is two codes and `SYS0-63` one with a CPU list glued on; the codes are a prefix code, so
     there is one way to cut. A word in no legend is one code, itself. None: this is no code at all
@@ -57,30 +57,35 @@ def cut(token: str, wanted: int) -> tuple[list[str], int] | None:
 
 
 def is_code(token: str) -> bool:
-    """Whether `token` consists of codes of a legend and nothing else."""
+    """Return whether `token` consists of codes of a legend and nothing else."""
     parts = cut(token, len(token))
     return parts is not None and all(_KNOWN.fullmatch(code) for code in parts[0])
 
 
 def is_rest(word: str) -> bool:
-    """Whether `word` is a code, or the end of one that was cut: `V18`, `ODE`."""
+    """Return whether `word` is a code, or the end of one that was cut: `V18`, `ODE`."""
     return is_code(word) or word in _ENDS or _NVLINK_END.fullmatch(word) is not None
 
 
 def may_grow(code: str) -> bool:
-    """Whether `code` could be the beginning of another: `NV1` of `NV18`, `HCCS` of `HCCS_SW`."""
+    """Return whether `code` could be the beginning of another: `NV1` of `NV18`, `HCCS` of
+    `HCCS_SW`.
+    """
     return code == "HCCS" or _KNOWN.fullmatch(code) is None or _NVLINK.fullmatch(code) is not None
 
 
 def link(code: str) -> Link:
-    """The link that `code` stands for; kind UNKNOWN, with the code kept, outside every legend."""
+    """Return the link that `code` stands for; kind UNKNOWN, with the code kept, outside every
+    legend.
+    """
     if _is_nvlink(code):
         return Link(LinkKind.NVLINK, code, int(code[2:]))
     return Link(_KINDS.get(code, LinkKind.UNKNOWN), code)
 
 
 def endings(code: str, behind: str) -> Iterator[str]:
-    """What `code` may be, given what is glued `behind` it: of `NV10` before `-19`, also `NV1`.
+    """Return what `code` may be, given what is glued `behind` it: of `NV10` before `-19`, also
+    `NV1`.
 
     Only NVLink codes end in digits, so only they run into the CPU list behind them.
     """
@@ -95,5 +100,7 @@ def _is_nvlink(code: str) -> bool:
 
 
 def _grows(token: str, at: int) -> bool:
-    """Whether what follows the cut is a letter: then the whole was one longer, unknown word."""
+    """Return whether what follows the cut is a letter: then the whole was one longer,
+    unknown word.
+    """
     return token[at].isalpha() or token[at] == "_"

@@ -68,21 +68,25 @@ class Grammar:
         self._row_start = re.compile(rf"^[ \t]*({device})[ \t]*(\S+)", re.MULTILINE | re.ASCII)
 
     def first_row(self, text: str) -> tuple[int, str] | None:
-        """Line and device name of the first thing that looks like a matrix row. O(len(text))."""
+        """Return line and device name of the first text that looks like a row. O(len(text))."""
         for match in self._row_start.finditer(text):
             if codes.is_code(match.group(2)[:512]):
                 return text.count("\n", 0, match.start()) + 1, match.group(1)
         return None
 
     def has_matrix(self, text: str) -> bool:
-        """Whether `text` has a row of a device matrix, or at least its header. O(len(text))."""
+        """Return whether `text` has a row of a device matrix, or at least its header.
+        O(len(text)).
+        """
         if self.first_row(text) is not None:
             return True
         lines = numbered_lines(text) if "Affinity" in text else ()
         return any(self.header(n, line) for n, line in lines if "Affinity" in line)
 
     def header(self, number: int, line: str) -> MatrixHeader | None:
-        """The header on this line, or None: every word must be a device name or a heading."""
+        """Return the header on this line, or None: every word must be a device name or
+        a heading.
+        """
         if self._gpu.search(line) is None:
             return None
         headings = tuple((_meaning(m), m.start()) for m in _AFFINITIES.finditer(line))
@@ -104,13 +108,15 @@ class Grammar:
         return MatrixHeader(number, gpus, nics, columns, headings, twice) if gpus else None
 
     def begins_header(self, line: str) -> bool:
-        """Whether a header is on this line, or begins here and is folded: two names lead it."""
+        """Return whether a header is or begins on this line: two names lead it."""
         words = line.split(maxsplit=2)[:2]
         led = len(words) == 2 and self._gpu.match(words[0]) and all(map(self._names, words))
         return bool(led) or self.header(0, line) is not None
 
     def row(self, head: MatrixHeader, number: int, line: str) -> tuple[str, MatrixRow] | None:
-        """The row on this line with its name, or None for prose: one cell must be a known code."""
+        """Return the row on this line with its name, or None for prose: one cell must be a known
+        code.
+        """
         start = _WORD.search(line)
         if start is None:
             return None
@@ -132,7 +138,8 @@ class Grammar:
         return name, replace(first, others=tuple(others))
 
     def is_rest(self, head: MatrixHeader, line: str, *, of_header: bool) -> bool:
-        """Whether a line without a row's name holds nothing but cells: the rest of a folded line.
+        """Return whether a line without a row's name holds nothing but cells: the rest of a folded
+        line.
 
         With `of_header` the names and headings of columns count as well.
         """
@@ -147,14 +154,14 @@ class Grammar:
         )
 
     def stranger(self, head: MatrixHeader, line: str) -> str:
-        """The device of a row that has no column, or nothing."""
+        """Return the device of a row that has no column, or nothing."""
         row = self._row_start.match(line)
         name, code = row.groups() if row else [*line.split(maxsplit=2), "", ""][:2]
         named = row is not None or self._names(name) == [name]
         return name if named and name not in head.columns and codes.is_code(code[:512]) else ""
 
     def _names(self, word: str) -> list[str]:
-        """The devices that a word of the header names, several where the tool glued them."""
+        """Return the devices that a word of the header names, several where the tool glued them."""
         glued = self._glued_names.fullmatch(word)
         last = glued.group(2) if glued else word
         if last and (_OTHER_NAME.fullmatch(last) is None or codes.is_code(last)):
@@ -165,7 +172,8 @@ class Grammar:
 def _endings(
     head: MatrixHeader, row: MatrixRow, line: str, last: tuple[int, int]
 ) -> list[MatrixRow]:
-    """The row for each place where its last code may end; `last` is where that word begins, ends.
+    """Return the row for each place where its last code may end; `last` is where that word begins,
+    ends.
 
     Ways that leave no CPU list behind are left out, unless none does.
     """
@@ -179,7 +187,7 @@ def _endings(
 
 
 def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:
-    """At most `wanted` link codes from offset `at`, where the last one's word begins, and ends."""
+    """Return at most `wanted` link codes from offset `at`, with begin and end of the last one."""
     cells: list[str] = []
     begin = at
     for match in _WORD.finditer(line, at):

@@ -63,7 +63,7 @@ def reader(
     *,
     devices: Sequence[str] = (),
 ) -> Reader:
-    """The reader of a matrix that `command` prints, recognised by its shape and `pattern`.
+    """Return the reader of a matrix that `command` prints, recognised by its shape and `pattern`.
 
     `devices` are words for devices that are not among `DEVICES`.
     """
@@ -88,7 +88,8 @@ def reader(
 
 
 def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe | Refusal:
-    """The first matrix in `text` as one `LinkMatrix`; `command` is what printed it. O(len(text)).
+    """Return the first matrix in `text` as one `LinkMatrix`; `command` is what printed it.
+    O(len(text)).
 
     Refused: no header, two GPU rows missing or short, one shifted or doubled, folded lines, more
     devices than `MAX_GPUS` and `MAX_NICS`, fewer GPUs than are attached.
@@ -126,7 +127,7 @@ def _no_header(grammar: Grammar, text: str, fix: str) -> Refusal:
 
 
 def _unusable(head: MatrixHeader, found: MatrixRows, fix: str) -> Refusal | None:
-    """What forbids to use a header or a row at all, the first finding in reading order."""
+    """Return what forbids to use a header or a row at all, the first finding in reading order."""
     where = f"line {head.line}"
     if len(head.gpus) > MAX_GPUS or len(head.nics) > MAX_NICS:
         named = f"{len(head.gpus)} GPUs and {len(head.nics)} NICs"
@@ -142,7 +143,7 @@ def _unusable(head: MatrixHeader, found: MatrixRows, fix: str) -> Refusal | None
 
 
 def _shifted(head: MatrixHeader, name: str, row: MatrixRow) -> str:
-    """Why the cells of a row cannot belong to its columns, or nothing."""
+    """Return why the cells of a row cannot belong to its columns, or nothing."""
     if row.surplus:
         return f"has more link cells than the header has columns ({shorten(row.surplus, 16)})"
     at = head.columns[name]
@@ -155,7 +156,7 @@ def _shifted(head: MatrixHeader, name: str, row: MatrixRow) -> str:
 
 
 def _miscounted(head: MatrixHeader, found: MatrixRows, attached: int | None) -> Refusal | None:
-    """Why the header cannot be whole; what is odd and possible is a warning."""
+    """Return why the header cannot be whole; what is odd and possible is a warning."""
     if attached is not None and attached > len(head.gpus):
         what = f"{attached} GPUs are attached and the header names {len(head.gpus)}"
         return Refusal(what, f"line {head.line}", UNFOLD)
@@ -175,7 +176,7 @@ def _whole(head: MatrixHeader, found: MatrixRows, name: str) -> bool:
 
 
 def _complete_one_row(head: MatrixHeader, found: MatrixRows, fix: str) -> Refusal | None:
-    """Fills in the one GPU row that is missing or cut from its column; refuses for two."""
+    """Fill the one GPU row that is missing or cut from its column; refuse two."""
     cut = [name for name in head.gpus if not _whole(head, found, name)]
     if not cut:
         return None
@@ -196,7 +197,7 @@ def _complete_one_row(head: MatrixHeader, found: MatrixRows, fix: str) -> Refusa
 
 
 def _matrix(head: MatrixHeader, found: MatrixRows) -> LinkMatrix:
-    """The matrix with GPUs first, and NIC rows only when all of them are whole."""
+    """Return the matrix with GPUs first, and NIC rows only when all of them are whole."""
     cut = [name for name in head.nics if not _whole(head, found, name)]
     if cut:
         found.warnings.append(
@@ -236,7 +237,7 @@ def _asymmetries(gpus: tuple[str, ...], links: tuple[tuple[Link, ...], ...]) -> 
 
 
 def _doubts(gpus: tuple[str, ...], places: Sequence[CpuAffinity]) -> Iterator[str]:
-    """A warning per doubt, with the GPUs that share it."""
+    """Return a warning per doubt, with the GPUs that share it."""
     shared: dict[str, list[str]] = {}
     for name, place in zip(gpus, places, strict=True):
         if place.doubt:

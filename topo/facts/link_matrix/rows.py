@@ -41,7 +41,7 @@ class MatrixRows:
     strays: list[tuple[int, str]] = field(default_factory=list)
 
     def note(self, number: int, line: str) -> bool:
-        """Adds one line; False when the matrix is over and the rest need not be read."""
+        """Add one line; False when the matrix is over and the rest need not be read."""
         head = self.grammar.header(number, line)
         if head is not None:
             return self._note_header(head)
@@ -54,12 +54,12 @@ class MatrixRows:
         return True
 
     def close(self, head: MatrixHeader) -> None:
-        """Judges what follows the last row, and settles what was left open."""
+        """Judge what follows the last row, and settle what was left open."""
         self._judge_what_follows(head)
         self._settle_glued(head)
 
     def drop_uncertain_cell(self, last_line: int) -> None:
-        """Drops a cell that the end of the text may have cut: `NV1` may have been `NV18`."""
+        """Drop a cell that the end of the text may have cut: `NV1` may have been `NV18`."""
         for name, row in self.rows.items():
             if row.line == last_line and row.open and codes.may_grow(row.codes[-1]):
                 self.rows[name] = replace(row, codes=row.codes[:-1])
@@ -93,7 +93,7 @@ class MatrixRows:
             self._refuse(f"row {name} appears twice and differs", where, fix)
 
     def _note_stray(self, head: MatrixHeader, number: int, line: str) -> None:
-        """Keeps a line that is no row; of more than are kept, the last that tells something."""
+        """Keep a line that is no row; of more than are kept, the last that tells something."""
         if _RULE.issuperset(line):
             return
         if len(self.strays) < _MAX_STRAYS:
@@ -111,7 +111,7 @@ class MatrixRows:
         self.strays.clear()
 
     def _judge_what_follows(self, head: MatrixHeader) -> None:
-        """The lines right below the last row may be its rest, or rows without a column.
+        """Judge the lines right below the last row: its rest, or rows without a column.
 
         A row behind a gap may be that of another output: it is told.
         """
@@ -138,7 +138,7 @@ class MatrixRows:
         return bool(name)
 
     def _settle_glued(self, head: MatrixHeader) -> None:
-        """Decides rows that can be cut in several ways by the cell that states the link again."""
+        """Settle rows that can be cut in several ways by the cell that repeats the link."""
         facing = self.rows.get(tuple(head.columns)[-1])
         for name, row in self.rows.items():
             if row.others:

@@ -58,7 +58,7 @@ class _Sample:
     number: float
 
     def whole(self, label: str) -> int | None:
-        """A label's number from 0, or None where it is missing or no number."""
+        """Return a label's number from 0, or None where it is missing or no number."""
         return whole(self.labels.get(label, ""), 4)
 
 
@@ -78,12 +78,12 @@ class _Device:
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` has a metric of mx-exporter. O(len(text))."""
+    """Return whether `text` has a metric of mx-exporter. O(len(text))."""
     return "mx_" in text and _RECOGNISED.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """GPUs, ports and the server's peers, as far as the scrape has them. O(len(text)).
+    """Return GPUs, ports and the server's peers, as far as the scrape has them. O(len(text)).
 
     Refused: a scrape without one of the metrics that this version reads.
     """
@@ -118,7 +118,7 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _samples(text: str) -> Iterator[_Sample]:
-    """The samples of the families that matter, with a finite value."""
+    """Return the samples of the families that matter, with a finite value."""
     for _, line in numbered_lines(text):
         match = _SAMPLE.fullmatch(line) if line.startswith("mx_") else None
         if match is None or match.group(1) not in _FAMILIES:
@@ -130,7 +130,7 @@ def _samples(text: str) -> Iterator[_Sample]:
 
 
 def _open_lines(text: str) -> list[str]:
-    """Warnings about samples that are cut, and about numbers that stand alone below one."""
+    """Return warnings about samples that are cut, and numbers that stand alone below one."""
     found: list[str] = []
     above = False
     for number, line in numbered_lines(text):
@@ -177,7 +177,7 @@ def _note(device: _Device, sample: _Sample) -> None:
 
 
 def _gpu(index: int, device: _Device) -> Gpu:
-    """A device; healthy if and only if every die is available, unknown without a state."""
+    """Return a device; healthy if and only if every die is available, unknown without a state."""
     healthy = all(state == 1 for state in device.states) if device.states else None
     reasons = "; ".join(dict.fromkeys(device.reasons)) or "no reason given"
     return Gpu(
@@ -227,7 +227,7 @@ def _peers(samples: list[_Sample], warnings: list[str]) -> ServerPeers | None:
 def _servers(
     samples: list[_Sample],
 ) -> tuple[set[ServerUuid], dict[ServerUuid, int], dict[ServerUuid, bool]]:
-    """The local UUIDs (there should be one), the slot of each remote, and the statuses."""
+    """Return the local UUIDs (there should be one), the slot of each remote, and the statuses."""
     own: set[ServerUuid] = set()
     slots: dict[ServerUuid, int] = {}
     status: dict[ServerUuid, bool] = {}

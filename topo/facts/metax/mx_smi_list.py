@@ -30,12 +30,12 @@ _RECOGNISED = re.compile(
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` has a card's line. O(len(text))."""
+    """Return whether `text` has a card's line. O(len(text))."""
     return "GPU#" in text and _RECOGNISED.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
+    """Return the cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
     found: list[tuple[int, Gpu]] = []
     warnings: list[str] = []
     for number, line in numbered_lines(text):
@@ -71,7 +71,7 @@ def _gpu(match: re.Match[str]) -> Gpu:
 
 
 def _split(device: str) -> tuple[str, Bdf | None]:
-    """Model and address; of a broken card the address is the word `bus`, or nothing."""
+    """Return model and address; a broken card has the word `bus` or nothing as its address."""
     words = device.split()
     address = normal_bdf(words[-1]) if words else None
     if address is not None or (words and words[-1].lower() in {"bus", "n/a", "na"}):

@@ -48,12 +48,14 @@ class _Layout:
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` has the table's title and its bus column. O(len(text))."""
+    """Return whether `text` has the table's title and its bus column. O(len(text))."""
     return "-SMI" in text and "Bus-id" in text and _TITLE.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The cards as GPUs, healthy where the table has a state. Refused: no card, no header."""
+    """Return the cards as GPUs, healthy where the table has a state. Refused: no card, no
+    header.
+    """
     layout: _Layout | None = None
     header: list[list[str]] = []
     found: list[tuple[int, Gpu]] = []
@@ -77,7 +79,9 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _open_line(text: str) -> list[str]:
-    """A warning about the first line of the boxes that does not close, where there is one."""
+    """Return a warning about the first line of the boxes that does not close, where
+    there is one.
+    """
     inside = False
     for number, line in numbered_lines(text):
         bare = line.strip()
@@ -91,7 +95,7 @@ def _open_line(text: str) -> list[str]:
 
 
 def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
-    """Runs of `|` lines between rules, as cells, with the number of the first line.
+    """Run of `|` lines between rules, as cells, with the number of the first line.
 
     Ends where the table of processes begins.
     """
@@ -112,7 +116,9 @@ def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
 
 
 def _is_rule(line: str) -> bool:
-    """Whether this is a rule, also a broken one (`|      +-----+`) between two GPUs of a board."""
+    """Return whether this is a rule, also a broken one (`|      +-----+`) between two GPUs of a
+    board.
+    """
     return ("--" in line or "==" in line) and _RULED.issuperset(line)
 
 
@@ -121,12 +127,12 @@ def _has_bus(box: list[list[str]]) -> bool:
 
 
 def _has_address(layout: _Layout, box: list[list[str]]) -> bool:
-    """Whether a line has a PCI address where those of cards stand."""
+    """Return whether a line has a PCI address where those of cards stand."""
     return any(normal_bdf(line[layout.bus]) for line in box if len(line) > layout.bus)
 
 
 def _no_header(header: list[list[str]]) -> Refusal:
-    """Which heading was not found: true of the text at hand, whatever its version."""
+    """Return which heading was not found: true of the text at hand, whatever its version."""
     if not header:
         return Refusal("the table has no Bus-id column", WHOLE_TEXT, _FIX)
     shown = shorten(" | ".join(header[0]), 80)
@@ -135,7 +141,7 @@ def _no_header(header: list[list[str]]) -> Refusal:
 
 
 def _layout(header: list[list[str]]) -> _Layout | None:
-    """Where things stand below this header, or None when it is none."""
+    """Return where things stand below this header, or None when it is none."""
     for above, below in itertools.pairwise(header):
         if "Bus-id" not in above:
             continue
@@ -150,7 +156,7 @@ def _layout(header: list[list[str]]) -> _Layout | None:
 
 
 def _gpu(layout: _Layout, box: list[list[str]], board: str | None) -> Gpu | None:
-    """The card in a box, or None for a box of something else or one that is cut.
+    """Return the card in a box, or None for a box of something else or one that is cut.
 
     `board` is the model of the box above, for the second GPU of one board has no name of its own.
     """
@@ -177,7 +183,7 @@ def _gpu(layout: _Layout, box: list[list[str]], board: str | None) -> Gpu | None
 
 
 def _model(named: str, layout: _Layout) -> str | None:
-    """The card's name as the library spells it, without the persistence mode behind it."""
+    """Return the card's name as the library spells it, without the persistence mode behind it."""
     name, _, last = named.rpartition(" ")
     if layout.shared and last.lower() in _PERSISTENCE:
         named = name

@@ -86,7 +86,7 @@ class _Text(LibraryText):
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """GPUs, ports, their errors, the link matrix and peers; failed calls become warnings.
+    """Return GPUs, ports, their errors, the link matrix and peers; failed calls become warnings.
 
     Refused: another shape, no device, one index twice.
     """
@@ -106,7 +106,7 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _gpu(device: _DeviceText) -> Gpu:
-    """A device; unavailable where its state is 0, unknown where the call failed."""
+    """Return a device; unavailable where its state is 0, unknown where the call failed."""
     unavailable = device.state is not None and device.state != _AVAILABLE
     reason = device.unavailable_reason or f"state {device.state}"
     return replace(
@@ -125,7 +125,7 @@ def _port(gpu: int, port: _PortText) -> LinkPort:
 
 
 def _errors(device: _DeviceText) -> Iterator[LinkErrors]:
-    """The counters that the library knows; a negative one has overflowed."""
+    """Return the counters that the library knows; a negative one has overflowed."""
     for port in device.links:
         for kind, count in (
             (LinkErrorKind.CORRECTED, port.corrected),
@@ -136,7 +136,7 @@ def _errors(device: _DeviceText) -> Iterator[LinkErrors]:
 
 
 def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> LinkMatrix | None:
-    """The matrix over the listed devices, or None where the topology is not square."""
+    """Return the matrix over the listed devices, or None where the topology is not square."""
     size = len(devices)
     if not library.topology:
         return None

@@ -24,8 +24,8 @@ def link_port(
     state: int | None = None,
     remote: str | None = None,
 ) -> LinkPort:
-    """The port, counted from 0, with its state: the source's where that is down or unused, else by
-    the rule. `state` is None where the source has none.
+    """Return the port, counted from 0, with its state: the source's where that is down or unused,
+    else by the rule. `state` is None where the source has none.
     """
     verdict, trouble = _verdict(speed_gts, width, state)
     speed = speed_gts if 0 <= speed_gts <= MAX_SPEED else None

@@ -75,12 +75,12 @@ class FabricHealth:
 
 
 def status_word(code: int) -> str:
-    """NVML's return code in words, `code N` for one that is not listed."""
+    """Return the word of NVML's return code, `code N` for one that is not listed."""
     return STATUSES.get(code, f"code {code}")
 
 
 def from_words(words: Mapping[str, str]) -> FabricHealth:
-    """Health from key and word pairs; the summary decides where there is one.
+    """Return health from key and word pairs; the summary decides where there is one.
 
     Without a summary (drivers before 570) any word but the good one is trouble.
     """
@@ -97,7 +97,7 @@ def from_words(words: Mapping[str, str]) -> FabricHealth:
 
 
 def from_mask(mask: int, summary: int) -> FabricHealth:
-    """Health from NVML's healthMask and healthSummary (0 where the struct has none).
+    """Return health from NVML's healthMask and healthSummary (0 where the struct has none).
 
     Each flag is two bits: 0 not applicable, 1 TRUE, 2 FALSE; so 0xaa is a healthy GPU and not one
     with half its paths down (NVIDIA/nccl issue 2186 read it so).
@@ -110,7 +110,7 @@ def from_mask(mask: int, summary: int) -> FabricHealth:
 
 
 def _health(summary: str | None, bad: list[str], *, stated: bool) -> FabricHealth:
-    """The summary decides where there is one, else what is bad; unknown where nothing is stated."""
+    """Return the summary, else what is bad; unknown where nothing is stated."""
     if summary is None and not bad:
         return FabricHealth(healthy=True if stated else None)
     healthy = summary is not None and summary.lower() == "healthy"
@@ -119,7 +119,7 @@ def _health(summary: str | None, bad: list[str], *, stated: bool) -> FabricHealt
 
 
 def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -> GpuFabric | None:
-    """The fabric of one GPU from nvidia-smi's words, or None where no state is stated.
+    """Return the fabric of one GPU from nvidia-smi's words, or None where no state is stated.
 
     Keys have no case, spaces or underscores: `state`, `status`, `cliqueid`, `clusteruuid`, the
     health keys, and in `platform` `chassisserialnumber` and `trayindex`.

@@ -60,7 +60,7 @@ class _Walk:
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` is a query's log, or holds Fabric sections of one. O(len(text))."""
+    """Return whether `text` is a query's log, or holds Fabric sections of one. O(len(text))."""
     if "NVSMI LOG" in text and _HEAD.search(text):
         return True
     if "Fabric" in text and "State" in text and _FABRIC.search(text):
@@ -69,7 +69,7 @@ def recognises(text: str) -> bool:
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """GPUs where the text names them, and the fabric of each. O(len(text)).
+    """Return GPUs where the text names them, and the fabric of each. O(len(text)).
 
     Without GPU lines the sections are numbered as they come, with a warning. Refused: a text
     without any fabric state and without any GPU.
@@ -125,7 +125,7 @@ def _note_line(walk: _Walk, number: int, line: str) -> None:
 
 
 def _open_fabric(walk: _Walk, number: int) -> None:
-    """A second Fabric section without a GPU line between belongs to the next GPU."""
+    """Open a Fabric section; a second one without a GPU line between is of the next GPU."""
     section = walk.here(number)
     if section.fabric:
         walk.sections.append(GpuWords(number))

@@ -41,12 +41,12 @@ _SECTIONS = frozenset({"fabric", "platformInfo"})
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` holds nvidia-smi's XML. O(len(text))."""
+    """Return whether `text` holds nvidia-smi's XML. O(len(text))."""
     return f"<{_ROOT}" in text or (_ROOT in text and "<!DOCTYPE" in text)
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The GPUs in NVML's order, and the fabric of those that state one. O(len(text)).
+    """Return the GPUs in NVML's order, and the fabric of those that state one. O(len(text)).
 
     Refused: XML that is cut or not well-formed (with its line), entity declarations, no GPU.
     A recovery action other than None makes a GPU unhealthy; N/A states nothing.

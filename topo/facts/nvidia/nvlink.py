@@ -38,21 +38,21 @@ _END = re.compile(r"(\S+) link ([0-9]{1,4})")
 
 
 def recognises_status(text: str) -> bool:
-    """Whether `text` lists speeds or inactive links per GPU. O(len(text))."""
+    """Return whether `text` lists speeds or inactive links per GPU. O(len(text))."""
     if "GPU" not in text or nvlink_sections.GPU_LINE.search(text) is None:
         return False
     return _STATUS_LINE.search(text) is not None or nvlink_sections.says_no_list(text)
 
 
 def recognises_remote(text: str) -> bool:
-    """Whether `text` lists remote ends per GPU. O(len(text))."""
+    """Return whether `text` lists remote ends per GPU. O(len(text))."""
     if "Link" not in text or nvlink_sections.GPU_LINE.search(text) is None:
         return False
     return _REMOTE_LINE.search(text) is not None
 
 
 def read_status(text: str) -> ParsedProbe | Refusal:
-    """GPUs with UUID and model, and their ports; see `nvlink_ports` for what inactive means.
+    """Return GPUs with UUID and model, and their ports; see `nvlink_ports` for what inactive means.
 
     A link far slower than its siblings is up, with its speed as the trouble. Speeds are no fact of
     their own: nvidia-smi prints GB/s per direction, a port's speed is in GT/s. What the text lacks
@@ -68,7 +68,7 @@ def read_status(text: str) -> ParsedProbe | Refusal:
 
 
 def read_remote(text: str) -> ParsedProbe | Refusal:
-    """GPUs, and one port per active link with its far end as `far_end` writes it.
+    """Return GPUs, and one port per active link with its far end as `far_end` writes it.
 
     The port numbers are the tool's own: it lists active links only and numbers them anew, so they
     join with nothing. The number of the far end is the true one, see `renumber`.
@@ -90,18 +90,18 @@ def read_remote(text: str) -> ParsedProbe | Refusal:
 
 
 def far_end(bdf: Bdf | None, link: str | None) -> str | None:
-    """The text of a port's far end: `0000:d5:00.0 link 6`, or the address alone."""
+    """Return the text of a port's far end: `0000:d5:00.0 link 6`, or the address alone."""
     return f"{bdf} link {int(link)}" if bdf and link is not None else bdf
 
 
 def far_link(remote: str) -> tuple[Bdf, int] | None:
-    """The device and link number in a text of `far_end`, or None where it has no number."""
+    """Return the device and link number in a text of `far_end`, or None where it has no number."""
     match = _END.fullmatch(remote)
     return (Bdf(match.group(1)), int(match.group(2))) if match else None
 
 
 def renumber(ports: Iterable[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPort]:
-    """The ports at the far ends, where those are GPUs of this host."""
+    """Return the ports at the far ends, where those are GPUs of this host."""
     by_bdf = {gpu.bdf: gpu for gpu in gpus if gpu.bdf}
     by_index = {gpu.index: gpu for gpu in gpus}
     for port in ports:
@@ -112,7 +112,9 @@ def renumber(ports: Iterable[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPor
 
 
 def _seen(section: Section, warnings: list[str]) -> SeenLinks:
-    """The links whose words are understood: a cut `26.5` is no speed and no inactive link."""
+    """Return the links whose words are understood: a cut `26.5` is no speed and no inactive
+    link.
+    """
     active: dict[int, bool] = {}
     speeds: dict[int, float] = {}
     for number, words in section.links.items():

@@ -55,14 +55,15 @@ _PASSED_OVER = re.compile(r"\bBER\b|^FEC |^Raw |\b(?:packets|bytes)$|successful"
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` lists error counters per GPU. O(len(text))."""
+    """Return whether `text` lists error counters per GPU. O(len(text))."""
     if "Link" not in text or nvlink_sections.GPU_LINE.search(text) is None:
         return False
     return _RECOGNISED.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The counters of every link, and no GPUs: they would outlive those that fell off the bus.
+    """Return the counters of every link, and no GPUs: they would outlive those that fell off the
+    bus.
 
     Links whose line is missing, cut or without a number have no counter. O(len(text)).
     """
@@ -79,7 +80,7 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _counted(block: Block, open_line: int | None, warnings: list[str]) -> Iterator[LinkErrors]:
-    """The counters of one GPU; `open_line` is the last one, where nothing ends it."""
+    """Return the counters of one GPU; `open_line` is the last one, where nothing ends it."""
     seen: set[tuple[int, LinkErrorKind]] = set()
     for number, bare in block.lines:
         if bare and number == open_line:
@@ -103,7 +104,9 @@ def _counted(block: Block, open_line: int | None, warnings: list[str]) -> Iterat
 
 
 def _stated(bare: str) -> tuple[list[int], tuple[LinkErrorKind, ...], int] | None:
-    """Links, kinds and their count; none of them where the line has none, None where it is odd."""
+    """Return links, kinds and their count; none of them where the line has none, None where it is
+    odd.
+    """
     line = _LINE.fullmatch(bare)
     if line is None:
         return None if _BEGUN.fullmatch(bare) else ([], (), 0)
@@ -112,7 +115,7 @@ def _stated(bare: str) -> tuple[list[int], tuple[LinkErrorKind, ...], int] | Non
 
 
 def _links(words: str) -> list[int] | None:
-    """The links that `0-2, 4` names; None where that is no list of links."""
+    """Return the links that `0-2, 4` names; None where that is no list of links."""
     spans = [_SPAN.fullmatch(word) for word in words.split(",")]
     named: list[int] = []
     for span in spans:
@@ -126,7 +129,9 @@ def _links(words: str) -> list[int] | None:
 
 
 def _counter(words: str) -> tuple[tuple[LinkErrorKind, ...], int] | None:
-    """The kinds that are counted and the number; no kinds where it is none of ours or unknown."""
+    """Return the kinds that are counted and the number; no kinds where it is none of ours or
+    unknown.
+    """
     if words.lower() == _NONE:
         return _OLD, 0
     counter = _COUNTER.fullmatch(words)

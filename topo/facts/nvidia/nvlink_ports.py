@@ -37,7 +37,7 @@ class SeenLinks:
 
 
 def link_ports(gpus: Iterable[SeenLinks]) -> tuple[LinkPort, ...]:
-    """The ports of all GPUs of one host.
+    """Return the ports of all GPUs of one host.
 
     An inactive link is down if it is active on another GPU of the same model, and this GPU is
     either always wired by its make or has another active link; else it is unused. An active link

@@ -69,24 +69,28 @@ class Section:
 
 
 def says_no_list(text: str) -> bool:
-    """Whether `text` has a line that stands for a list of links. O(len(text))."""
+    """Return whether `text` has a line that stands for a list of links. O(len(text))."""
     return bool(_ALL_INACTIVE.search(text) or _UNSUPPORTED.search(text))
 
 
 def sections(text: str, flag: str) -> list[Section] | Refusal:
-    """The text cut at its `GPU n:` lines; refused where those are no list of GPUs. O(len(text))."""
+    """Return the text cut at its `GPU n:` lines; refused where those are no list of GPUs.
+    O(len(text)).
+    """
     found = list(_cut(text))
     fix = f"run `nvidia-smi nvlink {flag}` again and give its whole output"
     return gpu_list.contradiction([(s.line, s.gpu) for s in found], fix) or found
 
 
 def gpus(found: Iterable[Section]) -> tuple[Gpu, ...]:
-    """The GPUs of the sections by index."""
+    """Return the GPUs of the sections by index."""
     return gpu_list.ordered([(section.line, section.gpu) for section in found])
 
 
 def absent_links(found: Sequence[Section]) -> tuple[str, ...]:
-    """What is said in place of lists of links, a sentence for all GPUs of which it is said."""
+    """Return what is said in place of lists of links, a sentence for all GPUs of which it
+    is said.
+    """
     inactive = [section.gpu.index for section in found if section.all_inactive]
     unsupported = [section.gpu.index for section in found if section.unsupported]
     sentences = (
@@ -99,7 +103,7 @@ def absent_links(found: Sequence[Section]) -> tuple[str, ...]:
 
 
 def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str]:
-    """Warnings about what the text lacks: GPUs, all links of a GPU, some of its links.
+    """Return warnings about missing GPUs, and about missing links of a GPU.
 
     `all_links`: the option lists every link that the GPU has, active or not, so GPUs of one model
     have lists of one length, and that of a chip we know. O(len(text)).
@@ -126,7 +130,7 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
 
 
 def elisions(text: str) -> Iterator[str]:
-    """Warnings about lines in the place of others that somebody left out. O(len(text))."""
+    """Return warnings about lines that stand for omitted ones. O(len(text))."""
     for number, line in numbered_lines(text):
         if _ELISION.fullmatch(line.strip()[:100]):
             yield f"line {number}: the text is shortened here ({shorten(line, 40)})"
@@ -153,7 +157,9 @@ def _cut(text: str) -> Iterator[Section]:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The text cut at its `GPU n:` lines; what stands above the first is left out. O(len(text))."""
+    """Return the text cut at its `GPU n:` lines; what stands above the first is left out.
+    O(len(text)).
+    """
     block: Block | None = None
     for number, line in _unfolded(list(numbered_lines(text))):
         bare = " ".join(line.split())
@@ -186,7 +192,7 @@ def _note(section: Section, number: int, bare: str) -> None:
 
 
 def _unfolded(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """The lines, those of GPUs put together again where a narrow terminal folded them.
+    """Return the lines, those of GPUs put together again where a narrow terminal folded them.
 
     Such a line ends with the `)` of its UUID; the wider ones of an 80-column console do not.
     """

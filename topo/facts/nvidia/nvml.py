@@ -86,7 +86,7 @@ class _Text(LibraryText):
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """GPUs, NVLink ports, the link matrix and the fabric of each GPU.
+    """Return GPUs, NVLink ports, the link matrix and the fabric of each GPU.
 
     A device whose handle the library does not give is a GPU all the same, an unhealthy one.
     Refused: another shape, no device, one index twice.
@@ -106,7 +106,9 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _gpu(device: _DeviceText) -> Gpu:
-    """A device. NVML's NUMA node is that of the GPU's own memory (GB200: 2, 10, …): left out."""
+    """Return a device. NVML's NUMA node is that of the GPU's own memory (GB200: 2, 10, …): left
+    out.
+    """
     return replace(device.gpu(), memory_bytes=in_range(device.memory_bytes, MAX_MEMORY_BYTES))
 
 
@@ -157,7 +159,9 @@ def _fabric(device: _DeviceText) -> GpuFabric | None:
 def _matrix(
     library: _Text, devices: Mapping[int, _DeviceText], warnings: list[str]
 ) -> LinkMatrix | None:
-    """The matrix in nvidia-smi's terms: NVLink where links are active, else the PCI ancestor."""
+    """Return the matrix in nvidia-smi's terms: NVLink where links are active, else the PCI
+    ancestor.
+    """
     rows = library.topology
     if not rows:
         return None
@@ -176,7 +180,7 @@ def _matrix(
 
 
 def _nvlinks(library: _Text, devices: Mapping[int, _DeviceText]) -> dict[tuple[int, int], int]:
-    """How many NVLinks join two GPUs of this host, for the pairs that any join.
+    """Return how many NVLinks join two GPUs of this host, for the pairs that any join.
 
     A link whose far end is a GPU of this host counts for that pair. All others end in NVSwitches
     (in containers the switch cannot be identified), through which every GPU reaches every other,
@@ -203,7 +207,7 @@ def _nvlinks(library: _Text, devices: Mapping[int, _DeviceText]) -> dict[tuple[i
 
 
 def _peer_to_peer(library: _Text, a: int, b: int) -> bool:
-    """False only where the source asked for NVLink peer-to-peer and got a no."""
+    """Return False only where the source asked for NVLink peer-to-peer and got a no."""
     asked = library.p2p
     if asked is None or len(asked) <= max(a, b) or len(asked[a]) <= b:
         return True

@@ -31,14 +31,14 @@ class GpuWords:
 
 
 def understood(listed: Sequence[GpuWords]) -> tuple[list[tuple[int, Gpu]], tuple[GpuFabric, ...]]:
-    """The GPUs with their lines, and the fabrics of those that have one, both by place."""
+    """Return the GPUs with their lines, and the fabrics of those that have one, both by place."""
     found = [(seen.line, gpu(i, seen.address, seen.words)) for i, seen in enumerate(listed)]
     fabrics = (fabric_health.from_text(i, s.fabric, s.platform) for i, s in enumerate(listed))
     return found, tuple(fabric for fabric in fabrics if fabric is not None)
 
 
 def listed_twice(found: Sequence[tuple[int, Gpu]], fix: str) -> Refusal | None:
-    """Why (line, GPU) pairs are not one host's GPUs: two of them at one address."""
+    """Return why (line, GPU) pairs are not one host's GPUs: two of them at one address."""
     seen: dict[str, tuple[int, Gpu]] = {}
     for line, gpu in found:
         if gpu.bdf is None:
@@ -51,12 +51,12 @@ def listed_twice(found: Sequence[tuple[int, Gpu]], fix: str) -> Refusal | None:
 
 
 def doubts(found: Sequence[tuple[int, Gpu]], fabrics: Sequence[GpuFabric]) -> list[str]:
-    """Warnings about GPUs that cannot be told apart, or that state less than the others."""
+    """Return warnings about GPUs that are not distinct, or that state less than the others."""
     return [*_shared_uuids(found), *_without_fabric(found, fabrics)]
 
 
 def _shared_uuids(found: Sequence[tuple[int, Gpu]]) -> list[str]:
-    """A warning about each UUID that several GPUs have: they count as several."""
+    """Return a warning about each UUID that several GPUs have: they count as several."""
     owners: dict[str, list[str]] = {}
     for _, gpu in found:
         if gpu.uuid is not None and _WHOLE_UUID.search(gpu.uuid):
@@ -69,8 +69,8 @@ def _shared_uuids(found: Sequence[tuple[int, Gpu]]) -> list[str]:
 
 
 def _without_fabric(found: Sequence[tuple[int, Gpu]], fabrics: Sequence[GpuFabric]) -> list[str]:
-    """A warning about GPUs that state no fabric where others of their model do: a text that is cut,
-    or a GPU that has lost it.
+    """Return a warning about GPUs that state no fabric where others of their model do: a text that
+    is cut, or a GPU that has lost it.
     """
     stated = {fabric.gpu for fabric in fabrics}
     models = {gpu.model for _, gpu in found if gpu.index in stated}
@@ -82,7 +82,8 @@ def _without_fabric(found: Sequence[tuple[int, Gpu]], fabrics: Sequence[GpuFabri
 
 
 def gpu(index: int, address: str, words: Mapping[str, str]) -> Gpu:
-    """The GPU from its `model`, `uuid`, `memory` and `recovery` words, each of which may lack.
+    """Return the GPU from its `model`, `uuid`, `memory` and `recovery` words, each of which may
+    lack.
 
     Unhealthy where a value reads "GPU is lost" or the like, or where the driver wants a recovery
     action; healthy where it wants none; unknown where the action is N/A (virtual and older GPUs).

@@ -50,18 +50,20 @@ _JOINED = "lines that a terminal or a mail folded were joined again"
 
 
 def nothing(what: str, warnings: Sequence[str], fix: str) -> Refusal:
-    """The refusal of a text that states nothing, with the first line that is a `rest`, if any."""
+    """Return the refusal of a text that states nothing, with the first line that is a `rest`, if
+    any.
+    """
     because = next((warning for warning in warnings if warning.endswith(_REST)), "")
     return Refusal(f"{what}: {because}" if because else what, WHOLE_TEXT, fix)
 
 
 def rest(line: int) -> str:
-    """The warning of a reader about a line that lost its beginning or its end."""
+    """Return the warning of a reader about a line that lost its beginning or its end."""
     return f"line {line} {_REST}"
 
 
 def open_paths(text: str, tree: str) -> list[str]:
-    """Warnings about lines `path: content` of a tree that are cut, or go on below. O(len(text))."""
+    """Return warnings about lines `path: content` that are cut or go on below. O(len(text))."""
     found: list[str] = []
     above = ""
     for number, line in numbered_lines(text):
@@ -79,7 +81,7 @@ def open_paths(text: str, tree: str) -> list[str]:
 
 
 def is_told(answer: ParsedProbe | Refusal) -> bool:
-    """Whether the answer says that a line is a `rest`."""
+    """Return whether the answer says that a line is a `rest`."""
     said = (answer.what,) if isinstance(answer, Refusal) else answer.warnings
     return any(words.endswith(_REST) for words in said)
 
@@ -87,7 +89,9 @@ def is_told(answer: ParsedProbe | Refusal) -> bool:
 def read_joined(
     read: Callable[[str], ParsedProbe | Refusal], text: str, first: ParsedProbe | Refusal
 ) -> ParsedProbe | Refusal:
-    """What `read` makes of the joined text where that gives less trouble than `first` has."""
+    """Return what `read` makes of the joined text where that gives less trouble than
+    `first` has.
+    """
     refused = isinstance(first, Refusal)
     answers = (read(joined) for joined in _joined(text, lost_blanks=refused))
     better = [a for a in answers if isinstance(a, ParsedProbe) and _is_better(a, first)]
@@ -98,7 +102,7 @@ def read_joined(
 
 
 def _is_better(again: ParsedProbe, first: ParsedProbe | Refusal) -> bool:
-    """Whether joining told more: a line that only vanished in another one is still cut."""
+    """Return whether joining told more: a line that only vanished in another one is still cut."""
     if isinstance(first, Refusal):
         return True
     if again.facts == first.facts:
@@ -107,7 +111,7 @@ def _is_better(again: ParsedProbe, first: ParsedProbe | Refusal) -> bool:
 
 
 def _stated(probe: ParsedProbe) -> Counter[str]:
-    """How many values of each kind a reading has; an unknown one is none."""
+    """Return how many values of each kind a reading has; an unknown one is none."""
     counts: Counter[str] = Counter()
     for fact in probe.facts:
         for item in fact if isinstance(fact, tuple) else (fact,):
@@ -123,7 +127,7 @@ def _values(value: object) -> int:
 
 
 def _joined(text: str, *, lost_blanks: bool) -> Iterator[str]:
-    """The text joined in each way that fits its longest line and changes it.
+    """Return the text joined in each way that fits its longest line and changes it.
 
     `lost_blanks`: also where a blank has to be put between the two lines, which would make two
     words of a number or a UUID that was cut.
@@ -153,13 +157,17 @@ def _joined(text: str, *, lost_blanks: bool) -> Iterator[str]:
 
 
 def _overflows(line: str, below: str, width: int) -> bool:
-    """Whether what begins the line below, a word and a blank, or one blank, had no room above."""
+    """Return whether what begins the line below, a word and a blank, or one blank, had no room
+    above.
+    """
     word = below.split(maxsplit=1)[:1]
     return bool(word) and len(line) + (0 if below[0].isspace() else len(word[0])) >= width
 
 
 def _join(lines: list[str], begins: Callable[[str, str], str | None]) -> str:
-    """The lines, each joined with the one below where `begins` gives the beginning of both."""
+    """Return the lines, each joined with the one below where `begins` gives the
+    beginning of both.
+    """
     parts: list[str] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         alone = not below or _COUNT.match(line) or _COUNT.match(below) or _ELISION.fullmatch(below)

@@ -17,7 +17,7 @@ _ATTACHED = re.compile(r"^[ \t]*Attached GPUs[ \t]*:[ \t]*([0-9]{1,4})[ \t]*$", 
 
 
 def attached(text: str) -> int | None:
-    """How many GPUs the tool says are attached, where its head line says so."""
+    """Return how many GPUs the tool says are attached, where its head line says so."""
     match = _ATTACHED.search(text)
     return int(match.group(1)) if match else None
 
@@ -31,7 +31,7 @@ def listed(
     declared: int | None,
     fix: str,
 ) -> ParsedProbe | Refusal:
-    """The observation of a list of (line, GPU) pairs, with what else the text states.
+    """Return the observation of a list of (line, GPU) pairs, with what else the text states.
 
     Refused where the list contradicts itself; a warning where it lacks GPUs, see `missing`.
     """
@@ -42,7 +42,9 @@ def listed(
 
 
 def contradiction(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:
-    """Why (line, GPU) pairs are no list of one host's GPUs: none, too many, one index twice."""
+    """Return why (line, GPU) pairs are no list of one host's GPUs: none, too many, one
+    index twice.
+    """
     if not found:
         return Refusal("no GPU is listed", WHOLE_TEXT, fix)
     seen: dict[int, int] = {}
@@ -58,12 +60,12 @@ def contradiction(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:
 
 
 def ordered(found: list[tuple[int, Gpu]]) -> tuple[Gpu, ...]:
-    """The GPUs by index, whatever order the tool printed them in."""
+    """Return the GPUs by index, whatever order the tool printed them in."""
     return tuple(sorted((gpu for _, gpu in found), key=lambda gpu: gpu.index))
 
 
 def missing(found: list[tuple[int, Gpu]], declared: int | None) -> list[str]:
-    """Warnings about GPUs that the tool counts, or numbers past, and does not list.
+    """Return warnings about GPUs that the tool counts, or skips in numbering, and does not list.
 
     More than it counts are told as well: the text may be put together of two.
     """

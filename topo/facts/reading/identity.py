@@ -14,7 +14,7 @@ _NOTHING = frozenset({"", "n/a", "na", "none", "unknown", "[n/a]", "not supporte
 
 
 def normal_bdf(text: str) -> Bdf | None:
-    """`00000000:3B:00.0`, `3b:00.0` and `0000:3b:00.0` as sysfs writes it: `0000:3b:00.0`.
+    """Return a PCI address as sysfs writes it: `3b:00.0` is `0000:3b:00.0`.
 
     A domain beyond four digits (VMD) keeps its digits, as in sysfs. None: not a PCI address.
     """
@@ -26,31 +26,33 @@ def normal_bdf(text: str) -> Bdf | None:
 
 
 def last_bdf(path: str) -> Bdf | None:
-    """The innermost PCI address on a sysfs path, which is the device the path leads to."""
+    """Return the innermost PCI address on a sysfs path, which is the device the path leads to."""
     found = _BDF_INSIDE.findall(path)
     return normal_bdf(found[-1]) if found else None
 
 
 def known(text: str | None) -> str | None:
-    """`text` trimmed, or None where it is a word of tools for an unknown value."""
+    """Return `text` trimmed, or None where it is a word of tools for an unknown value."""
     trimmed = (text or "").strip()
     return None if trimmed.lower() in _NOTHING else trimmed
 
 
 def gpu_uuid(text: str | None) -> GpuUuid | None:
-    """The GPU's UUID as printed (`GPU-…`), or None."""
+    """Return the GPU's UUID as printed (`GPU-…`), or None."""
     trimmed = known(text)
     return GpuUuid(trimmed) if trimmed and _GPU_UUID.fullmatch(trimmed) else None
 
 
 def server_uuid(text: str | None) -> ServerUuid | None:
-    """A server UUID in lower case; None for an empty slot or all zeros."""
+    """Return a server UUID in lower case; None for an empty slot or all zeros."""
     trimmed = (known(text) or "").lower()
     return ServerUuid(trimmed) if trimmed.strip("0-") and len(trimmed) <= 64 else None
 
 
 def fabric_uuid(text: str | None) -> str | None:
-    """An NVLink clusterUuid in lower case with hyphens; all zeros means "no fabric": None."""
+    """Return an NVLink clusterUuid in lower case with hyphens; all zeros means "no fabric":
+    None.
+    """
     trimmed = (known(text) or "").lower()
     if _HEX_UUID.fullmatch(trimmed):
         cuts = (0, 8, 12, 16, 20, 32)

@@ -51,7 +51,7 @@ class DeviceText(LibraryText):
     name: str | None = None
 
     def gpu(self) -> Gpu:
-        """The GPU as far as these four fields state it."""
+        """Return the GPU as far as these four fields state it."""
         return Gpu(
             index=self.index,
             uuid=gpu_uuid(self.uuid),
@@ -64,7 +64,7 @@ T = TypeVar("T", bound=LibraryText)
 
 
 def reader(name: str, read: Read) -> Reader:
-    """The reader of texts that contain `"format": name`."""
+    """Return the reader of texts that contain `"format": name`."""
     named = re.compile(rf'"format"\s{{0,64}}:\s{{0,64}}"{name}"')
 
     begins = log_marks.titles(re.compile(rf"^\{{\s{{0,64}}{named.pattern}", re.MULTILINE))
@@ -77,7 +77,7 @@ def reader(name: str, read: Read) -> Reader:
 
 
 def load(shape: type[T], text: str, probe: str) -> T | Refusal:
-    """`text` as `shape`; refused with the path of the first field that does not fit."""
+    """Return `text` as `shape`; refused with the path of the first field that does not fit."""
     try:
         return shape.model_validate_json(text)
     except ValidationError as error:
@@ -97,7 +97,7 @@ def understood(
     *,
     tool: str,
 ) -> ParsedProbe | Refusal:
-    """The GPUs in the order of their indexes, and the other facts that are not empty.
+    """Return the GPUs in the order of their indexes, and the other facts that are not empty.
 
     Refused: no GPU, or one index twice; `tool` shows a person which devices there are.
     """
@@ -109,7 +109,7 @@ def understood(
 
 
 def failures(calls: Iterable[FailedCall]) -> list[str]:
-    """The failed calls as warnings."""
+    """Return the failed calls as warnings."""
     return [
         f"{shorten(call.call, 60)}"
         + ("" if call.device is None else f" of device {call.device}")
@@ -119,7 +119,9 @@ def failures(calls: Iterable[FailedCall]) -> list[str]:
 
 
 def level(levels: Mapping[int, Link], number: int | None) -> Link:
-    """The link that a library's level stands for; of kind UNKNOWN where the table has it not."""
+    """Return the link that a library's level stands for; of kind UNKNOWN where the table has it
+    not.
+    """
     if number is None or number < 0:
         return UNDEFINED
     return levels.get(number) or Link(LinkKind.UNKNOWN, shorten(str(number), 16))
@@ -128,7 +130,9 @@ def level(levels: Mapping[int, Link], number: int | None) -> Link:
 def link_matrix(
     indexes: Sequence[int], link: Callable[[int, int], Link], numa: Iterable[int | None]
 ) -> LinkMatrix:
-    """The matrix over the GPUs of these indexes; `link` gives the link of two different places."""
+    """Return the matrix over the GPUs of these indexes; `link` gives the link of two different
+    places.
+    """
     size = range(len(indexes))
     links = tuple(tuple(_SELF if a == b else link(a, b) for b in size) for a in size)
     return LinkMatrix(

@@ -11,7 +11,7 @@ _Begins = Callable[[str], Iterator[int]]
 
 
 def titles(pattern: re.Pattern[str]) -> _Begins:
-    """Every match begins an output: a title."""
+    """Return the places of all matches: each is a title, which begins an output."""
 
     def begins(text: str) -> Iterator[int]:
         return (match.start() for match in pattern.finditer(text))
@@ -20,7 +20,7 @@ def titles(pattern: re.Pattern[str]) -> _Begins:
 
 
 def repeats(pattern: re.Pattern[str]) -> _Begins:
-    """The first match begins an output, and each whose name (group 1) stands in that one already.
+    """Return the first match, and each match whose name (group 1) the output has already.
 
     So it is with lines of which an output has one per device: GPU 0 again is another output.
     """

@@ -23,7 +23,8 @@ _ESCAPES = re.compile(
 
 
 def decode(raw: bytes) -> str | Refusal:
-    """The text of `raw`; bytes that are no UTF-8 become U+FFFD, so a reader can point at them.
+    """Return the text of `raw`; bytes that are no UTF-8 become U+FFFD, so a reader can point at
+    them.
 
     Text that a Windows shell redirected is UTF-16 with a byte-order mark and is read as such.
     Refused: more than `MAX_BYTES`.
@@ -36,7 +37,7 @@ def decode(raw: bytes) -> str | Refusal:
 
 
 def cleaned(text: str) -> str | Refusal:
-    """`text` without byte-order mark, ANSI escapes, NULs, CR line ends and no-break spaces.
+    """Return `text` without byte-order mark, ANSI escapes, NULs, CR line ends, no-break spaces.
 
     Refused: more than `MAX_BYTES` characters, or nothing but white space. O(len(text)).
     """
@@ -56,25 +57,27 @@ def cleaned(text: str) -> str | Refusal:
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of `text` with their numbers from 1; lines over `MAX_LINE` are passed over."""
+    """Return the lines of `text` with their numbers from 1; lines over `MAX_LINE` are
+    passed over.
+    """
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) <= MAX_LINE:
             yield number, line
 
 
 def shorten(text: str, limit: int = 256) -> str:
-    """`text` on one line and within `limit` characters, the bound of `topo.model.machine.Text`."""
+    """Return `text` on one line within `limit` characters, the bound of `machine.Text`."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def stated(name: str, facts: Iterable[ProbeFact | None], warnings: list[str]) -> ParsedProbe:
-    """The observation of a format: the facts that are not empty, the warnings bounded."""
+    """Return the observation of a format: the facts that are not empty, the warnings bounded."""
     return ParsedProbe(name, tuple(fact for fact in facts if fact), bounded(warnings))
 
 
 def bounded(warnings: list[str]) -> tuple[str, ...]:
-    """At most `MAX_WARNINGS` warnings, the last one saying how many were left out."""
+    """Return at most `MAX_WARNINGS` warnings; the last one says how many were left out."""
     if len(warnings) <= MAX_WARNINGS:
         return tuple(warnings)
     kept = MAX_WARNINGS - 1
@@ -82,12 +85,12 @@ def bounded(warnings: list[str]) -> tuple[str, ...]:
 
 
 def whole(word: str, digits: int) -> int | None:
-    """The number that a word of at most so many ASCII digits writes, or None."""
+    """Return the number that a word of at most so many ASCII digits writes, or None."""
     return int(word) if word.isascii() and word.isdigit() and len(word) <= digits else None
 
 
 def in_range(number: int | None, most: int) -> int | None:
-    """The number if it is one from 0 to `most`; None for what no device can have."""
+    """Return the number if it is one from 0 to `most`; None for what no device can have."""
     return number if number is not None and 0 <= number <= most else None
 
 

@@ -97,7 +97,7 @@ _TOOL_ERRORS = (
 
 
 def find(text: str) -> Refusal | None:
-    """The error in `text` with its fix, or None: long texts are none. O(len(text))."""
+    """Return the error in `text` with its fix, or None: long texts are none. O(len(text))."""
     if len(text.strip()) > _MAX_CHARS:
         return None
     for error in _TOOL_ERRORS:

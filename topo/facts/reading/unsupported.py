@@ -45,7 +45,7 @@ def _unsupported(name: str, title: str, pattern: str, fix: str) -> Unsupported:
 
 
 def _printed(name: str, title: str, pattern: str, fix: str) -> Unsupported:
-    """A format whose marker stands in the first lines that its tool prints."""
+    """Return a format whose marker stands in the first lines that its tool prints."""
     return replace(_unsupported(name, title, pattern, fix), begins=True)
 
 
@@ -264,7 +264,7 @@ UNSUPPORTED = (
 
 
 def find(text: str) -> Unsupported | None:
-    """The first unsupported format whose marker is near the beginning of `text`. O(1)."""
+    """Return the first unsupported format whose marker is near the beginning of `text`. O(1)."""
     head = text[:_HEAD_CHARS]
     return next(
         (unsupported for unsupported in UNSUPPORTED if unsupported.pattern.search(head)), None
@@ -272,13 +272,13 @@ def find(text: str) -> Unsupported | None:
 
 
 def begins(unsupported: Unsupported, text: str) -> Iterator[int]:
-    """Where in a log outputs of this format may begin: the lines that have its marker."""
+    """Return where in a log outputs of this format may begin: the lines that have its marker."""
     if unsupported.begins:
         for match in unsupported.pattern.finditer(text):
             yield text.rfind("\n", 0, match.start()) + 1
 
 
 def refusal(unsupported: Unsupported) -> Refusal:
-    """The refusal of an unsupported format."""
+    """Return the refusal of an unsupported format."""
     what = f"this is {unsupported.title} ({unsupported.name}), which this version does not read"
     return Refusal(what, WHOLE_TEXT, unsupported.fix)

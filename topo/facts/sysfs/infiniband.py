@@ -40,12 +40,12 @@ class _Hca:
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` has a line of the tree. O(len(text))."""
+    """Return whether `text` has a line of the tree. O(len(text))."""
     return "class/infiniband/" in text and _RECOGNISED.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The host's InfiniBand and RoCE ports; up means state ACTIVE and physical state LinkUp.
+    """Return the host's InfiniBand and RoCE ports; up means state ACTIVE and physical state LinkUp.
 
     A port without a state is left out with a warning. Refused: no port, more than `MAX_NICS`.
     """
@@ -102,6 +102,6 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
 
 
 def _name(word: str) -> str:
-    """`ACTIVE` of `4: ACTIVE`."""
+    """Return the name of a state: `ACTIVE` of `4: ACTIVE`."""
     match = _STATE.fullmatch(word)
     return shorten(match.group(1)) if match else ""

@@ -61,14 +61,14 @@ class _Device:
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` has a line of the tree. O(len(text))."""
+    """Return whether `text` has a line of the tree. O(len(text))."""
     return "/bus/pci/devices/" in text and any(
         _LINE.fullmatch(line) for _, line in numbered_lines(text) if "/bus/pci/devices/" in line
     )
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """GPUs in the order of their addresses, and their matrix where all have a real path.
+    """Return GPUs in the order of their addresses, and their matrix where all have a real path.
 
     Refused: no GPU of a known vendor, more than `MAX_GPUS`.
     """
@@ -113,7 +113,7 @@ def _matrix(gpus: list[_Device]) -> LinkMatrix:
 
 
 def _distance(one: _Device, other: _Device) -> Link:
-    """NVML's level between two devices.
+    """Return NVML's level between two devices.
 
     Below different host bridges, nodes decide; two unknown nodes are one (single-socket hosts and
     virtual machines name none).
