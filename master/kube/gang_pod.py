@@ -3,11 +3,12 @@
 Equal values are no news: only `resource_version` takes no part in the comparison.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from master.kube.objects import Identity, Key, NodeSelector, OwnerReference
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp
+from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
@@ -79,6 +80,7 @@ class GangPod(ClusterPod):
     no groups, None where it may. `fixed` is the node that another gate keeper chose, and then
     `wants` is None. `opened`: this program opened its gate and no other is left. `unplanned`: why
     its gate was opened without a plan, which then holds for all of its gang, whoever leads.
+    `reported`: the state of its gang that a leader wrote on it; a change of it is no news.
     """
 
     is_placed_here: bool = False
@@ -97,3 +99,4 @@ class GangPod(ClusterPod):
     unplanned: str = ""
     may_preempt: bool = True
     priority_class: str = ""
+    reported: Transition | None = field(default=None, compare=False)

@@ -11,9 +11,11 @@ from dataclasses import field
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
-from pydantic import AfterValidator, AliasGenerator, ConfigDict, Field
+from pydantic import AfterValidator, AliasGenerator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
+
+from topo.gangs.annotation_keys import CONDITION
 
 _CONFIG = ConfigDict(
     alias_generator=AliasGenerator(validation_alias=to_camel),
@@ -215,11 +217,31 @@ class PodSpec:
 
 
 @slim
+class ReportedCondition:
+    """A condition that a program of ours wrote on a pod."""
+
+    type: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+def _placed(conditions: object) -> object:
+    """Keep the conditions of this product: those of the kubelet and schedulers are not read."""
+    if not isinstance(conditions, list):
+        return conditions
+    ours = f"/{CONDITION}"
+    of_type = (each for each in conditions if isinstance(each, dict))
+    return [each for each in of_type if str(each.get("type", "")).endswith(ours)]
+
+
+@slim
 class PodStatus:
     """The phase of a pod: Pending, Running, Succeeded, Failed or Unknown."""
 
     phase: str = ""
     nominated_node_name: str = ""
+    conditions: Annotated[tuple[ReportedCondition, ...], BeforeValidator(_placed)] = ()
 
 
 @slim

@@ -17,6 +17,8 @@ PREEMPTABLE = "volcano.sh/preemptable"
 """Annotation or label of a pod of Volcano; `false`: it may not be evicted for others."""
 HOSTNAME = "kubernetes.io/hostname"
 """A pod that selects one has its node: the gate keeper that opened its last gate chose it."""
+CONDITION = "Placed"
+"""End of the type of `AnnotationKeys.condition`, whatever the domain is."""
 OPTED_OUT = "disabled"
 """Value of `AnnotationKeys.placement` as a label of a namespace whose jobs are left alone."""
 
@@ -56,6 +58,8 @@ class AnnotationKeys:
         """Annotation of a placed pod: its plan. Label of a namespace: `OPTED_OUT`."""
         self.hold = f"{domain}/hold"
         """Annotation of a placed pod: the hold that was made for it (`Policy.hold_key`)."""
+        self.condition = f"{domain}/{CONDITION}"
+        """Condition of the first pod: whether the gang has its nodes, and why not."""
 
     def node_label(self, gang_id: str) -> str:
         """Return the label of a gang's nodes, which its pods select by its value (`Selection`)."""

@@ -64,7 +64,7 @@ from topo.gangs.machine.instructions import (
     UnlabelNodes,
 )
 from topo.gangs.machine.settings import GangSettings
-from topo.gangs.status import GangStatus
+from topo.gangs.status import GangStatus, Transition
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.model.rest.topology import WarningDocument
@@ -107,14 +107,14 @@ class Nomination:
         self._gangs = Gangs(self.settings)
         self._index = GangIndex(self._keys)
         self._placing = PlacementAnswers(self.placements.state, self.max_hold_s, self._evictable)
-        self.status_writer = StatusWriter(self.writer, self.reporter, self.domain)
+        self.status_writer = StatusWriter(self.writer, self.reporter, self._keys.condition)
         """Writes statuses, for the gate timeout of a follower, too; hears how each write ended."""
         self._statuses = StatusStore(
             advise=lambda gang, text: smallest_change(
                 gang, text, self.placements.planner, self.clock
             ),
             write=self._write_status,
-            recall=lambda _: None,
+            recall=self._recall,
             clock=self.clock,
             now=self.now,
         )
@@ -369,7 +369,14 @@ class Nomination:
     def _write_status(self, gang_id: GangId, status: GangStatus) -> None:
         first = first_of(self._pods(gang_id) or self._native.pods(gang_id))
         if first is not None:
-            self.status_writer.write(first, status, self.now())
+            now_s = self.now()
+            since_s = now_s - (self.clock() - status.since_s)
+            self.status_writer.write(first, status, since_s, now_s)
+
+    def _recall(self, gang_id: GangId) -> Transition | None:
+        """Return what an earlier leader wrote of the gang's state; None where it wrote nothing."""
+        first = first_of(self._pods(gang_id))
+        return first.reported if first is not None else None
 
     # What became of it
 

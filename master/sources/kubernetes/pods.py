@@ -1,17 +1,19 @@
 """Pod objects of the API server → `ClusterPod` and `GangPod`, once for each version of a pod."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from master.kube.gang_pod import FINISHED, ClusterPod, GangPod, NodeWants
-from master.kube.objects import Identity, NodeSelector, PodObject, Toleration
+from master.kube.objects import Identity, NodeSelector, PodObject, ReportedCondition, Toleration
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
 from topo.gangs.stamp import Stamp, pod_rank, read_stamp
+from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
+from topo.model.conditions.gang_states import STATE_OF_EVENT
 from topo.model.ids import NodeName
 from topo.model.pod_requests import requested, unreadable
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
@@ -135,6 +137,7 @@ class PodParser:
             unplanned="" if gated or is_of_others else unplanned,
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,
+            reported=_reported(found.status.conditions, keys.condition),
         )
 
 
@@ -161,6 +164,15 @@ def _shared_wants(
 ) -> NodeWants:
     borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
     return NodeWants(selector, frozenset(borne), required)
+
+
+def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transition | None:
+    """Return what a leader wrote of the gang's state; None where it is not known since when."""
+    found = next((each for each in conditions if each.type == of_type), None)
+    state = STATE_OF_EVENT.get(found.reason) if found is not None else None
+    if found is None or state is None or not (at_s := _unix_s(found.last_transition_time)):
+        return None
+    return Transition(at_s, state, found.message, is_read=True)
 
 
 def _unix_s(text: str) -> float:

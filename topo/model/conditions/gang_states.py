@@ -4,6 +4,7 @@ To add a state, add a row here and its words to both languages of the page, then
 the tests name what is missing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Literal, Self
@@ -211,6 +212,12 @@ class GangState(StrEnum):
         "Volcano chooses its nodes, and has not bound all of its pods",
         Stage.PENDING,
     )
+
+
+STATE_OF_EVENT: Mapping[str, GangState] = {
+    each.row.event: each for each in GangState if each.row.event
+}
+"""The state that an Event reports, by the Event's reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,5 +96,5 @@ class GateTimeout:
             if gang_id not in self._reported:
                 self._reported.add(gang_id)
                 status = GangStatus(state=GangState.WAIVED, text=why)
-                self.status_writer.write(pod, status, self.now())
+                self.status_writer.write(pod, status, self.now(), self.now())
         self.status_writer.flush(self.now())

@@ -1,5 +1,7 @@
 """Writes the status of gangs where people look: Events on the job, a condition on its first pod."""
 
+from datetime import UTC, datetime
+
 from master.kube.gang_pod import GangPod
 from master.kube.objects import EVENTS, PODS
 from master.kube.writing.writer import Settled, Writer
@@ -20,13 +22,14 @@ CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
 AT_ONCE = 20
 MOST_UNWRITTEN = 100
 MESSAGE_CHARS = 1000
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class StatusWriter:
     """Writes at a rate that leaves the API server free for placements."""
 
-    def __init__(self, writer: Writer, reporter: Reporter, domain: str) -> None:
-        self._writer, self._domain = writer, domain
+    def __init__(self, writer: Writer, reporter: Reporter, condition: str) -> None:
+        self._writer, self._condition_type = writer, condition
         self._series = EventSeries(reporter)
         self._unwritten: set[WriteTarget] = set()
         self._waited: set[str] = set()
@@ -34,18 +37,21 @@ class StatusWriter:
         writer.listen(EVENTS_MANAGER, self._settled)
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
-    def write(self, pod: GangPod, status: GangStatus, now_s: float) -> None:
-        """Write the status of the gang of which this is the first pod; `now_s` is Unix time."""
+    def write(self, pod: GangPod, status: GangStatus, since_s: float, now_s: float) -> None:
+        """Write the status of the gang of which this is the first pod.
+
+        `since_s` is when the gang came into its state; both are Unix times.
+        """
         row = status.state.row
         if row.event:
             self._series.add(_about(pod), GangOccurrence(row.event, status.message), now_s)
         about = _about(pod).uid
         if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
             self._waited.add(about)
-            self._writer.put(self._condition(pod, status))
+            self._writer.put(self._condition(pod, status, since_s))
         elif row.pod_condition is PodCondition.ENDED and about in self._waited:
             self._waited.discard(about)
-            self._writer.put(self._condition(pod, status))
+            self._writer.put(self._condition(pod, status, since_s))
 
     def may_have_waited(self, gang_id: str) -> None:
         """The gang waits, and the condition that an earlier leader wrote may be on its pod."""
@@ -88,12 +94,13 @@ class StatusWriter:
     def _settled(self, settled: Settled) -> None:
         self._unwritten.discard(settled.write.target)
 
-    def _condition(self, pod: GangPod, status: GangStatus) -> Patch:
+    def _condition(self, pod: GangPod, status: GangStatus, since_s: float) -> Patch:
         condition = {
-            "type": f"{self._domain}/Placed",
+            "type": self._condition_type,
             "status": "True" if status.state is GangState.BOUND else "False",
             "reason": status.state.row.event,
             "message": status.message[:MESSAGE_CHARS],
+            "lastTransitionTime": datetime.fromtimestamp(since_s, UTC).strftime(_TIME),
         }
         return Patch(
             target=WriteTarget(PODS, pod.metadata.name, pod.metadata.namespace),
