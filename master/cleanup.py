@@ -1,18 +1,17 @@
-"""`topo-master cleanup`: takes away all that masters wrote in the cluster, and nothing else.
+"""`topo-master cleanup`: removes everything that masters wrote in the cluster, and nothing else.
 
-It works while masters still run, as they do when a chart is uninstalled, and wins: it takes the
-lease first. The leader ends when it sees another holder, by its own rule before the old term is
-over, so that term is waited for. Followers, and masters that start anew, respect the new term as
-they would any leader's, and go on respecting it for its time when the lease is deleted at the end.
+It works while masters still run, as they do when a chart is uninstalled: it takes the lease first.
+The leader ends when it sees another holder, at the latest at the end of its term, so that term is
+awaited. Followers, and masters that start later, respect the new term as any leader's, also for its
+time after the lease is deleted at the end.
 
-Then the webhook goes: followers would gate pods as long as they run, and nobody would open them.
-Gates are opened, and the labels that their pods select go once these are bound.
+Then the webhook is removed: followers would gate pods as long as they run, and nothing would open
+them. Gates are opened, and the labels that their pods select are removed once these are bound.
 
-What is ours is what Kubernetes says we wrote: fields of nodes that a manager of ours owns, and
-HyperNodes and ConfigMaps with our label. A field that somebody else owns, too, stays theirs.
+Kubernetes records what this product wrote: fields of nodes that a manager of ours owns, and
+HyperNodes and ConfigMaps with our label. A field with another owner, too, stays theirs.
 
-It looks again until it finds nothing more, so it may be run again, and ends what an earlier run
-began.
+It repeats until it finds nothing more, so it may be run again, and completes an earlier run.
 """
 
 import asyncio
@@ -69,20 +68,20 @@ HOLDER = "topo-master-cleanup"
 LIMIT_S = 280.0
 """Helm waits five minutes for a hook by default."""
 HOLD_S = 300
-"""The term of the lease: longer than all of this takes."""
+"""The term of the lease: longer than the whole command takes."""
 TERM_S = 15.0
-"""The term of a leader, if it is not told to be another one; four times that is waited at most."""
+"""The default term of a leader; at most four times this is awaited."""
 TOGETHER = 16
-"""Writes under way at once: nothing else limits how often they ask."""
+"""Concurrent writes: nothing else limits their number."""
 REPAIR_S = 2.0
-"""Within this a master that still writes repairs what is taken away, and each time in twice the
-time, as it does with all who change it back."""
+"""Within this time a master that still writes restores what was removed, and each time in twice the
+time, as for any other client that reverts it."""
 SAME_AGAIN = 4
-"""Looks that find what was taken away just before: somebody writes it again."""
+"""Rounds that find what was removed just before: a master writes it again."""
 UNHEARD_S = 2.0
-"""Within this every API server has heard that the webhook is gone, and gates nothing more."""
+"""Within this time every API server knows that the webhook is gone."""
 BINDING_S = 20.0
-"""Pods that were opened are bound in seconds; labels that they select are waited for so long."""
+"""Opened pods are bound in seconds; labels that they select are kept for this long."""
 RETRY_S = 1.0
 MOST_NAMED = 5
 
@@ -92,7 +91,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CleanupError(Exception):
-    """It is not finished; the text says why, and the next step."""
+    """The cleanup is not complete; the text has the reason and the next step."""
 
 
 @slim
@@ -122,7 +121,7 @@ _OWNED_NODES = Resource("v1", "Node", "nodes", OwnedNode, namespaced=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedCluster:
-    """Which cluster is cleaned, and how it is asked. `rate` waits until a request is allowed."""
+    """The cluster that is cleaned. `rate` waits until a request is allowed."""
 
     client: Caller
     namespace: str
@@ -163,16 +162,16 @@ class CleanedCluster:
 
 @dataclass(slots=True)
 class RemovedObjects:
-    """What was taken away so far, each once."""
+    """Everything removed so far, each object once."""
 
     nodes: set[str] = field(default_factory=set)
     gates: set[str] = field(default_factory=set)
     hypernodes: set[str] = field(default_factory=set)
     config_maps: set[str] = field(default_factory=set)
     selected: set[str] = field(default_factory=set)
-    """Nodes that keep a label which a pod selects that nobody has bound yet."""
+    """Nodes that keep a label which an unbound pod selects."""
     leaving: set[str] = field(default_factory=set)
-    """Objects that are deleted and wait for a finalizer of somebody else."""
+    """Objects that are deleted and wait for a finalizer of another program."""
 
     def __str__(self) -> str:
         stays = (
@@ -193,7 +192,7 @@ class RemovedObjects:
 
 
 async def command(settings: MasterSettings) -> int:
-    """Does it and says so; the exit code.
+    """Clean up and print the result; return the exit code.
 
     0 when nothing of ours is left, 1 when something is, 2 for settings that cannot be used.
     """
@@ -226,7 +225,7 @@ async def command(settings: MasterSettings) -> int:
 
 
 async def clean_up(cluster: CleanedCluster, limit_s: float = LIMIT_S) -> RemovedObjects:
-    """Takes everything away. Raises `CleanupError` where something is left after `limit_s`."""
+    """Remove everything. Raises `CleanupError` where something is left after `limit_s`."""
     removed, reason = RemovedObjects(), "it took too long"
     steps = [partial(_lead, cluster), partial(_remove_webhook, cluster)]
     steps += [partial(_remove_all, cluster, removed), partial(_await_binding, cluster, removed)]
@@ -254,7 +253,7 @@ def _refused(error: KubeError) -> str:
 
 
 async def _lead(cluster: CleanedCluster) -> None:
-    """Holds the lease; returns when whoever held it before has ended."""
+    """Take the lease; return when its last holder has ended."""
     path = object_path(LEASES, LEASE, cluster.namespace)
     try:
         found = await read(cluster, LEASES, LEASE, cluster.namespace, urgent=True)
@@ -294,9 +293,9 @@ def _lease(found: LeaseObject | None) -> object:
 
 
 async def _remove_webhook(cluster: CleanedCluster) -> None:
-    """Followers answer it as long as they run: what they gate later nobody would open.
+    """Remove the webhook: followers answer it, and nothing would open pods that they gate.
 
-    Where this account may not take it away, masters of this release have none.
+    Where this account has no right to it, masters of this release have no webhook.
     """
     path = object_path(MUTATING_WEBHOOKS, cluster.webhook)
     try:
@@ -310,7 +309,7 @@ async def _remove_webhook(cluster: CleanedCluster) -> None:
 
 
 async def _await_binding(cluster: CleanedCluster, removed: RemovedObjects) -> None:
-    """Takes the labels that pods select once these are bound, if that is soon."""
+    """Remove the labels that pods select once these are bound, if that is soon."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BINDING_S):
             while removed.selected:
@@ -319,7 +318,7 @@ async def _await_binding(cluster: CleanedCluster, removed: RemovedObjects) -> No
 
 
 async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
-    """Looks and takes away until nothing is found, each time after a master would have written."""
+    """Remove everything, in rounds that are further apart than a master's repairs."""
     for again in range(SAME_AGAIN):
         await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
         pods = await _waiting_pods(cluster)
@@ -335,8 +334,9 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
 
 
 async def _waiting_pods(cluster: CleanedCluster) -> Sequence[PodObject]:
-    """The pods that are not bound yet; none where this account may not know them: then no master
-    of this release was allowed to put them anywhere.
+    """Return the pods that are not bound yet; none where this account has no right to them.
+
+    Then no master of this release could place them either.
     """
     try:
         return await cluster.objects(PODS, fieldSelector="spec.nodeName=")
@@ -348,7 +348,7 @@ async def _waiting_pods(cluster: CleanedCluster) -> Sequence[PodObject]:
 
 
 async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened: set[str]) -> int:
-    """Our gates off, so that nothing waits for who will not come any more."""
+    """Remove our gates: nothing will place these pods any more."""
     keys = AnnotationKeys(cluster.domain)
     why = note_codec.encode_unplanned("what places gangs was taken away")
     writes = [
@@ -370,7 +370,7 @@ async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened
 
 
 def _selected(cluster: CleanedCluster, pods: Sequence[PodObject]) -> frozenset[str]:
-    """Labels of gangs whose pods are to be bound yet: without them these could go nowhere."""
+    """Return labels of gangs whose pods are not bound yet: without them these could run nowhere."""
     prefix = AnnotationKeys(cluster.domain).node_label("")
     keys = (key for pod in pods for key in pod.spec.node_selector)
     return frozenset(key for key in keys if key.startswith(prefix))
@@ -379,7 +379,7 @@ def _selected(cluster: CleanedCluster, pods: Sequence[PodObject]) -> frozenset[s
 async def _remove_from_nodes(
     cluster: CleanedCluster, removed: RemovedObjects, waiting: Sequence[PodObject]
 ) -> int:
-    """Labels of gangs go by their name, whoever wrote them; all else goes with its manager."""
+    """Remove labels of gangs by name, whoever wrote them; everything else by its manager."""
     selected, writes = _selected(cluster, waiting), list[Write]()
     prefix = AnnotationKeys(cluster.domain).node_label("")
     removed.selected.clear()
@@ -405,7 +405,7 @@ async def _remove_from_nodes(
 
 
 def _ours(managers: Iterable[ManagedFields]) -> set[str]:
-    """The managers of this product that own a field by an apply."""
+    """Return the managers of this product that own a field by an apply."""
     return {
         each.manager
         for each in managers
@@ -414,7 +414,7 @@ def _ours(managers: Iterable[ManagedFields]) -> set[str]:
 
 
 async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -> int:
-    """Parents before their children, so that no tree names what is missing."""
+    """Delete parents before their children, so that no tree names a missing member."""
     tiers: dict[int, list[HyperNodeObject]] = {}
     labels = {managed_by(cluster.domain), SOURCE_LABEL}
     for each in await cluster.objects(HYPERNODES):
@@ -441,7 +441,7 @@ async def _remove_config_maps(cluster: CleanedCluster, removed: RemovedObjects) 
 def _deletions(
     resource: Resource[T], found: Iterable[T], removed: RemovedObjects, namespace: str = ""
 ) -> list[Delete]:
-    """Of what is not deleted yet; the rest is told."""
+    """Return the deletions of what is not deleted yet; record the rest in `removed.leaving`."""
     writes = []
     for each in found:
         metadata = each.metadata
@@ -455,7 +455,7 @@ def _deletions(
 
 
 async def _together(cluster: CleanedCluster, writes: Iterable[Write]) -> None:
-    """Does the writes, a few at a time; the first one that fails ends it."""
+    """Send the writes, a few at a time; the first failure ends it."""
     room = asyncio.Semaphore(TOGETHER)
 
     async def one(write: Write) -> None:

@@ -1,1 +1,1 @@
-"""What is there of this product in a cluster, read with the rights of whoever asks."""
+"""The state of this product in a cluster, read with the rights of the user."""

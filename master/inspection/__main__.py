@@ -1,7 +1,7 @@
-"""`python -m master.inspection`: prints what is in a cluster as JSON, for `topo doctor`.
+"""`python -m master.inspection`: prints the state of a cluster as JSON, for `topo doctor`.
 
-Exit code 0 with a document on standard output; 2 where no API server can be asked, with what, where
-and fix as JSON on standard error.
+Exit code 0 with a document on standard output; 2 where no API server can be reached, with what,
+where and fix as JSON on standard error.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from topo.model.errors import BadInputError, Refusal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Look once; the exit code."""
+    """Inspect once; return the exit code."""
     parser = ArgumentParser(prog="python -m master.inspection", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, help="else the service account of this pod")
     parser.add_argument("--namespace", default="", help="of the master; else it is looked for")

@@ -1,7 +1,7 @@
-"""Looks at a cluster for `topo doctor`: workloads, pods, the lease, rights, HyperNodes.
+"""Reads a cluster for `topo doctor`: workloads, pods, the lease, rights, HyperNodes.
 
-Each is read once, with the rights of whoever asks; what is refused is told, and the rest goes on.
-Nothing is written: a review of rights is a question that the API server does not keep.
+Each is read once, with the rights of the user; refusals are reported, and the rest is read. Nothing
+is written: a review of rights is a question that the API server does not keep.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ from topo.model.rest.cluster import (
 MASTER, WORKER = "topo-master", "topo-worker"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _SHOWN = 20
-"""Pods in trouble that are told one by one."""
+"""Failing pods that are listed one by one."""
 _SECOND_LOOK_S = 5.0
 """A leader renews its lease every 2 s."""
 
@@ -68,7 +68,7 @@ M = TypeVar("M")
 
 @dataclass(slots=True)
 class Inspection:
-    """One look at one cluster; without a `namespace` it looks for the master in all of them."""
+    """One inspection of one cluster; without a `namespace` it searches all for the master."""
 
     client: Caller
     namespace: str = ""
@@ -76,7 +76,7 @@ class Inspection:
     _problems: list[str] = field(default_factory=list)
 
     async def look(self) -> ClusterDocument:
-        """Return what is there; raises nothing for what the API server refuses."""
+        """Return the state of the cluster; refusals of the API server are among its problems."""
         namespace = self.namespace or await self._found_namespace()
         if not namespace:
             return ClusterDocument(problems=tuple(self._problems))
@@ -159,7 +159,7 @@ class Inspection:
         )
 
     async def _denied(self, master: Workload) -> tuple[DeniedDocument, ...] | None:
-        """Return the calls that the master's account may not make, as the API server judges it."""
+        """Return the calls that the master's account may not make; None where that is unknown."""
         namespace, denied = master.metadata.namespace, []
         for right in rights(parts(master.flags)):
             for verb in right.verbs:
@@ -243,15 +243,13 @@ def _unix_s(text: str | None) -> float | None:
 
 
 def flag(flags: Sequence[str], name: str) -> str:
-    """Return the value of a flag written `--name=value`, the last one; empty where there is
-    none.
-    """
+    """Return the last value of a flag written `--name=value`; empty without one."""
     values = [text.partition("=")[2] for text in flags if text.startswith(f"--{name}=")]
     return values[-1] if values else ""
 
 
 def parts(flags: Sequence[str]) -> frozenset[str]:
-    """Return what these flags leave switched on, where the chart puts it."""
+    """Return the parts of a master that these flags leave on, where the chart puts them."""
     elsewhere = flag(flags, "device-config-map") not in {"", DEVICE_CONFIG_MAP}
     found = frozenset() if elsewhere else frozenset({SHARED_CARDS})
     if flag(flags, "placement") not in {"", "off"}:
@@ -265,7 +263,7 @@ def parts(flags: Sequence[str]) -> frozenset[str]:
 
 
 def _nodes(hypernodes: Iterable[HyperNodeObject]) -> Iterable[tuple[str, str]]:
-    """Return the nodes that are members by their names, each with its HyperNode."""
+    """Yield the nodes that are members by name, each with its HyperNode."""
     for each in hypernodes:
         for member in each.spec.members:
             if member.type == "Node" and member.selector.exact_match is not None:

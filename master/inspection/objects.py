@@ -1,4 +1,4 @@
-"""What is read of workloads, their pods and a lease. Fields: API reference of Kubernetes v1.36."""
+"""Slim models of workloads and their pods. Fields: API reference of Kubernetes v1.36."""
 
 from dataclasses import field
 
@@ -38,7 +38,7 @@ class _WorkloadSpec:
 
 @slim
 class _WorkloadStatus:
-    """Of a Deployment the first two, of a DaemonSet the others."""
+    """The first two are those of a Deployment, the others of a DaemonSet."""
 
     updated_replicas: int = 0
     ready_replicas: int = 0
@@ -49,7 +49,7 @@ class _WorkloadStatus:
 
 @slim
 class Workload:
-    """A Deployment or a DaemonSet; which of them its path says."""
+    """A Deployment or a DaemonSet."""
 
     metadata: Metadata
     spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
@@ -101,7 +101,7 @@ class _PodStatus:
 
 @slim
 class OwnPod:
-    """A pod of ours."""
+    """A pod of this product."""
 
     metadata: Metadata
     spec: _PodSpec = field(default_factory=_PodSpec)
@@ -114,12 +114,12 @@ class OwnPod:
 
     @property
     def is_ready(self) -> bool:
-        """Whether Kubernetes sends it requests."""
+        """Whether Services send it requests."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
     @property
     def why(self) -> str:
-        """Why it is not ready, in the words of the kubelet or the scheduler."""
+        """Why it is not ready, as the kubelet or the scheduler says."""
         for container in self.status.container_statuses:
             if container.ready:
                 continue
@@ -139,7 +139,7 @@ class _ReviewStatus:
 
 @slim
 class Review:
-    """The API server's judgement of one right."""
+    """The API server's review of one right."""
 
     status: _ReviewStatus = field(default_factory=_ReviewStatus)
 

@@ -1,4 +1,4 @@
-"""Every call of a master to the API server: what its role must allow, and nothing else."""
+"""Every call of a master to the API server: the rights that its role needs."""
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
@@ -23,7 +23,7 @@ from master.kube.volcano import POD_GROUPS, QUEUES
 
 
 class RightScope(StrEnum):
-    """Where a right is given."""
+    """Where a right applies."""
 
     CLUSTER = "cluster"
     OWN = "own"
@@ -31,7 +31,7 @@ class RightScope(StrEnum):
 
 
 class Right(NamedTuple):
-    """The verbs on a resource, and what needs them; `name` narrows it to one object."""
+    """Verbs on a resource, and the part that needs them; `name` narrows it to one object."""
 
     resource: Resource[KubeObject]
     verbs: tuple[str, ...]
@@ -45,7 +45,7 @@ class Right(NamedTuple):
         return self.resource.api_version.rpartition("/")[0]
 
     def namespace(self, own: str) -> str:
-        """Return the namespace that it is given in, empty for all of the cluster."""
+        """Return the namespace in which it is granted, empty for the whole cluster."""
         return {RightScope.CLUSTER: "", RightScope.OWN: own, RightScope.DEFAULT: "default"}[
             self.scope
         ]
@@ -96,10 +96,10 @@ CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "even
 CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION}
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, HEEDING}
-"""What the flags of a master can do without, or look for elsewhere."""
+"""Parts of a master that its flags can switch off or move."""
 
 
 def rights(parts: Collection[str] = PARTS) -> Iterator[Right]:
-    """Return those that a master needs of which these parts are switched on."""
+    """Return the rights of a master with these parts."""
     off = PARTS.difference(parts)
     return (right for right in RIGHTS if right.used_for not in off)

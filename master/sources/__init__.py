@@ -1,1 +1,1 @@
-"""Where facts come from: `table` lists every source, one file or folder each."""
+"""The sources of facts: `table` lists each one, a file or folder each."""

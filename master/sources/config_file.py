@@ -1,4 +1,4 @@
-"""The source that reads the config file: watched, parsed, its last good version kept."""
+"""The source that watches and parses the config file, and keeps its last good version."""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class ConfigFile:
-    """Looks at the file every `LOOK_S` and sends what changed: a forest, or why there is none."""
+    """Polls the file every `LOOK_S` and sends changes: a forest, or why there is none."""
 
     sink: EventSink
     path: Path
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Poll until cancelled."""
         watched = WatchedFile(self.path, MAX_BYTES)
         good: ConfigLoaded | None = None
         while True:
@@ -62,7 +62,7 @@ class ConfigFile:
 
 
 def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tuple[str, ...]]:
-    """What the file's content states, and what of it is read but doubted."""
+    """Return the event of the file's content, and warnings about it."""
     text = content if isinstance(content, Refusal) else decode(content)
     parsed = text if isinstance(text, Refusal) else parse(text, "nodegroup")
     if isinstance(parsed, Refusal):
@@ -72,7 +72,7 @@ def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tup
 
 
 def _doubts(warnings: tuple[str, ...]) -> SourceWarned:
-    """What of the file is read but looks like a slip: it stands until the file says otherwise."""
+    """Return the warnings about the file, which last until its content changes."""
     return SourceWarned(
         CONFIG_FILE, tuple(Reason(SourceCondition.DOUBTFUL_CONFIG, text) for text in warnings)
     )

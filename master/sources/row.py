@@ -14,7 +14,7 @@ from topo.kit.tasks import Work
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source may use: the settings, the queue for its events, the metrics, the clock."""
+    """The parts of a master that a source may use."""
 
     settings: MasterSettings
     sink: EventSink
@@ -24,7 +24,7 @@ class SourceContext:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A source, and what gives its background work; None where the source calls us.
+    """A source and the function that starts it, None where the source calls the master.
 
     `start` raises `BadInputError` for settings that cannot be used.
     """

@@ -1,4 +1,4 @@
-"""Every source of this service. A new one is one file beside this and one row here."""
+"""The table of sources. A new source is one file in this package and one row here."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ SOURCE_ROWS = (
 
 
 def source_works(rows: Sequence[SourceRow], context: SourceContext) -> Mapping[str, Work]:
-    """The background work of every source that the mode uses, by the name of the source."""
+    """Return the background work of every source that the mode uses, by name."""
     mode = context.settings.mode
     return {
         row.source.name: row.start(context)

@@ -1,1 +1,1 @@
-"""The source that asks a cluster manager."""
+"""The source that polls a cluster manager."""

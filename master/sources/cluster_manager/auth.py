@@ -1,8 +1,8 @@
 """Credentials for the cluster manager: user and password, a fixed token, or a login and its token.
 
 Credentials are read from their files each time they are used, so a rotated Secret works without a
-restart. A token's life is counted on our monotonic clock from its arrival; the manager's clock is
-never looked at.
+restart. A token's life is counted on our monotonic clock from its arrival; the manager's clock does
+not matter.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,36 +31,36 @@ from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, Refusal
 
 RENEW_AT = 0.9
-"""A token is renewed when this share of its life is over, so that none ends on the way."""
+"""The share of its life after which a token is renewed, so that none ends during a request."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Authentication(Protocol):
-    """What a request carries so that the manager knows us; by default a refusal is final."""
+    """The credentials of requests; by default a refusal is final."""
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers for one request; may log in first. Raises `TroubleError`."""
+        """Return the headers of one request; may log in first. Raises `TroubleError`."""
         ...
 
     def refused(self) -> bool:
-        """The manager answered 401 to them; whether fresh headers could help."""
+        """Handle a 401; return whether new headers could help."""
         return False
 
     def accepted(self) -> None:
-        """The manager took them."""
+        """Handle a success."""
         ...
 
 
 class FixedAuthentication(Authentication):
-    """Basic or a fixed token; the files are read for every request."""
+    """Basic authentication or a fixed token; the files are read for every request."""
 
     def __init__(self, rule: BasicAuth | TokenAuth, settings: ClusterManagerSettings) -> None:
         self._rule = rule
         self._settings = settings
 
     async def headers(self) -> Mapping[str, str]:
-        """The header made of what the files say now."""
+        """Return the header of the current files."""
         rule = self._rule
         if isinstance(rule, BasicAuth):
             username = await _credential(self._settings, "username", _without_colon)
@@ -69,15 +69,15 @@ class FixedAuthentication(Authentication):
         return {rule.header: rule.prefix + await _credential(self._settings, rule.file, as_token)}
 
     def accepted(self) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
 
 class LoginAuthentication(Authentication):
-    """A token from a login, renewed before it ends and when it is refused, however often we ask.
+    """A token from a login, renewed before it ends and when it is refused.
 
-    Only a refusal of a token that was good brings a login at once, and only if the login before it
-    was not made for that reason: a manager that refuses every token at one path and takes it at
-    another gets one login per `refused_login_wait_s`, as does one that refuses the login itself.
+    Only a refusal of a token that was accepted causes a login at once, and only if the last login
+    had another cause: a manager that refuses every token at one path and accepts it at another gets
+    one login per `refused_login_wait_s`, as does one that refuses the login itself.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class LoginAuthentication(Authentication):
         self._failure: TroubleError | None = None
 
     async def headers(self) -> Mapping[str, str]:
-        """The token's header, after a login where there is no token or it is about to end."""
+        """Return the token's header, after a login where no token is left or it is about to end."""
         if self._grant is not None and self._clock() >= self._renew_at_s:
             self._grant, self._after_refusal = None, False
         if self._grant is None:
@@ -109,14 +109,14 @@ class LoginAuthentication(Authentication):
         return {self._rule.header: self._rule.prefix + self._grant.token}
 
     def refused(self) -> bool:
-        """Forgets the token where another login may be made for it, and keeps it otherwise."""
+        """Drop the token where another login may be made for it, and keep it otherwise."""
         if self._clock() < self._not_before_s:
             return False
         self._grant, self._after_refusal = None, True
         return True
 
     def accepted(self) -> None:
-        """The token is good; unless it came of a refusal, the next refusal brings a login."""
+        """Mark the token as good; unless a refusal caused it, the next refusal causes a login."""
         if not self._after_refusal:
             self._not_before_s = 0.0
 
@@ -174,7 +174,7 @@ class LoginAuthentication(Authentication):
 
 
 def status_trouble(reply: Reply, where: str) -> TroubleError:
-    """The trouble of a status that is not 200."""
+    """Return the error of a status that is not 200."""
     if reply.status in (429, 503):
         refusal = Refusal(f"the manager is busy ({reply.status})", where, "we come back later")
         return TroubleError(TroubleKind.BUSY, refusal, reply.retry_after_s)
@@ -188,7 +188,7 @@ def status_trouble(reply: Reply, where: str) -> TroubleError:
 
 
 def decoded(body: bytes, where: str) -> object:
-    """The JSON of a body; raises `TroubleError` that shows none of it."""
+    """Return the JSON of a body. Raises `TroubleError` without its content."""
     try:
         document: object = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -204,7 +204,7 @@ def decoded(body: bytes, where: str) -> object:
 
 
 def _without_colon(username: str, path: Path) -> str:
-    """A user name that basic authentication can carry: its first colon starts the password."""
+    """Return a user name that basic authentication can carry: a colon would start the password."""
     if ":" not in username:
         return username
     what = "the user name has a colon, which basic authentication cannot carry (RFC 7617)"

@@ -1,4 +1,4 @@
-"""What the manager is asked: its topology, its events, its health, each as a value."""
+"""The calls to the manager: its topology, its events, its health, each as a value."""
 
 import asyncio
 import hashlib
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ManagerClient:
-    """One manager, asked in the words of its mapping. Every call raises `TroubleError`."""
+    """One manager, called as its mapping says. Every call raises `TroubleError`."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ManagerClient:
         self._last: tuple[bytes, ManagerAnswer] | None = None
 
     async def topology(self) -> ManagerAnswer:
-        """The whole topology. An answer equal to the last one costs no reading."""
+        """Return the whole topology. An answer equal to the last one is not parsed again."""
         path = self._mapping.topology.path
         reply = await self._get(ManagerQuestion(path=path))
         if reply.status != 200:
@@ -76,7 +76,7 @@ class ManagerClient:
         return answer
 
     async def events(self, cursor: str) -> EventPage | Refusal:
-        """The events after the cursor; a refusal where the whole must be read again."""
+        """Return the events after the cursor; a refusal where the whole must be read again."""
         rule = self._mapping.events
         if rule is None:
             return Refusal("this manager has no events", "events", "read the whole again")
@@ -92,16 +92,17 @@ class ManagerClient:
         return await asyncio.to_thread(_read, understand, reply.body, f"GET {rule.path}")
 
     def is_last_page(self, page: EventPage) -> bool:
-        """Whether nothing more can be waiting behind this page."""
+        """Return whether no more events can follow this page."""
         rule = self._mapping.events
         if rule is None or rule.limit_parameter is None:
             return True
         return len(page.events) < self._settings.event_page
 
     async def health(self) -> str:
-        """What the manager says of itself when it is not well; "" when it says nothing of use.
+        """Return the manager's own account of a fault; empty where it has none of use.
 
-        Asked without credentials, and only to explain another failure: its own are not reported.
+        Requested without credentials, and only to explain another failure: its own are not
+        reported.
         """
         rule = self._mapping.health
         if rule is None:
@@ -117,7 +118,7 @@ class ManagerClient:
         return " ".join(health.detail.split())[:200] or "not well"
 
     async def _get(self, question: ManagerQuestion) -> Reply:
-        """One authenticated exchange; a token that was good and is refused is renewed once."""
+        """Send one authenticated request; renew a token once that was good and is refused."""
         authentication = self._authentication
         while True:
             headers = await authentication.headers()
@@ -138,7 +139,9 @@ class ManagerClient:
 
 
 def _read(understand: Callable[[object], T], body: bytes, where: str) -> T:
-    """An answer that breaks its reader is the manager's trouble, not the end of the source."""
+    """Parse an answer; an exception of the parser is a fault of the answer, not the end of the
+    source.
+    """
     document = decoded(body, where)
     try:
         return understand(document)

@@ -1,6 +1,6 @@
-"""One HTTP exchange with the cluster manager, and what can go wrong with it.
+"""One HTTP exchange with the cluster manager, and its possible failures.
 
-It is bounded in time, size and where it may lead.
+It is bounded in time, size and in where redirects may lead.
 """
 
 import ssl
@@ -24,13 +24,13 @@ from topo.model.errors import BadInputError, Refusal
 MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEP_METHOD = frozenset({307, 308})
-"""Redirects that repeat a POST as it is (RFC 9110 15.4); the others would turn it into a GET."""
+"""Redirects that repeat a POST (RFC 9110 15.4); others would turn it into a GET."""
 _MOST_SHOWN_CHARS = 100
-"""Of what a manager says about itself: an origin may be as long as a header."""
+"""The most that messages show of a manager's text."""
 
 
 class TroubleKind(StrEnum):
-    """Why a poll failed; also the value of the metric's label."""
+    """Why a poll failed; also the values of a metric's label."""
 
     CONNECT = "connect"
     TLS = "tls"
@@ -47,7 +47,7 @@ class TroubleKind(StrEnum):
 
 
 class TroubleError(RetryLaterError):
-    """A poll that gave no usable answer. `retry_after_s` is the least wait before the next try."""
+    """A poll without a usable answer. `retry_after_s` is the least wait before the next one."""
 
     def __init__(
         self, kind: TroubleKind, refusal: Refusal, retry_after_s: float | None = None
@@ -59,7 +59,7 @@ class TroubleError(RetryLaterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerQuestion:
-    """What to ask: a path under the manager's address, never a URL."""
+    """A request: a path under the manager's address, never a URL."""
 
     path: str
     method: str = "GET"
@@ -70,7 +70,7 @@ class ManagerQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. The body of anything but a 200 is not read and so shown nowhere."""
+    """An answer. The body is read for status 200 alone, so no other is shown."""
 
     status: int
     body: bytes
@@ -78,7 +78,7 @@ class Reply:
 
 
 class Transport:
-    """Exchanges with one manager over `http`, a session that belongs to the caller.
+    """Exchanges with one manager over `http`, a session of the caller.
 
     Raises `BadInputError` for an unusable address.
     """
@@ -90,7 +90,7 @@ class Transport:
         self._tls: ssl.SSLContext | None = None
 
     async def ask(self, question: ManagerQuestion) -> Reply:
-        """The reply, whatever its status. Raises `TroubleError` where there is none."""
+        """Return the reply, whatever its status. Raises `TroubleError` without one."""
         try:
             return await self._follow(question)
         except (aiohttp.ClientSSLError, ssl.SSLError) as error:
@@ -154,9 +154,9 @@ class Transport:
     def _redirected(
         self, url: URL, response: aiohttp.ClientResponse, question: ManagerQuestion
     ) -> URL:
-        """Where a redirect leads, if it stays with the same scheme, host and port.
+        """Return where a redirect leads, if it keeps scheme, host and port.
 
-        One that brings a user of its own is refused: whom we are to the manager, we say.
+        A redirect with a user is refused: only our settings name the user.
         """
         try:
             target = url.join(URL(response.headers.get("Location", "")))
@@ -179,7 +179,7 @@ class Transport:
 
 
 def open_session(settings: ClusterManagerSettings) -> aiohttp.ClientSession:
-    """A session of its own for one manager: no cookies, no proxies of the environment."""
+    """Return a session for one manager: no cookies, no proxies of the environment."""
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(
             total=settings.request_timeout_s,
@@ -193,7 +193,9 @@ def open_session(settings: ClusterManagerSettings) -> aiohttp.ClientSession:
 
 
 def tls_context(settings: ClusterManagerSettings) -> ssl.SSLContext:
-    """The context that verifies the manager; raises `BadInputError` for an unusable CA file."""
+    """Return the context that verifies the manager. Raises `BadInputError` for an
+    unusable CA file.
+    """
     return client_context(settings.ca_file, verify=not settings.insecure)
 
 
@@ -206,9 +208,9 @@ def _trouble(kind: TroubleKind, what: str, question: ManagerQuestion, fix: str) 
 
 
 def _patience(headers: Mapping[str, str]) -> float | None:
-    """Seconds of `Retry-After`.
+    """Return the seconds of `Retry-After`.
 
-    A date is read against the same answer's `Date`, so that neither clock has to be right.
+    A date is compared with the `Date` of the same answer, so neither clock has to be right.
     """
     server_now_s = parse_retry_after(headers.get("Date"), 0.0)
     return parse_retry_after(headers.get("Retry-After"), server_now_s or time.time())

@@ -1,4 +1,4 @@
-"""The mapping file on disk: read once at start, bounded, and proven before it is used."""
+"""The mapping file on disk: read once at the start, bounded, and tested before it is used."""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from topo.model.errors import BadInputError, Refusal
 MAX_MAPPING_BYTES = 4 << 20
 """Room for a sample of thousands of machines."""
 _TRUE = ("y", "yes", "true", "on")
-"""Of the truth values of YAML 1.1, in lower case."""
+"""The true values of YAML 1.1, in lower case."""
 
 
 def load_mapping(path: Path | None) -> ManagerMapping:
-    """The mapping of that file, or our own contract without one.
+    """Return the mapping of that file, or our own contract without one.
 
     Raises `BadInputError` that names the file, the place in it and the fix.
     """
@@ -35,7 +35,7 @@ def load_mapping(path: Path | None) -> ManagerMapping:
 
 
 def parse_yaml(content: bytes) -> object | Refusal:
-    """The document of a YAML file without aliases, tags or doubled keys."""
+    """Return the document of a YAML file without aliases, tags or duplicate keys."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -49,7 +49,7 @@ def parse_yaml(content: bytes) -> object | Refusal:
 
 
 def _as_answered(value: Any, line: int) -> object:
-    """The value as the manager's JSON would have it: numbers as numbers, dates as texts.
+    """Return the value as the manager's JSON would have it: numbers as numbers, dates as texts.
 
     Raises `BadInputError` for a number that no answer can hold.
     """

@@ -1,4 +1,4 @@
-"""What can be measured of the cluster manager's source."""
+"""Metrics of the cluster manager's source."""
 
 import math
 import time
@@ -11,7 +11,7 @@ from topo.model.observation import ManagedTopology
 
 
 class ClusterManagerMetrics:
-    """Polls by what was asked and how it ended; the age of the last good answer."""
+    """Polls by request and result; the age of the last good answer."""
 
     def __init__(
         self, registry: prom.CollectorRegistry, clock: Callable[[], float] = time.monotonic
@@ -26,23 +26,23 @@ class ClusterManagerMetrics:
         gauge(registry, "topo_master_cluster_manager_last_good_age_seconds", self.age_s)
 
     def age_s(self) -> float:
-        """Seconds since the last usable answer, NaN before the first."""
+        """Return the seconds since the last usable answer, NaN before the first."""
         return math.nan if self._last_good_s is None else self._clock() - self._last_good_s
 
     def polled(self, asked: str, result: str) -> None:
-        """A question was answered, or not."""
+        """Count a request and its result."""
         self._polls.labels(asked, result).inc()
 
     def took(self, asked: str, seconds: float) -> None:
-        """A question took so long, whatever came of it."""
+        """Record the time of a request, whatever its result."""
         self._seconds.labels(asked).observe(seconds)
 
     def logged_in(self, result: str) -> None:
-        """A login ended: `ok` or the kind of trouble."""
+        """Count a login: `ok` or the kind of trouble."""
         self._logins.labels(result).inc()
 
     def good(self, topology: ManagedTopology) -> None:
-        """A usable answer came; this is what it says now."""
+        """Record a usable answer."""
         self._last_good_s = self._clock()
         self._machines.set(len(topology.machines))
         self._groups.set(len(topology.groups))

@@ -1,9 +1,9 @@
-"""The source that asks a cluster manager: polls it, follows its events, keeps the last good answer.
+"""The source that polls a cluster manager, follows its events, and keeps the last good answer.
 
-Full answers are read every `poll_topology_s`, events in between every `poll_events_s`. Of a faulty
-answer nothing is used: discovery is sent `SourceFailed` and keeps what it has, and the next try
-comes after a full-jitter wait. Discovery is sent changes, and after each full answer without one
-that what it has is still so.
+Full answers are read every `poll_topology_s`, events in between every `poll_events_s`. Nothing of a
+faulty answer is used: discovery receives `SourceFailed` and keeps what it has, and the next poll
+follows after a wait with full jitter. Discovery receives changes, and after a full answer without
+changes a confirmation.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from topo.model.observation import (
 )
 
 MAX_PAGES = 100
-"""Pages of events in a row; a manager that has more to say is read as a whole."""
+"""Pages of events in a row; with more the whole topology is read."""
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -58,10 +58,10 @@ class _Poll(StrEnum):
 
 
 class ClusterManager:
-    """Polls one cluster manager and submits what it says; `run` runs until it is cancelled.
+    """Polls one cluster manager and submits its answers.
 
-    Raises `BadInputError` when it is made with an unusable address, CA file or mapping file; the
-    credentials may come later.
+    Raises `BadInputError` for an unusable address, CA file or mapping file; the credentials may
+    come later.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ClusterManager:
         self._wait = retry_after_or(full_jitter(settings.backoff_base_s, ceiling_s))
 
     async def run(self) -> None:
-        """Polls until it is cancelled."""
+        """Poll until cancelled."""
         async with open_session(self._settings) as http:
             transport = Transport(self._settings, http)
             client = ManagerClient(
@@ -101,9 +101,9 @@ class ClusterManager:
                 await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
 
     async def _follow_events(self, client: ManagerClient, until_s: float) -> None:
-        """Polls events until the time for a full answer, or until one is needed sooner.
+        """Poll events until the next full answer is due, or needed sooner.
 
-        Events that fail, whatever patience the manager asks for, delay no full answer.
+        Failing events, whatever wait the manager asks for, delay no full answer.
         """
         while (left_s := until_s - self._clock()) > 0:
             await asyncio.sleep(min(left_s, self._settings.poll_events_s))
@@ -129,7 +129,9 @@ class ClusterManager:
         read: Callable[[ManagerClient], Awaitable[T]],
         stop: stop_base,
     ) -> T:
-        """What `read` gives once it succeeds; raises its last `TroubleError` when stopped."""
+        """Return the result of `read` once it succeeds. Raises its last `TroubleError` when
+        stopped.
+        """
 
         async def attempt() -> T:
             began_s = self._clock()
@@ -159,7 +161,7 @@ class ClusterManager:
         self._metrics.good(answer.topology)
 
     async def _read_events(self, client: ManagerClient) -> bool:
-        """Applies the events since the last answer; False when the whole must be read again."""
+        """Apply the events since the last answer; return False where the whole must be read."""
         for _ in range(MAX_PAGES):
             if self._cursor is None or self._topology is None:
                 break
@@ -204,7 +206,7 @@ class ClusterManager:
         self._send()
 
     def _send(self) -> bool:
-        """Sends discovery what it does not have yet; whether there was anything.
+        """Send discovery what changed; return whether anything did.
 
         What a full queue refuses is sent at the next poll.
         """
@@ -249,7 +251,7 @@ class ClusterManager:
 
 
 def _settings(settings: MasterSettings) -> ClusterManagerSettings:
-    """The cluster manager's part of the settings."""
+    """Return the cluster manager's part of the settings."""
     return ClusterManagerSettings(
         address=settings.cluster_manager_address,
         credentials_dir=settings.credentials_dir,

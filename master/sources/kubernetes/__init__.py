@@ -1,6 +1,6 @@
-"""The cluster as a source: its nodes for discovery, its nodes and pods for what is free where.
+"""The cluster as a source: its nodes for discovery, its nodes and pods for free capacity.
 
-Objects of `master.kube.objects` become values of `topo.model` and `topo.placement` in pure
-functions (`nodes`, `pods`, `requests`, `quantity`, `device_config`); `node_source` and `capacity`
-follow the reflectors and tell the owners what changed.
+Pure functions (`nodes`, `pods`, `device_config`) turn objects of `master.kube.objects` into values
+of `topo.model` and `topo.placement`; `node_source` and `capacity` follow the reflectors and pass
+changes to the owners.
 """

@@ -1,8 +1,8 @@
-"""What is free where follows the cluster: its nodes and pods become hosts and bookings.
+"""Keeps hosts and bookings those of the cluster's nodes and pods.
 
-What the reflectors tell marks an object, and the marked ones are worked off in turns: an object
-that changes often costs one step, a list of all pods holds nobody up, and what is counted in the
-end is what the reflectors hold, in whatever order it came.
+An event of a reflector marks an object, and marked objects are handled in turns: an object that
+changes often costs one step, a list of all pods blocks no other task, and the result is the state
+of the reflectors, in whatever order events came.
 """
 
 import asyncio
@@ -27,20 +27,21 @@ from topo.placement.booking.events import Event, PodGone
 
 T = TypeVar("T")
 TURN = 64
-"""Objects of a kind that are worked off before everybody else has a turn: a few milliseconds."""
+"""Objects of a kind that are handled before other tasks of the event loop run: a few
+milliseconds."""
 _UNREAD = TypeAdapter(NodeObject).validate_python({"metadata": {"name": ""}})
-"""Stands for a node that is there and has to be read again."""
+"""Stands for a known node that must be read again."""
 _MODES = ("", "")
-"""The key under which doubts about the modes stand; no object has it."""
+"""The key of doubts about the sharing modes; no object has it."""
 MOST_DOUBTS = 16
-"""Objects that are told of one by one; of the others only how many there are."""
+"""Doubts that are listed one by one; of others only the number."""
 
 
 class ClusterCapacity:
     """Keeps the nodes and pods of a `BookingState` those of the cluster. Runs in followers, too.
 
-    An empty list after one with nodes takes none away: no cluster that is asked has no node. They
-    stay until one is told again.
+    An empty list after one with nodes removes none: no cluster that answers has no node. They stay
+    until the next event.
     """
 
     def __init__(
@@ -55,13 +56,13 @@ class ClusterCapacity:
         self._lost_all = False
         self._woken = asyncio.Event()
         self.settled = asyncio.Event()
-        """Set once all nodes and pods that were listed first are counted."""
+        """Set once all nodes and pods of the first lists are counted."""
         of_nodes.subscribe(self._node_told)
         of_pods.subscribe(self._pod_told)
 
     @property
     def doubts(self) -> tuple[Reason, ...]:
-        """What nodes and pods state and nobody can follow, in the order of their names."""
+        """Statements of nodes and pods that cannot be used, in the order of their names."""
         found = [text for key in sorted(self._doubts) for text in self._doubts[key]]
         told = [Reason(SourceCondition.DOUBTFUL_OBJECT, text) for text in found[:MOST_DOUBTS]]
         more = len(found) - len(told)
@@ -75,7 +76,7 @@ class ClusterCapacity:
         )
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
-        """Takes over which nodes share their cards; `doubt` says what is wrong with who says so."""
+        """Set which nodes share their cards; `doubt` is what is wrong with the ConfigMap."""
         self._doubt(_MODES, [doubt] if doubt else [])
         if modes != self._modes:
             self._modes = modes
@@ -83,7 +84,7 @@ class ClusterCapacity:
             self._mark_nodes()
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Handle marked objects until cancelled."""
         while True:
             while self._marked_nodes or self._marked_pods:
                 self._follow_nodes(self._marked_nodes.take(TURN))
@@ -141,7 +142,7 @@ class ClusterCapacity:
             self._doubt(key, nodes.doubts(stated[key], policy) if key in stated else ())
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
-        """A name may have come again with another pod while nobody looked."""
+        """Book and release pods; one of the same name may be another pod."""
         before = self._known_pods
         events: list[Event] = []
         uids = {key: before[key].metadata.uid for key in keys if key in before}
@@ -164,7 +165,7 @@ class ClusterCapacity:
 
 
 class Marked:
-    """Keys that are to be looked at. A whole list of them costs no more than its copy."""
+    """The keys of objects to handle. Marking all of them costs no more than a copy of the list."""
 
     def __init__(self) -> None:
         self._some: dict[Key, None] = {}
@@ -174,15 +175,15 @@ class Marked:
         return bool(self._some or self._all)
 
     def add(self, key: Key) -> None:
-        """One more, if it is not there yet."""
+        """Mark one object."""
         self._some[key] = None
 
     def replace(self, keys: list[Key]) -> None:
-        """All that there are, in the place of those marked before."""
+        """Mark these objects instead of those marked before."""
         self._some, self._all = {}, keys
 
     def take(self, most: int) -> list[Key]:
-        """Takes out so many at most, those that were marked alone first."""
+        """Remove and return at most `most` keys, those that were marked one by one first."""
         taken = list(islice(self._some, most))
         for key in taken:
             del self._some[key]
@@ -193,7 +194,7 @@ class Marked:
 
 
 def _news(keys: Iterable[Key], there: Mapping[Key, T], known: dict[Key, T]) -> dict[Key, T | None]:
-    """Of these keys, what is not as it was known, None where it is gone; it is known then."""
+    """Return the objects that differ from `known`, None for those that are gone; update `known`."""
     news: dict[Key, T | None] = {}
     for key in keys:
         found, before = there.get(key), known.get(key)

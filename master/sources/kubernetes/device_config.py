@@ -1,9 +1,8 @@
-"""The vendor's ConfigMap `metax-device-config`: which nodes hand out whole cards, which share them.
+"""The vendor's ConfigMap `metax-device-config`: which nodes give whole cards, and which share them.
 
 `cluster-config` is YAML with `mode` for all nodes, `nodes-config` a list of `{nodeName, mode}` for
-those that differ; a mode is `native` (whole cards) or `sgpu`. Source: the ConfigMap
-`device-config` of the public chart metax-gpu-extensions 0.15.2
-(templates/gpudevice_configmap.yaml).
+those that differ; a mode is `native` (whole cards) or `sgpu`. Source: the ConfigMap `device-config`
+of the public chart metax-gpu-extensions 0.15.2 (templates/gpudevice_configmap.yaml).
 """
 
 from collections.abc import Mapping
@@ -21,26 +20,28 @@ _CLUSTER, _NODES = "cluster-config", "nodes-config"
 
 @dataclass(frozen=True, slots=True)
 class SharingModes:
-    """The mode of all nodes, and of those that have another."""
+    """The default mode, and those of nodes that differ."""
 
     default: str = NATIVE
     nodes: Mapping[str, str] = field(default_factory=dict)
 
     def mode_of(self, node: str) -> str:
-        """The mode of a node."""
+        """Return the mode of a node."""
         return self.nodes.get(node, self.default)
 
 
 class ModesTaker(Protocol):
-    """Who follows the modes."""
+    """Receives the modes."""
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
-        """Takes the modes over, and what is wrong with the ConfigMap."""
+        """Set the modes; `doubt` is what is wrong with the ConfigMap."""
         ...
 
 
 class DeviceConfig:
-    """Follows the ConfigMap; a broken one changes nothing and is told, one that went is empty."""
+    """Follows the ConfigMap. A broken one changes nothing and is reported; a missing
+    one is empty.
+    """
 
     def __init__(self, config_map: Reflector[ConfigMapObject], taker: ModesTaker) -> None:
         self._config_map, self._taker, self._good = config_map, taker, SharingModes()
@@ -57,12 +58,12 @@ class DeviceConfig:
 
 
 def config_map_scope(namespace: str, name: str) -> Scope[ConfigMapObject]:
-    """The one ConfigMap: who may read it by name may list and watch it so."""
+    """Return the scope of one ConfigMap: a right to its name suffices to list and watch it."""
     return Scope(namespace=namespace, query={"fieldSelector": f"metadata.name={name}"})
 
 
 def sharing_modes(found: ConfigMapObject) -> SharingModes | Refusal:
-    """The modes that the ConfigMap states; a key that is absent or empty states none."""
+    """Return the modes in the ConfigMap; a key that is absent or empty sets none."""
     try:
         cluster = _read(found, _CLUSTER)
         nodes = _read(found, _NODES)

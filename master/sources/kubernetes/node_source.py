@@ -1,4 +1,4 @@
-"""The source that tells discovery of the cluster's nodes: which there are, which are Ready."""
+"""The source of the cluster's nodes for discovery: their names and whether they are Ready."""
 
 import asyncio
 from contextlib import suppress
@@ -25,28 +25,28 @@ from topo.model.observation import (
 )
 
 BEAT_S = 10.0
-"""How often a source with nothing new says that it is well: its age is shown."""
+"""How often a source without news confirms that it works: its age is shown."""
 FAILING_S = 30.0
-"""A watch that broke is back within seconds; what lasts longer is a failing source."""
+"""A watch that broke recovers within seconds; a longer failure makes the source fail."""
 TURN = 32
 
 
 class Counted(Protocol):
-    """What is known of the cluster's capacity."""
+    """The count of the cluster's capacity."""
 
     settled: asyncio.Event
 
     @property
     def doubts(self) -> tuple[Reason, ...]:
-        """What cannot be followed."""
+        """Statements that cannot be used."""
         ...
 
 
 class NodeSource:
-    """Sends what changed, the latest of each node; a full queue gets it when it has room.
+    """Sends changes of nodes, the latest of each; what a full queue refuses is sent later.
 
-    It begins when the capacity has counted what was listed first. So when this source has answered,
-    the pods of the cluster are counted, too, and no group is handed out before.
+    It begins after the capacity has counted the first list. So when this source has answered, the
+    pods of the cluster are counted, too, and no group is handed out before.
     """
 
     def __init__(self, of_nodes: Reflector[NodeObject], sink: EventSink, capacity: Counted) -> None:
@@ -58,7 +58,7 @@ class NodeSource:
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Sends until cancelled."""
+        """Send until cancelled."""
         self._nodes.subscribe(self._told)
         await self._until_counted()
         while True:
@@ -76,7 +76,9 @@ class NodeSource:
                 await self._send_state()
 
     def _told(self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]) -> None:
-        """After an empty list, which took nobody away, the next word stands for a list."""
+        """Mark what changed. After an empty list, which removed no node, any event means a new
+        list.
+        """
         if isinstance(told, Listed) or self._lost_all:
             self._lost_all = isinstance(told, Listed) and not told.objects
             self._is_listed_anew = True
@@ -96,7 +98,7 @@ class NodeSource:
                 await sent(self._sink, event)
 
     async def _send_list(self) -> None:
-        """The whole list, what is new in it before in parts: 10,000 at once are half a second.
+        """Send the whole list, its news before in parts: 10,000 at once take half a second.
 
         What changes meanwhile is marked, and sent after it.
         """
@@ -118,7 +120,7 @@ class NodeSource:
             self._listed = listed
 
     def _changed(self, key: Key) -> Event | None:
-        """What discovery does not know yet of a node; labels and cordons are nothing to it."""
+        """Return the event of a node, None without one; labels and cordons do not matter here."""
         name, found = NodeName(key[1]), self._nodes.objects.get(key)
         if found is None:
             return ClusterNodeGone(name) if self._listed.pop(name, None) is not None else None
@@ -129,7 +131,7 @@ class NodeSource:
         return ClusterNodeSeen(node)
 
     async def _send_state(self) -> None:
-        """How the source fares, where nothing else has said it for a beat."""
+        """Send whether the source works, if nothing else was sent for a beat."""
         trouble = self._nodes.trouble
         if trouble is not None and not (self._nodes.synced and self._nodes.silent_s() < FAILING_S):
             text = f"its nodes cannot be followed: {trouble.message}"
@@ -139,7 +141,7 @@ class NodeSource:
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether the event is set by then."""
+    """Return whether the event is set within that time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

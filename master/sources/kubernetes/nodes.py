@@ -1,4 +1,4 @@
-"""A Node object in the words of discovery and of placement."""
+"""Node objects as values for discovery and placement."""
 
 from collections.abc import Iterator
 
@@ -20,14 +20,14 @@ CONTRADICTED = "contradicted"
 
 
 def listed_node(found: NodeObject) -> ListedNode:
-    """The node as the cluster lists it: whether it is Ready, and by which names it knows it."""
+    """Return the node for discovery: whether it is Ready, and its names."""
     return ListedNode(NodeName(found.metadata.name), _not_ready(found), tuple(_names(found)))
 
 
 def _not_ready(found: NodeObject) -> str:
-    """Why the node is not Ready, in words; without a condition of that name it is not either.
+    """Return why the node is not Ready; a node without that condition is not Ready either.
 
-    The node controller takes a missing condition for Unknown, and taints the node.
+    The node controller treats a missing condition as Unknown, and taints the node.
     """
     ready = next((each for each in found.status.conditions if each.type == "Ready"), None)
     if ready is None:
@@ -51,7 +51,7 @@ def _names(found: NodeObject) -> Iterator[tuple[str, str]]:
 
 
 def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> ClusterNode:
-    """The node as placement takes it; what of it cannot be read counts as nothing (`doubts`)."""
+    """Return the node for placement; a value that cannot be read counts as nothing (`doubts`)."""
     name = NodeName(found.metadata.name)
     allocatable = found.status.allocatable
     taints = tuple(Taint(each.key, each.value, each.effect) for each in found.spec.taints)
@@ -68,14 +68,16 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
 
 
 def _labels(found: NodeObject, policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Those by which jobs choose nodes: what gangs were given is written there by this master."""
+    """Return the labels by which jobs choose nodes, without those that this master writes for
+    gangs.
+    """
     gangs = AnnotationKeys(policy.domain).node_label("")
     stated = found.metadata.labels.items()
     return tuple(sorted(pair for pair in stated if not pair[0].startswith(gangs)))
 
 
 def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:
-    """What the node states and nobody can follow, a sentence each."""
+    """Yield a sentence for each statement of the node that cannot be used."""
     name = found.metadata.name
     for resource in (*policy.gpu_resources, *policy.shared_resources):
         quantity = found.status.allocatable.get(resource, "0")
@@ -96,9 +98,9 @@ def _amounts(stated: dict[str, str], resources: tuple[str, ...]) -> tuple[tuple[
 
 
 def _shared(found: NodeObject, policy: Policy, modes: SharingModes) -> tuple[tuple[str, int], ...]:
-    """The resources in which cards are shared here: those that there are, and what the mode says.
+    """Return the shared resources of the node: those it states, and the one of its sharing mode.
 
-    A node that was just put into the mode has none yet, and no whole GPU for long either.
+    A node that was just put into the mode states none yet, and no whole GPU for long either.
     """
     stated = dict(_amounts(found.status.allocatable, policy.shared_resources))
     there = {name: number for name, number in stated.items() if number}
@@ -114,7 +116,7 @@ def _pool(found: NodeObject, policy: Policy) -> str:
 
 
 def _pool_words(found: NodeObject, policy: Policy) -> tuple[str, ...]:
-    """What label and taints say that the node is for, each word once."""
+    """Return the usages in the node's label and taints, each once."""
     key = policy.usage_key
     label = found.metadata.labels.get(key, "")
     taints = (taint.value for taint in found.spec.taints if taint.key == key)

@@ -1,1 +1,1 @@
-"""The source that listens to the workers."""
+"""The source that receives the reports of workers."""

@@ -1,7 +1,7 @@
-"""Who sends a report: whoever has a token of the file, or a pod of the workers' service account.
+"""The sender of a report: the holder of a token of the file, or a pod of the workers' account.
 
-The file is looked at first: it costs nothing, and hosts outside the cluster report beside those
-inside. A token that is in no line of it is Kubernetes' to judge, where there is Kubernetes.
+The file is checked first: it costs nothing, and hosts outside the cluster report beside those
+inside. Kubernetes, where there is one, reviews a token that is not in the file.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _LET_IN = "start the master with --worker-token-file, or for trials with --allow
 
 @dataclass(frozen=True, slots=True)
 class WorkerAccounts:
-    """The service account of the workers, and who knows whose token it is."""
+    """The service account of the workers, and the reviews of tokens."""
 
     reviews: TokenReviews
     wanted: Wanted
@@ -31,13 +31,13 @@ class WorkerAccounts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentities:
-    """Both ways to know a worker. `tokens.accepted` is told of each token that counts."""
+    """Both ways to identify a worker. `tokens.accepted` is called for each accepted token."""
 
     tokens: Tokens
     accounts: WorkerAccounts | None = None
 
     async def identify(self, request: web.Request) -> Identity | Denied:
-        """Whom the request speaks for; of its body nothing is looked at."""
+        """Return whom the request speaks for, without reading its body."""
         identity = self.tokens.identify(request)
         if identity is not None:
             return identity

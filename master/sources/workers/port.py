@@ -1,7 +1,7 @@
-"""The port that workers report to (10001): checks who sends and whether the report is sound.
+"""The port that workers report to (10001): checks the sender and the report.
 
-The way of a beat is the hot path: 10,000 workers make a thousand a second. It is one look-up of a
-token's digest, one small JSON document, one append to the engine's queue and prepared bytes back.
+A beat is the hot path: 10,000 workers send a thousand a second. It costs one look-up of a token's
+digest, one small JSON document, one append to the engine's queue and prepared bytes back.
 """
 
 import re
@@ -43,10 +43,10 @@ NEEDS_A_PERSON = frozenset({ReportCondition.TOO_MANY_NODES, ReportCondition.BAD_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPort:
-    """What the handler needs: who a worker is, the sessions, a clock, a counter, the master's role.
+    """The handler of reports and its parts.
 
-    `refused` counts what is not taken; `api` is where the HTTP API is instead. `forward` answers in
-    the place of a follower, which otherwise says that it is none to report to.
+    `refused` counts refusals; `api` is where the HTTP API is. `forward` answers in a follower,
+    which otherwise refuses.
     """
 
     identities: WorkerIdentities
@@ -62,14 +62,14 @@ class WorkerPort:
     )
 
     def app(self) -> web.Application:
-        """The application of the workers' port."""
+        """Return the application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
         app.router.add_post(REPORTS_PATH, self._handler())
         app.router.add_route("*", "/{path:.*}", self._elsewhere)
         return app
 
     async def _elsewhere(self, request: web.Request) -> web.Response:
-        """Whoever asks anything else took this for the port of the HTTP API."""
+        """Answer any other request: its client mistook this for the port of the HTTP API."""
         if request.path == REPORTS_PATH:
             raise web.HTTPMethodNotAllowed(request.method, ["POST"])
         return problem(
@@ -108,14 +108,14 @@ class WorkerPort:
         return post_report
 
     async def _as_follower(self, request: web.Request) -> web.Response:
-        """The leader's answer, or who that is."""
+        """Return the leader's answer, or a refusal that names the leader."""
         if self.forward is not None:
             return await self.forward(request)
         self.reports.labels("unknown", "not-leader").inc()
         return not_leader(self.role())
 
     async def _read(self, request: web.Request, sender: str) -> Report | web.Response:
-        """The report, or the answer to one that is not read or cannot be."""
+        """Return the report, or the answer to one that is not read or cannot be."""
         if not self.malformed.has_room(sender, self.clock()):
             return self._too_many()
         try:
@@ -177,7 +177,7 @@ class WorkerPort:
         self._note(request, ReportCondition.MALFORMED, f"{refused.what} (at {refused.where})")
 
     def _unauthorized(self, request: web.Request, denied: Denied) -> web.Response:
-        """The answer to a token that does not count, or that nobody can judge now."""
+        """Return the answer to a token that is refused, or that cannot be reviewed now."""
         is_plain = denied.code in _UNKNOWN_TOKENS
         self.reports.labels("unknown", "unauthorized" if is_plain else denied.code).inc()
         why = denied.refusal.what

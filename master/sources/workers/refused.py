@@ -1,8 +1,8 @@
-"""Reports that were refused, counted by the reason, and told as warnings about the workers.
+"""Refused reports, counted by reason and shown as warnings about the workers.
 
-Who sends them is not sure, so they are no conflict of a node, and however many there are they never
-move the generation. Without this a master whose workers all have a wrong token would look like one
-whose workers do not run.
+Their sender is not certain, so they are no conflict of a node, and never change the generation.
+Without these warnings a master whose workers all have a wrong token would look like one whose
+workers do not run.
 """
 
 import math
@@ -15,10 +15,10 @@ from topo.model.forest import Reason
 from topo.model.observation import WORKERS, Event, SourceWarned
 
 SAID_EVERY_S = 5.0
-"""However many there are, discovery is told this often."""
+"""Discovery receives the warnings this often, however many reports are refused."""
 LISTED_S = 60.0
-"""Longer than the longest pause between two tries of a worker (8 s): one that is refused stays
-listed until it is let in or ended."""
+"""Longer than the longest pause between two tries of a worker (8 s): a refused one stays listed
+until it is accepted or ended."""
 SENDERS_SHOWN = 3
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +26,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Refusals:
-    """Those for one reason since the last pause of `LISTED_S`; `senders` as they tried."""
+    """Refusals for one reason since the last pause of `LISTED_S`; `senders` in order of their last
+    try.
+    """
 
     since_s: float
     last_s: float
@@ -44,14 +46,14 @@ class _Refusals:
 
 @dataclass(slots=True)
 class RefusedReports:
-    """All reasons for which reports were refused lately. Times in monotonic seconds."""
+    """Recent refusals by reason. Times in monotonic seconds."""
 
     submit: Callable[[Event], bool]
     _refusals: dict[str, _Refusals] = field(default_factory=dict)
     _said_s: float = -math.inf
 
     def add(self, code: str, sender: str, why: str, now_s: float) -> None:
-        """One more of the reason `code`; `why` says in words what is wrong with the last."""
+        """Count a refusal; `why` says what is wrong with the report."""
         self._forget(now_s)
         is_new = code not in self._refusals
         found = self._refusals.setdefault(code, _Refusals(now_s, now_s))

@@ -1,7 +1,7 @@
-"""Which worker process speaks for which node: sequence numbers, changes, two workers of one name.
+"""The worker process of each node: sequence numbers, changes, two workers of one name.
 
-Takes one report at a time and answers what the worker shall send next, or why the report was not
-taken. No socket and no clock: the HTTP side is `port`, and time (monotonic seconds) is an argument.
+Takes one report at a time and returns what the worker sends next, or a refusal. No socket and no
+clock: the HTTP side is `port`, and time (monotonic seconds) is an argument.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,30 +18,30 @@ from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerRepor
 from topo.model.wire import FactsChange, Report
 
 INTERNED_SECTIONS = 1024
-"""More makes and states of hosts than a cluster has at a time; each is a few kB."""
+"""More models and states of hosts than a cluster has at a time; each is a few kB."""
 SUPERSEDED_KEPT = 8
-"""Instances of one node that are remembered as replaced, to tell a return from a restart."""
+"""Replaced instances that are kept of a node, to tell a return from a restart."""
 REFUSAL_EVERY_S = 15.0
-"""One refusal of a kind is sent to discovery this often; it lists it for a minute."""
+"""How often a refusal of a kind is sent to discovery, which lists it for a minute."""
 NAMES_SHOWN = 3
-"""Names that the one listed refusal of a token's holder shows: those it tried last."""
+"""Names that the refusal of a token's holder shows: the last ones it tried."""
 REPORTS_PER_S = 20.0
-"""Reports that one worker may send; ours sends five a second at most, while readings confirm a
+"""Reports that one worker may send; ours sends at most five a second, while readings confirm a
 change."""
 BURST_FACTOR = 2.0
-"""What a worker may send at once, in seconds of its rate."""
+"""The burst that a worker may send, in seconds of its rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTaken:
-    """A report that was taken, and what the worker shall send next."""
+    """An accepted report: what the worker sends next."""
 
     want: Literal["change", "full"] = "change"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportRefused:
-    """A report that was not taken: HTTP status, what is wrong, the way out, when to come back."""
+    """A refused report: HTTP status, what is wrong, the fix, when to try again."""
 
     status: int
     code: str
@@ -61,10 +61,10 @@ _BUSY = ReportRefused(
 
 @dataclass(slots=True)
 class _Session:
-    """The worker process that speaks for a node, and what it said last.
+    """The worker process of a node, and its last report.
 
-    `others` is what all other processes with the node's name may send together: a duplicate
-    that floods costs the rightful worker nothing, and restarting refills no allowance.
+    `others` is what all other processes with the node's name may send together: a duplicate that
+    floods costs the rightful worker nothing, and restarting refills no allowance.
     """
 
     instance: str
@@ -76,7 +76,7 @@ class _Session:
     superseded: tuple[str, ...] = ()
 
     def restart(self, report: Report, facts: NodeFacts, now_s: float) -> None:
-        """Another process speaks for the node from now on."""
+        """Make another process the node's worker."""
         before = (*self.superseded, self.instance)[-SUPERSEDED_KEPT:]
         self.superseded = tuple(i for i in before if i != report.instance)
         self.instance, self.seq = report.instance, report.seq
@@ -85,7 +85,7 @@ class _Session:
 
 @dataclass(slots=True)
 class _ForeignReports:
-    """What the holder of one node's token sent for other nodes; `names` in the order of trying."""
+    """Reports of one node's token for other nodes; `names` in the order of the tries."""
 
     allowance: TokenBucket
     names: tuple[NodeName, ...] = ()
@@ -93,14 +93,13 @@ class _ForeignReports:
 
 @dataclass(slots=True, kw_only=True)
 class Sessions:
-    """All workers that report. `stale_s` of silence frees a node's name for another worker, and
-    `forget_s` its place among `max_nodes`.
+    """All workers that report.
 
-    `known` says whether discovery still has the node: it forgets nodes on its own terms (removed
-    from the cluster, silent for long), and a node that it does not have needs more than a beat.
-    `on_node` is called when a node's facts come for the first time, `on_resumed` when a worker
-    unknown to us speaks from the middle of its sequence: it spoke to a master before us, or to
-    nobody, and so did others.
+    After `stale_s` of silence another worker may take a node's name, after `forget_s` its place
+    among `max_nodes`. `known` returns whether discovery still has the node: it forgets nodes on its
+    own terms (removed from the cluster, silent for long), and then needs more than a beat.
+    `on_node` is called with the first facts of a node, `on_resumed` when an unknown worker
+    continues its sequence: it reported to a master before this one, or to none, and so did others.
     """
 
     submit: Callable[[Event], bool]
@@ -120,7 +119,7 @@ class Sessions:
         return len(self._sessions)
 
     def receive(self, report: Report, now_s: float) -> Result:
-        """Takes a report of an authenticated worker, or says why not."""
+        """Accept a report of an authenticated worker, or refuse it."""
         session = self._sessions.get(report.node)
         if session is None or session.instance != report.instance:
             if session is not None and not session.others.take(now_s):
@@ -132,7 +131,7 @@ class Sessions:
         return self._next(report, session)
 
     def _next(self, report: Report, session: _Session) -> Result:
-        """One more report of the worker that speaks for the node."""
+        """Handle one more report of the node's worker."""
         if report.seq == session.seq:
             return _CHANGE  # the answer was lost on its way; the reading counts once
         if report.facts is not None and report.seq > session.seq:
@@ -154,10 +153,10 @@ class Sessions:
         return _CHANGE
 
     def foreign(self, report: Report, holder: NodeName, now_s: float) -> ReportRefused:
-        """The refusal of a report whose token belongs to another node; one a holder is listed.
+        """Refuse a report whose token belongs to another node; one refusal per holder is listed.
 
-        The list is about the holder, of whom there are as many as tokens: the names that it makes
-        up are no bound.
+        The list is bounded by the holders, which are as many as tokens, not by the names that they
+        invent.
         """
         sent = self._foreign.get(holder)
         if sent is None:
@@ -208,7 +207,7 @@ class Sessions:
         return _CHANGE
 
     def _has_room(self, now_s: float) -> bool:
-        """Whether one more node fits, at need in the place of those that are long gone."""
+        """Return whether one more node fits, if need be in place of long silent ones."""
         if len(self._sessions) >= self.max_nodes:
             gone = [n for n, s in self._sessions.items() if now_s - s.reported_s > self.forget_s]
             for node in gone:
@@ -236,7 +235,7 @@ class Sessions:
 
 
 def _drop_oldest(index: dict[Any, Any], limit: int) -> None:
-    """Makes room for one more entry."""
+    """Remove an entry where one more would be too many."""
     while len(index) >= limit:
         del index[next(iter(index))]
 
@@ -250,9 +249,9 @@ def _interned(section: _Section) -> _Section:
 
 
 def interned(facts: NodeFacts) -> NodeFacts:
-    """The same facts, whose bulky sections are one object with those of equal hosts.
+    """Return the same facts, with bulky sections shared between equal hosts.
 
-    Hosts of one make show the same matrix, ports and probes: at 10,000 nodes this is a quarter of
+    Hosts of one model show the same matrix, ports and probes: at 10,000 nodes this is a quarter of
     the master's memory.
     """
     return replace(
@@ -264,12 +263,13 @@ def interned(facts: NodeFacts) -> NodeFacts:
 
 
 def merged(facts: NodeFacts, change: FactsChange) -> NodeFacts:
-    """The facts with the sections that the change sets, `None` included."""
+    """Return the facts with the sections that the change sets, `None` included."""
     return replace(facts, **{name: getattr(change, name) for name in change.model_fields_set})
 
 
 def same_machine(one: NodeFacts, other: NodeFacts) -> bool:
-    """Whether two reports for one name come from one machine: a restarted worker or a reboot.
+    """Return whether two reports for one name come from one machine: a restarted worker or a
+    reboot.
 
     Hardware identities (system UUID, server UUID) decide where both state one: a single difference
     means two machines, since cloned system UUIDs exist. Where none can be compared, the boot id
