@@ -2,9 +2,14 @@
 
 from aiohttp import web
 
-from master.api.answers.refusals import none_acceptable
-from master.api.answers.representation import CACHED, coding, is_known, json_body
-from master.api.history import findings_then
+from master.api.answers.refusals import not_acceptable
+from master.api.answers.representation import (
+    CACHED,
+    accepted_encoding,
+    has_known_tag,
+    json_response,
+)
+from master.api.history import findings_at_moment
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 
@@ -15,15 +20,17 @@ PARAMETERS = (
 
 async def get_findings(request: web.Request, query: Query) -> web.StreamResponse:
     """Made again when the tree differs, and after a second, as there are ages in it."""
-    taken = coding(request.headers.get("Accept-Encoding"))
+    taken = accepted_encoding(request.headers.get("Accept-Encoding"))
     if taken is None:
-        return none_acceptable()
+        return not_acceptable()
     if "at" in query and not query["at"].is_now:
-        return await findings_then(request, query, zipped=taken == "gzip")
+        return await findings_at_moment(request, query, zipped=taken == "gzip")
     cache = request.app[SERVICE].documents.findings
     made = await cache.document()
     headers = {**CACHED, "ETag": f'W/"{made.tag}"'}
-    if is_known(request.headers.get("If-None-Match"), made.tag):
+    if has_known_tag(request.headers.get("If-None-Match"), made.tag):
         return web.Response(status=304, headers=headers)
     zipped = taken == "gzip"
-    return json_body(await cache.compressed(made) if zipped else made.body, headers, zipped=zipped)
+    return json_response(
+        await cache.compressed(made) if zipped else made.body, headers, zipped=zipped
+    )

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 from yarl import URL
 
-from master.api.answers.representation import json_body
+from master.api.answers.representation import json_response
 from master.api.gang_documents import History, gang_document, gang_summary, in_turn
 from master.api.requests.query import Parameter, Query
 from master.controllers.nomination.status.gang_view import GangView
@@ -49,7 +49,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     nomination = service.controllers.nomination
     if nomination is None:
-        return json_body(orjson.dumps(GangsDocument(gangs=[], off=_OFF)))
+        return json_response(orjson.dumps(GangsDocument(gangs=[], off=_OFF)))
     if not service.role.acts:
         return await _of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
@@ -58,7 +58,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
         for gang, status in nomination.view.all()
         if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
     )
-    return json_body(orjson.dumps(GangsDocument(gangs=in_turn(found), off=None)))
+    return json_response(orjson.dumps(GangsDocument(gangs=in_turn(found), off=None)))
 
 
 async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
@@ -79,7 +79,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
     summary = gang_summary(gang, status, service.engine.clock())
     history = History(nomination.view.history(gang_id), nomination.view.known_from_s())
     host = service.placements.state.capacity.host
-    return json_body(orjson.dumps(gang_document(summary, gang, status, host, history=history)))
+    return json_response(orjson.dumps(gang_document(summary, gang, status, host, history=history)))
 
 
 async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
@@ -97,7 +97,7 @@ async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
     gang, status = found
     nomination.ungate((gang_id,), _ORDERED)
     summary = gang_summary(gang, status, service.engine.clock())
-    return json_body(orjson.dumps(summary))
+    return json_response(orjson.dumps(summary))
 
 
 def id_of(view: GangView, asked: str) -> GangId | web.Response:

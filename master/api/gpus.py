@@ -6,7 +6,7 @@ import orjson
 from aiohttp import web
 
 from master.api.answers.refusals import unknown_node
-from master.api.answers.representation import json_body
+from master.api.answers.representation import json_response
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from topo.discovery.node_detail import NodeDetail
@@ -44,7 +44,7 @@ def _answer(forest: Forest, detail: NodeDetail | None, query: Query) -> web.Resp
     if isinstance(node, Refusal):
         return refusal(409, node)
     document = _document(detail.name, node, query)
-    return json_body(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+    return json_response(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:

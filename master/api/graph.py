@@ -5,7 +5,7 @@ from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.refusals import refusing_when_full, unknown_group
+from master.api.answers.refusals import refuse_when_full, unknown_group
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree.selection import Selected, find_groups
@@ -40,7 +40,7 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
         if given not in parameter.words:
             fix = did_you_mean(given, parameter.words, f"give {' or '.join(parameter.words)}")
             return problem(400, f"there is no {given!r}", field=parameter.name, fix=fix)
-    with refusing_when_full():
+    with refuse_when_full():
         body = await service.api_limits.graphs.run(partial(_prepared, service, chosen))
     if isinstance(body, web.Response):
         return body

@@ -12,11 +12,11 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import refusing_when_full
-from master.api.answers.representation import CACHED, is_known, json_body
+from master.api.answers.refusals import refuse_when_full
+from master.api.answers.representation import CACHED, has_known_tag, json_response
 from master.api.events.step_events import change_document
 from master.api.requests.query import Parameter, Query
-from master.api.requests.tree_part import selected
+from master.api.requests.tree_part import find_tree_part
 from master.service import SERVICE, Service
 from master.tree import findings, topology_document
 from master.tree.document_cache import GZIP_LEVEL
@@ -52,7 +52,7 @@ _BodyOf = Callable[[PastForest, Query, str], bytes | web.Response]
 AT = Parameter("at", "moment", "the tree as it was then; what was free or booked is not kept")
 
 
-def find(service: Service, wanted: MomentId, field: str) -> PastForest | web.Response:
+def find_moment(service: Service, wanted: MomentId, field: str) -> PastForest | web.Response:
     """The picture of a moment, or 410 with the oldest that is kept, 400 for one to come."""
     if service.past.is_ahead(wanted):
         now = time_text(service.past.clock())
@@ -72,17 +72,17 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     if remembered is not None:
         steps, numbers = remembered
         run = service.engine.history.run_id
-        return json_body(
+        return json_response(
             await asyncio.to_thread(lambda: orjson.dumps(_net_diff(steps, numbers, run)))
         )
-    if isinstance(other := find(service, end, "to"), web.Response):
+    if isinstance(other := find_moment(service, end, "to"), web.Response):
         return other
-    if isinstance(one := find(service, start, "from"), web.Response):
+    if isinstance(one := find_moment(service, start, "from"), web.Response):
         return one
     if other.moment.at_s < one.moment.at_s:
         return _ends_before_it_starts()
-    with refusing_when_full():
-        return json_body(
+    with refuse_when_full():
+        return json_response(
             await service.api_limits.parts.run(lambda: lambda: orjson.dumps(_kept_diff(one, other)))
         )
 
@@ -153,16 +153,16 @@ async def get_history(request: web.Request, query: Query) -> web.StreamResponse:
     pieces = service.past.ring.pieces
     first_s, last_s = 0.0, pieces[-1].moment.at_s if pieces else 0.0
     if "from" in query:
-        if isinstance(found := find(service, query["from"], "from"), web.Response):
+        if isinstance(found := find_moment(service, query["from"], "from"), web.Response):
             return found
         first_s = found.moment.at_s
     if "to" in query:
-        if isinstance(found := find(service, query["to"], "to"), web.Response):
+        if isinstance(found := find_moment(service, query["to"], "to"), web.Response):
             return found
         last_s = found.moment.at_s
     now = time_text(service.past.clock())
     listed = [each for each in pieces if first_s <= each.moment.at_s <= last_s]
-    return json_body(await asyncio.to_thread(_history_body, listed, limit, now))
+    return json_response(await asyncio.to_thread(_history_body, listed, limit, now))
 
 
 def _history_body(pieces: Sequence[Piece], limit: int, now: str) -> bytes:
@@ -180,32 +180,36 @@ def _moment(moment: Moment, moments: int) -> MomentDocument:
     }
 
 
-async def topology_then(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
+async def topology_at_moment(
+    request: web.Request, query: Query, *, zipped: bool
+) -> web.StreamResponse:
     """The tree of a moment, or a part of it: the document of now, without what is not kept."""
-    return await _then(request, query, _topology_body, zipped=zipped)
+    return await _answer_at_moment(request, query, _topology_body, zipped=zipped)
 
 
-async def findings_then(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
+async def findings_at_moment(
+    request: web.Request, query: Query, *, zipped: bool
+) -> web.StreamResponse:
     """What was wrong with the tree of a moment."""
-    return await _then(request, query, _findings_body, zipped=zipped)
+    return await _answer_at_moment(request, query, _findings_body, zipped=zipped)
 
 
-async def _then(
+async def _answer_at_moment(
     request: web.Request, query: Query, body_of: _BodyOf, *, zipped: bool
 ) -> web.StreamResponse:
     """What is told of a moment, made in a thread; its ETag never changes."""
     service = request.app[SERVICE]
-    found = find(service, query["at"], "at")
+    found = find_moment(service, query["at"], "at")
     if isinstance(found, web.Response):
         return found
     moment = found.moment
     of_query = {name: value for name, value in query.items() if name != "at"}
-    tag = topology_document.tag((moment.run, moment.generation, moment.at_s), repr(of_query))
+    tag = topology_document.entity_tag((moment.run, moment.generation, moment.at_s), repr(of_query))
     headers = {**CACHED, "ETag": f'W/"{tag}"'}
-    if is_known(request.headers.get("If-None-Match"), tag):
+    if has_known_tag(request.headers.get("If-None-Match"), tag):
         return web.Response(status=304, headers=headers)
     mode = service.settings.mode.value
-    with refusing_when_full():
+    with refuse_when_full():
         return await service.api_limits.parts.run(
             lambda: partial(_answer, partial(body_of, found, query, mode), headers, zipped=zipped)
         )
@@ -217,26 +221,26 @@ def _answer(
     body = make()
     if isinstance(body, web.Response):
         return body
-    return json_body(
+    return json_response(
         gzip.compress(body, GZIP_LEVEL, mtime=0) if zipped else body, headers, zipped=zipped
     )
 
 
 def _topology_body(picture: PastForest, query: Query, mode: str) -> bytes | web.Response:
     moment, forest = picture.moment, picture.forest()
-    part = selected(forest, query)
+    part = find_tree_part(forest, query)
     if isinstance(part, web.Response):
         return part
     view = TopologyView(Snapshot(moment.generation, forest))
     document = topology_document.document(view, mode, 0.0, part, run=moment.run)
     document["as_of"] = {"at": time_text(moment.at_s)}
-    return topology_document.dumped(document)
+    return topology_document.serialize(document)
 
 
 def _findings_body(picture: PastForest, _query: Query, mode: str) -> bytes:
     moment = picture.moment
     view = TopologyView(Snapshot(moment.generation, picture.forest()))
-    found = findings.of_forest(view, mode)
+    found = findings.forest_findings(view, mode)
     document = findings.document(moment.generation, moment.run, found)
     document["as_of"] = {"at": time_text(moment.at_s)}
-    return findings.dumped(document)
+    return findings.serialize(document)

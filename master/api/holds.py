@@ -6,12 +6,12 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import forbidden, not_ready, refusing_when_full
-from master.api.answers.representation import json_body
+from master.api.answers.refusals import forbidden, not_ready, refuse_when_full
+from master.api.answers.representation import json_response
 from master.api.placement_documents import hold_document, hold_summary
-from master.api.placements import declined, hold
+from master.api.placements import answer_with_hold, hold_problem
 from master.api.requests.body import read_body
-from master.api.requests.jobs import pods_of
+from master.api.requests.jobs import read_given_groups
 from master.api.requests.query import Parameter, Query
 from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
@@ -33,13 +33,13 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
         return refused
     if missing := service.availability.uncounted():
         return not_ready(service, missing)
-    return await hold(request, service, body, pods_of(body))
+    return await answer_with_hold(request, service, body, read_given_groups(body))
 
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
     """All holds, the oldest first."""
     body = await request.app[SERVICE].placements.holds.listed(_listed)
-    return json_body(body)
+    return json_response(body)
 
 
 def _listed(holds: Sequence[Hold], now_s: float) -> bytes:
@@ -60,7 +60,7 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     holds = service.placements.holds
     found = holds.commit(hold_id)
     if isinstance(found, Hold) and (refused := await holds.wait_until_saved(found, new=False)):
-        return declined(refused)
+        return hold_problem(refused)
     return await _shown(service, hold_id, found)
 
 
@@ -72,8 +72,8 @@ async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
     if refused := await holds.wait_until_saved(found, new=False):
-        return declined(refused)
-    return json_body(orjson.dumps(EndedDocument(id=hold_id, state="released")))
+        return hold_problem(refused)
+    return json_response(orjson.dumps(EndedDocument(id=hold_id, state="released")))
 
 
 async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:
@@ -83,9 +83,9 @@ async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) 
     now_s, lost = placements.state.clock(), placements.holds.unusable_nodes(found)
     render = partial(_rendered, found, now_s, lost)
     if found.wish.request.pods > LARGE_PODS:
-        with refusing_when_full():
-            return json_body(await placements.planner.executor.run(lambda: render))
-    return json_body(render())
+        with refuse_when_full():
+            return json_response(await placements.planner.executor.run(lambda: render))
+    return json_response(render())
 
 
 def _rendered(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:

@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from master.api.answers.refusals import none_acceptable
-from master.api.answers.representation import CACHED, coding, is_known
+from master.api.answers.refusals import not_acceptable
+from master.api.answers.representation import CACHED, accepted_encoding, has_known_tag
 from master.api.health import get_index
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
@@ -44,7 +44,7 @@ async def get_root(request: web.Request, query: Query) -> web.StreamResponse:
         return answer
     found = await off_loop(page)
     headers = {**CACHED, "Vary": "Accept, Accept-Encoding", "ETag": f'W/"{found.release}"'}
-    if is_known(request.headers.get("If-None-Match"), found.release):
+    if has_known_tag(request.headers.get("If-None-Match"), found.release):
         return web.Response(status=304, headers={**_SAFE, **headers})
     return _sent(request, found.files[INDEX], headers)
 
@@ -63,16 +63,16 @@ async def get_plain(request: web.Request, _query: Query) -> web.StreamResponse:
     cache = request.app[SERVICE].documents.plain
     made = await cache.document()
     headers = {**CACHED, "ETag": f'W/"{made.tag}"'}
-    if is_known(request.headers.get("If-None-Match"), made.tag):
+    if has_known_tag(request.headers.get("If-None-Match"), made.tag):
         return web.Response(status=304, headers={**_SAFE, **headers})
     zipped = await cache.compressed(made)
     return _sent(request, PageFile("text/html", made.body, zipped), headers)
 
 
 def _sent(request: web.Request, file: PageFile, headers: dict[str, str]) -> web.Response:
-    taken = coding(request.headers.get("Accept-Encoding"))
+    taken = accepted_encoding(request.headers.get("Accept-Encoding"))
     if taken is None:
-        return none_acceptable()
+        return not_acceptable()
     coded = {"Content-Encoding": "gzip"} if taken == "gzip" else {}
     return web.Response(
         body=file.zipped if taken == "gzip" else file.body,

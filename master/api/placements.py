@@ -10,18 +10,18 @@ from master.api.answers.refusals import (
     RETRY_S,
     forbidden,
     not_ready,
-    refusing_when_full,
+    refuse_when_full,
     wait_for_loop,
 )
-from master.api.answers.representation import json_body
+from master.api.answers.representation import json_response
 from master.api.placement_documents import placement_document, repeated_hold_document
 from master.api.requests.body import read_body
 from master.api.requests.jobs import (
-    assumptions_of,
-    body_of,
+    body_from_query,
     check_nodes,
-    hold_request_of,
-    request_of,
+    placement_request,
+    read_assumptions,
+    read_hold_request,
 )
 from master.api.requests.query import Query
 from master.booking.planner import LARGE_PODS, Outcome, Question
@@ -46,7 +46,7 @@ STATUS = {
 async def get_placements(request: web.Request, query: Query) -> web.StreamResponse:
     """A placement by query, for curl."""
     await wait_for_loop(request)
-    return await _place(request, body_of(query))
+    return await _place(request, body_from_query(query))
 
 
 async def post_placements(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -62,22 +62,24 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
         return not_leader(service.role)
     if missing := service.availability.uncounted():
         return not_ready(service, missing)
-    assumptions = assumptions_of(body)
+    assumptions = read_assumptions(body)
     if body.hold_s is not None:
-        return await hold(request, service, body)
-    job = request_of(body)
-    hold_request_of(request, body, job)
+        return await answer_with_hold(request, service, body)
+    job = placement_request(body)
+    read_hold_request(request, body, job)
     await check_nodes(job, service.placements)
     question, planner = Question(job, body.explain), service.placements.planner
     if assumptions is not None or planner.takes_long(job):
         render = partial(_rendered, service)
-        with refusing_when_full():
-            return json_body(await planner.what_if(question, assumptions or Assumptions(), render))
+        with refuse_when_full():
+            return json_response(
+                await planner.what_if(question, assumptions or Assumptions(), render)
+            )
     seen = planner.seen_by(question)
-    return json_body(_rendered(service, await planner.in_words(planner.plan(job), seen)))
+    return json_response(_rendered(service, await planner.in_words(planner.plan(job), seen)))
 
 
-async def hold(
+async def answer_with_hold(
     request: web.Request,
     service: Service,
     body: JobBody,
@@ -85,13 +87,13 @@ async def hold(
 ) -> web.Response:
     """A hold on the best placement, or on the groups given; the same hold for the same key."""
     holds, planner, seen = service.placements.holds, service.placements.planner, None
-    wish = hold_request_of(request, body, request_of(body))
+    wish = read_hold_request(request, body, placement_request(body))
     assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
     known, aside = holds.known(wish), None
     if known is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, service.placements)
         if planner.takes_long(wish.request):
-            with refusing_when_full():
+            with refuse_when_full():
                 aside = await planner.planned_aside(wish.request)
             known = holds.known(wish)  # meanwhile somebody may have asked with the same key
     answer: Outcome | Hold | HoldRefused | None = known
@@ -99,18 +101,18 @@ async def hold(
         seen = planner.seen_by(Question(wish.request, body.explain))
         answer = holds.hold(wish, given, aside)
     if isinstance(answer, HoldRefused):
-        return declined(answer)
+        return hold_problem(answer)
     booked = answer if isinstance(answer, Hold) else answer.hold
     if booked and (refused := await holds.wait_until_saved(booked, new=booked is not known)):
-        return declined(refused)
+        return hold_problem(refused)
     if isinstance(answer, Outcome):
         answer = await planner.in_words(answer, seen)
     render = partial(_rendered, service, answer)
     large = wish.request.pods > LARGE_PODS
-    return json_body(await asyncio.to_thread(render) if large else render())
+    return json_response(await asyncio.to_thread(render) if large else render())
 
 
-def declined(found: HoldRefused) -> web.Response:
+def hold_problem(found: HoldRefused) -> web.Response:
     """The problem that stands against a hold."""
     status = STATUS[found.obstacle]
     headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
@@ -138,4 +140,4 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
         mix_observed=latest.observed,
         run=service.engine.history.run_id,
     )
-    return json_body(orjson.dumps(document))
+    return json_response(orjson.dumps(document))

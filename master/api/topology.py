@@ -7,14 +7,19 @@ from functools import partial
 from aiohttp import web
 
 from master.api.answers.refusals import (
-    none_acceptable,
+    not_acceptable,
     not_ready,
-    refusing_when_full,
+    refuse_when_full,
 )
-from master.api.answers.representation import CACHED, coding, is_known, json_body
-from master.api.history import AT, topology_then
+from master.api.answers.representation import (
+    CACHED,
+    accepted_encoding,
+    has_known_tag,
+    json_response,
+)
+from master.api.history import AT, topology_at_moment
 from master.api.requests.query import Parameter, Query
-from master.api.requests.tree_part import selected
+from master.api.requests.tree_part import find_tree_part
 from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
@@ -38,24 +43,24 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
         return not_ready(service, missing)
     document = await service.documents.node_group.document()
     zipped_tag = f"{document.tag}-gzip"
-    taken = coding(request.headers.get("Accept-Encoding"))
+    taken = accepted_encoding(request.headers.get("Accept-Encoding"))
     if taken is None:
-        return none_acceptable()
+        return not_acceptable()
     zipped = taken == "gzip"
     headers = {**CACHED, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
-    if is_known(request.headers.get("If-None-Match"), document.tag, zipped_tag):
+    if has_known_tag(request.headers.get("If-None-Match"), document.tag, zipped_tag):
         return web.Response(status=304, headers=headers)
     body = await service.documents.node_group.compressed(document) if zipped else document.body
-    return json_body(body, headers, zipped=zipped)
+    return json_response(body, headers, zipped=zipped)
 
 
 async def get_topology(request: web.Request, query: Query) -> web.StreamResponse:
     """`GET /v1/topology`, with a weak ETag: ages of sources move without a new one."""
-    taken = coding(request.headers.get("Accept-Encoding"))
+    taken = accepted_encoding(request.headers.get("Accept-Encoding"))
     if taken is None:
-        return none_acceptable()
+        return not_acceptable()
     if "at" in query and not query["at"].is_now:
-        return await topology_then(request, query, zipped=taken == "gzip")
+        return await topology_at_moment(request, query, zipped=taken == "gzip")
     if request.query:
         return await _part(request, query, zipped=taken == "gzip")
     return await _whole(request, zipped=taken == "gzip")
@@ -64,13 +69,13 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
 async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
     service = request.app[SERVICE]
-    tag = topology_document.tag(service.topology.version())
-    if is_known(request.headers.get("If-None-Match"), tag):
+    tag = topology_document.entity_tag(service.topology.version())
+    if has_known_tag(request.headers.get("If-None-Match"), tag):
         return web.Response(status=304, headers={**CACHED, "ETag": f'W/"{tag}"'})
     made = await service.documents.topology.document()
-    headers = {**CACHED, "ETag": f'W/"{topology_document.tag(made.version)}"'}
+    headers = {**CACHED, "ETag": f'W/"{topology_document.entity_tag(made.version)}"'}
     body = await service.documents.topology.compressed(made) if zipped else made.body
-    return json_body(body, headers, zipped=zipped)
+    return json_response(body, headers, zipped=zipped)
 
 
 async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
@@ -78,7 +83,7 @@ async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.Stre
 
     So that few are in memory before they are sent, and the event loop shares its core with one.
     """
-    with refusing_when_full():
+    with refuse_when_full():
         prepare = partial(_prepared, request, query, zipped=zipped)
         return await request.app[SERVICE].api_limits.parts.run(prepare)
 
@@ -90,12 +95,12 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
     render = _renderer(service, view, query)
     headers, known = dict(CACHED), False
     if "node" not in query:  # what a worker said may change without a new generation
-        tag = topology_document.tag(view.version, request.query_string)
+        tag = topology_document.entity_tag(view.version, request.query_string)
         headers["ETag"] = f'W/"{tag}"'
-        known = is_known(request.headers.get("If-None-Match"), tag)
+        known = has_known_tag(request.headers.get("If-None-Match"), tag)
 
     def made() -> web.Response:
-        part = selected(view.snapshot.forest, query)
+        part = find_tree_part(view.snapshot.forest, query)
         if isinstance(part, web.Response):
             return part
         if known:
@@ -103,7 +108,7 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
         body = render(part)
         if zipped:
             body = gzip.compress(body, GZIP_LEVEL, mtime=0)
-        return json_body(body, headers, zipped=zipped)
+        return json_response(body, headers, zipped=zipped)
 
     return made
 
@@ -118,7 +123,7 @@ def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[P
         document = topology_document.document(view, mode, now_s, part, run=run)
         if detail is not None:
             document["node"] = _node_detail(detail, now_s)
-        return topology_document.dumped(document)
+        return topology_document.serialize(document)
 
     return render
 

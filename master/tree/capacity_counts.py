@@ -77,7 +77,7 @@ class CountedForest:
     nodes: Mapping[NodeName, NodeCounts]
 
 
-def counted(forest: Forest, usage: NodeUsage) -> CountedForest:
+def count_forest(forest: Forest, usage: NodeUsage) -> CountedForest:
     """All counts of a forest."""
     counts = SubtreeCounts(usage)
     groups = {

@@ -36,7 +36,7 @@ def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
     return [*diagnosis.service("/ready", 503, "; ".join(examined.unready), WAIT_STEP), *found]
 
 
-def of_forest(view: TopologyView, mode: str) -> list[Finding]:
+def forest_findings(view: TopologyView, mode: str) -> list[Finding]:
     """What the forest of a moment alone shows: how sources fared then, and counts, are not kept."""
     found = diagnosis.examine(topology_document.document(view, mode, 0.0))
     return [finding for finding in found if finding.code not in _OF_COUNTS]
@@ -45,7 +45,7 @@ def of_forest(view: TopologyView, mode: str) -> list[Finding]:
 def body(examined: Examined, mode: str, now_s: float, run: str) -> bytes:
     """Return the document's bytes; `run` counts its generation."""
     generation = examined.view.snapshot.generation
-    return dumped(document(generation, run, findings(examined, mode, now_s)))
+    return serialize(document(generation, run, findings(examined, mode, now_s)))
 
 
 def document(generation: int, run: str, found: Iterable[Finding]) -> FindingsDocument:
@@ -53,7 +53,7 @@ def document(generation: int, run: str, found: Iterable[Finding]) -> FindingsDoc
     return {"generation": generation, "run": run, "findings": [_finding(each) for each in found]}
 
 
-def dumped(answer: FindingsDocument) -> bytes:
+def serialize(answer: FindingsDocument) -> bytes:
     """Return a document's bytes."""
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -24,7 +24,7 @@ def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
     return tuple((GroupPath(path[:-1]), group) for path, group in found.items())
 
 
-def path_to(forest: Forest, node: NodeName) -> tuple[Vertex, ...] | None:
+def find_path(forest: Forest, node: NodeName) -> tuple[Vertex, ...] | None:
     """The groups around a placed node from its root down, and the node; O(nodes).
 
     Empty if it is unplaced, None if it is unknown.

@@ -88,7 +88,7 @@ def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocumen
     return snapshot.generation, snapshot.restored_age_s is not None, states, capacity, warned
 
 
-def tag(of_version: object, query: str = "") -> str:
+def entity_tag(of_version: object, query: str = "") -> str:
     """The opaque part of an entity tag: one for each version and each query."""
     text = repr((_PROCESS, of_version, query))
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -96,10 +96,10 @@ def tag(of_version: object, query: str = "") -> str:
 
 def body(view: TopologyView, mode: str, now_s: float, run: str) -> bytes:
     """All of it. `now_s` is on the clock of the snapshot's sources (monotonic seconds)."""
-    return dumped(document(view, mode, now_s, run=run))
+    return serialize(document(view, mode, now_s, run=run))
 
 
-def dumped(answer: TopologyDocument) -> bytes:
+def serialize(answer: TopologyDocument) -> bytes:
     """Return a document's bytes."""
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.master.world import Master
 from tests.support.waiting import eventually
 from topo.cli.client.client import connect, target
-from topo.cli.client.decoding import read
+from topo.cli.client.decoding import decode
 from topo.cli.diagnosis import checkup
 from topo.cli.diagnosis.checkup import Checkup
 from topo.cli.exit_codes import CliError
@@ -29,7 +29,7 @@ async def sole(master: Master, code: str) -> Finding:
     async def is_alone() -> bool:
         seen[:] = (await examined(master)).findings
         document = (await master.get("/v1/findings")).json
-        told[:] = read(FindingsDocument, document)["findings"]
+        told[:] = decode(FindingsDocument, document)["findings"]
         await asyncio.sleep(0.5)
         return [finding.code for finding in seen] == [code]
 

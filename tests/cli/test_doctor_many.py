@@ -29,7 +29,7 @@ def examined_state(state: Discovery, mode: str) -> list[tuple[str, str]]:
     """Code and subject of every finding about a state, without a master around it."""
     view = TopologyView(state.snapshot)
     document = topology_document.document(view, mode, 0.0)
-    received = decoding.read(TopologyDocument, orjson.loads(orjson.dumps(document)))
+    received = decoding.decode(TopologyDocument, orjson.loads(orjson.dumps(document)))
     found = diagnosis.examine(received)
     assert found == findings.findings(Examined(view), mode, 0.0), "the master judges otherwise"
     return [(finding.code, finding.subject) for finding in found]
@@ -68,7 +68,7 @@ def test_nodes_of_kubernetes_that_cannot_be_followed_are_one_finding() -> None:
     warnings = [{"code": f"kubernetes-{of}", "text": "403"} for of in ("nodes", "pods")]
     source = {"source": "cluster-nodes", "state": "failing", "trouble": "403"}
     document = {"generation": 1, "groups": [], "sources": [source], "warnings": warnings}
-    found = diagnosis.examine(decoding.read(TopologyDocument, document))
+    found = diagnosis.examine(decoding.decode(TopologyDocument, document))
     assert [finding.code for finding in found] == ["source-failing", "kubernetes-pods"]
 
 

@@ -13,7 +13,7 @@ from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client import client, sse
 from topo.cli.client.client import MasterClient, Target, connect
 from topo.cli.client.sse import ServerEvent
-from topo.cli.client.watch import Connected, MasterLost, follow, resumed
+from topo.cli.client.watch import Connected, MasterLost, follow, resume_point
 from topo.model.rest.generation_id import GenerationId
 
 
@@ -165,7 +165,7 @@ def test_a_stream_goes_on_where_it_broke_if_it_is_the_same(
     known = None if last is None else GenerationId.read(last)
     present = GenerationId.read(now)
     assert present is not None
-    assert str(resumed(known, present)) == start
+    assert str(resume_point(known, present)) == start
 
 
 @pytest.mark.parametrize(

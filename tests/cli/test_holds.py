@@ -8,7 +8,7 @@ import pytest
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.exit_codes import Exit
-from topo.cli.render.words import left
+from topo.cli.render.words import remaining_time
 
 
 def test_every_hold_is_a_row(topo: Topo, fake_master: FakeMaster) -> None:
@@ -37,7 +37,7 @@ def test_every_hold_is_a_row(topo: Topo, fake_master: FakeMaster) -> None:
 )
 def test_what_is_left_of_a_hold_is_told_as_it_was_set(rest_s: float, words: str) -> None:
     """`--hold 10m` answers `10 min`, though the answer took a few milliseconds."""
-    assert left(rest_s) == words
+    assert remaining_time(rest_s) == words
 
 
 def test_no_holds_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> None:

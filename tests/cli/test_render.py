@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.cli import samples
-from topo.cli.client.connection import show
-from topo.cli.client.decoding import read
+from topo.cli.client.connection import print_document
+from topo.cli.client.decoding import decode
 from topo.cli.client.placements import read_placement
 from topo.cli.options import Output
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
@@ -26,7 +26,7 @@ from topo.diagnosis.finding import Finding
 from topo.model.conditions.condition import Severity
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.fragmentation import FragmentationDocument
-from topo.model.rest.placements import HoldDocument
+from topo.model.rest.placements import HoldDocument, HoldsDocument
 from topo.model.rest.topology import TopologyDocument
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -42,11 +42,11 @@ def text(renderable: RenderableType, *, encoding: str = "utf-8", width: int = 10
 
 
 def as_topology(document: Any) -> TopologyDocument:
-    return read(TopologyDocument, document)
+    return decode(TopologyDocument, document)
 
 
 def as_change(document: Any) -> ChangeDocument:
-    return read(ChangeDocument, document)
+    return decode(ChangeDocument, document)
 
 
 def bare() -> Any:
@@ -66,29 +66,31 @@ JOB = {"pods": 4, "gpus_per_pod": 4, "group_size": 12}
 def placed(document: Any, marks: Glyphs) -> RenderableType:
     """A placement's answer inside the healthy tree."""
     roots = as_topology(samples.healthy())["groups"]
-    return placement.answer(read_placement(document), JOB, roots, marks, explain=True)
+    return placement.render_placement(read_placement(document), JOB, roots, marks, explain=True)
 
 
 PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
-    "tree-healthy": lambda marks: tree.topology(as_topology(samples.healthy()), marks),
-    "tree-troubled": lambda marks: tree.topology(as_topology(samples.troubled()), marks),
-    "tree-bare": lambda marks: tree.topology(as_topology(bare()), marks),
-    "node": lambda marks: node.page(as_topology(samples.inside()), "node-3", marks),
-    "node-lonely": lambda marks: node.page(as_topology(lonely()), "node-9", marks),
-    "changes": lambda marks: changes.listed(map(as_change, samples.changes()), marks),
-    "findings": lambda marks: findings.report(
+    "tree-healthy": lambda marks: tree.render_topology(as_topology(samples.healthy()), marks),
+    "tree-troubled": lambda marks: tree.render_topology(as_topology(samples.troubled()), marks),
+    "tree-bare": lambda marks: tree.render_topology(as_topology(bare()), marks),
+    "node": lambda marks: node.render_node(as_topology(samples.inside()), "node-3", marks),
+    "node-lonely": lambda marks: node.render_node(as_topology(lonely()), "node-9", marks),
+    "changes": lambda marks: changes.render_changes(map(as_change, samples.changes()), marks),
+    "findings": lambda marks: findings.render_findings(
         diagnosis.examine(as_topology(samples.troubled())), ["GET /health answers 200"], marks
     ),
     "place": lambda marks: placed({**samples.placement(), "hold": samples.held()}, marks),
     "place-refused": lambda marks: placed(samples.refusal(), marks),
-    "holds": lambda marks: holds.listed([read(HoldDocument, samples.held())], marks),
-    "hold": lambda marks: holds.page(
-        read(HoldDocument, samples.hold()), as_topology(samples.healthy())["groups"], marks
+    "holds": lambda marks: holds.render_holds(
+        decode(HoldsDocument, {"holds": [samples.held()]}), marks
     ),
-    "fragmentation": lambda marks: fragmentation.report(
-        read(FragmentationDocument, samples.fragmentation()), marks
+    "hold": lambda marks: holds.render_hold(
+        decode(HoldDocument, samples.hold()), as_topology(samples.healthy())["groups"], marks
     ),
-    "findings-none": lambda marks: findings.report([], ["all 4 nodes are Ready"], marks),
+    "fragmentation": lambda marks: fragmentation.render_fragmentation(
+        decode(FragmentationDocument, samples.fragmentation()), marks
+    ),
+    "findings-none": lambda marks: findings.render_findings([], ["all 4 nodes are Ready"], marks),
 }
 
 
@@ -121,7 +123,7 @@ def test_control_characters_of_a_name_never_reach_the_terminal() -> None:
     evil = samples.node("node\x1b[2J\x9b2J\r", "NotReady", ("x", "why\x1b]0;title\x07"))
     document["groups"][0]["child"].append(evil)
     document["groups"][0]["name"] = "box\x1b[31m"
-    drawn = text(tree.topology(as_topology(document), UNICODE))
+    drawn = text(tree.render_topology(as_topology(document), UNICODE))
     assert not {"\x1b", "\x9b", "\r", "\x07"} & set(drawn)
     assert "node\N{REPLACEMENT CHARACTER}[2J" in drawn
 
@@ -129,7 +131,7 @@ def test_control_characters_of_a_name_never_reach_the_terminal() -> None:
 def test_square_brackets_of_a_name_are_text_and_not_markup() -> None:
     document = samples.healthy()
     document["groups"][0]["name"] = "[red]box[/red]"
-    assert "[red]box[/red]" in text(tree.topology(as_topology(document), UNICODE))
+    assert "[red]box[/red]" in text(tree.render_topology(as_topology(document), UNICODE))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_square_brackets_of_a_name_are_text_and_not_markup() -> None:
     ],
 )
 def test_a_change_is_one_line(change: Any, line: str) -> None:
-    assert text(changes.line(as_change(change), UNICODE)).startswith(line)
+    assert text(changes.render_change(as_change(change), UNICODE)).startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -168,5 +170,5 @@ def test_a_command_is_one_line_of_its_own_however_narrow_the_terminal(
     command = "kubectl patch configmap conf --type=merge -p '" + "a b " * 40 + "'"
     found = Finding(Severity.WRONG, "code", "master", "what is wrong", f"add it:\n{command}")
     monkeypatch.setenv("COLUMNS", "40")
-    show({}, Output.TABLE, lambda marks: findings.report([found], [], marks))
+    print_document({}, Output.TABLE, lambda marks: findings.render_findings([found], [], marks))
     assert command in capsys.readouterr().out.splitlines()

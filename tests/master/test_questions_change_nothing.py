@@ -55,7 +55,7 @@ class World:
         view = TopologyView(SNAPSHOT, self.state.usage(), {})
         body = topology_document.body(view, "strict", 0.0, "run")
         touched = frozenset(self.state._capacity.touched or ())
-        return self.state.version, topology_document.tag(view.version), touched, body
+        return self.state.version, topology_document.entity_tag(view.version), touched, body
 
     async def refused_gang(self, job: Request) -> None:
         """A gang that never fits, one that grows while all nodes are kept, one that is checked."""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.cli import samples
 from tests.master.documents import faults
-from topo.cli.client.decoding import checked, read
+from topo.cli.client.decoding import decode, decode_or_refuse
 from topo.kit.serving.problem import problem
 from topo.model.errors import Refusal
 from topo.model.rest.changes import ChangeDocument
@@ -58,14 +58,14 @@ def test_a_client_reads_keys_and_words_of_a_later_release(
 ) -> None:
     """It ignores the keys, wherever they are; a test that forbids them finds them."""
     later = {**document, "from_the_future": [1]}
-    assert read(kind, later) == read(kind, document)
+    assert decode(kind, later) == decode(kind, document)
     with pytest.raises(ValidationError, match="from_the_future"):
         validator(kind).validate_python(later, extra="forbid")
 
 
 def test_a_word_of_a_later_release_is_read_and_is_not_published() -> None:
     state = {**samples.source("workers"), "state": "resting"}
-    assert read(SourceDocument, state)["state"] == "resting"
+    assert decode(SourceDocument, state)["state"] == "resting"
     schema = validator(SourceDocument).json_schema(mode="serialization")
     assert faults(state, schema, {}) == [
         "$.state: 'resting' against enum ['ok', 'waiting', 'failing']"
@@ -74,7 +74,7 @@ def test_a_word_of_a_later_release_is_read_and_is_not_published() -> None:
 
 def test_what_is_no_document_is_refused_by_its_field_and_the_collector_goes_on() -> None:
     assert gc.isenabled()
-    refusal = checked(TopologyDocument, {"generation": "seven", "groups": []})
+    refusal = decode_or_refuse(TopologyDocument, {"generation": "seven", "groups": []})
     assert isinstance(refusal, Refusal)
     assert refusal.where == "generation"
     assert gc.isenabled()
@@ -94,7 +94,7 @@ def test_a_problem_says_only_what_is_known() -> None:
 
 
 def test_a_reader_fills_in_what_an_earlier_release_does_not_send() -> None:
-    source = read(SourceDocument, {"source": "workers", "state": "ok"})
+    source = decode(SourceDocument, {"source": "workers", "state": "ok"})
     assert source == {
         "source": "workers",
         "state": "ok",

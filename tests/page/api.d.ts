@@ -42,7 +42,7 @@ declare namespace Api {
     why: string;
     status: "" | "Ready" | "NotReady";
   }
-  /** Two statements that cannot both hold, which one was used, and what to do about it; also what costs a Ready node (`LINK_DEGRADED`). */
+  /** Two statements that cannot both hold, which one was used, and what to do about it; also what costs a Ready node (`link-degraded`). */
   interface Conflict {
     code: string;
     subjects: string[];
@@ -68,7 +68,7 @@ declare namespace Api {
   /** One thing that is not as it should be, as `topo doctor` tells it. */
   interface Finding {
     severity: "wrong" | "note";
-    code: string;
+    code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "oversize-group" | "link-degraded" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-inventory" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "hypernode-conflict" | "admission-certificate" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "not-read";
     subject: string;
     what: string;
     next_step: string;
@@ -124,6 +124,8 @@ declare namespace Api {
     exclude: string[];
     members: GangPod[];
     groups: PodGroup[];
+    history: Transition[];
+    history_from: string;
   }
   /** A pod of a gang; `node` is where it is or shall be, null while it has no place. */
   interface GangPod {
@@ -479,6 +481,13 @@ declare namespace Api {
     warnings: Warning[];
     node?: NodeDetail | null;
     as_of?: AsOf | null;
+  }
+  /** A gang came into `state` at `at` (RFC 3339), for the reason in `text`. */
+  interface Transition {
+    at: string;
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "waived" | "write-refused" | "native";
+    text: string;
+    source: "leader" | "pod";
   }
   /** A machine of the cluster manager that matches no node: the names by which it was tried. */
   interface Unjoined {

@@ -65,7 +65,7 @@ def forbidden(request: web.Request) -> web.Response | None:
     )
 
 
-def none_acceptable() -> web.Response:
+def not_acceptable() -> web.Response:
     """The answer to a client that takes neither of the two representations."""
     return problem(
         406,
@@ -78,12 +78,12 @@ def none_acceptable() -> web.Response:
 
 async def wait_for_loop(request: web.Request) -> None:
     """Returns when the caller may work on the event loop; 503 when too many wait for that."""
-    with refusing_when_full():
+    with refuse_when_full():
         await request.app[SERVICE].placements.planner.loop_queue.acquire()
 
 
 @contextmanager
-def refusing_when_full() -> Iterator[None]:
+def refuse_when_full() -> Iterator[None]:
     """503 with `Retry-After` in the place of `QueueFullError`."""
     try:
         yield

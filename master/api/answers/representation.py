@@ -10,7 +10,7 @@ CACHED = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 _ANY_TAG = "*"
 
 
-def json_body(
+def json_response(
     body: bytes, headers: Mapping[str, str] | None = None, *, zipped: bool = False
 ) -> web.Response:
     """The answer 200 with these bytes of JSON, which are compressed already where it says so."""
@@ -20,7 +20,7 @@ def json_body(
     )
 
 
-def coding(accept_encoding: str | None) -> Literal["gzip", "identity"] | None:
+def accepted_encoding(accept_encoding: str | None) -> Literal["gzip", "identity"] | None:
     """What the client takes: gzip if named or `*`, else identity unless ruled out, else None.
 
     `q=0` rules out, and what is named beats `*`.
@@ -45,7 +45,7 @@ def _wanted(parameters: str) -> bool:
         return False
 
 
-def is_known(if_none_match: str | None, *tags: str) -> bool:
+def has_known_tag(if_none_match: str | None, *tags: str) -> bool:
     """Whether the client's `If-None-Match` names one of our opaque tags (compared weakly)."""
     if if_none_match is None:
         return False

@@ -15,7 +15,7 @@ import orjson
 
 from master.api.placement_documents import hold_summary
 from master.booking.feed import BookingFeed
-from master.tree.capacity_counts import CountedForest, capacity_document, counted
+from master.tree.capacity_counts import CountedForest, capacity_document, count_forest
 from master.tree.topology_document import TopologyView
 from topo.kit.threads import timed_in_thread
 from topo.model.rest.changes import CapacityEventDocument, HoldEventDocument
@@ -86,7 +86,7 @@ class CapacityEvents:
 
 def _compared(view: TopologyView, known: _Baseline | None, run: str) -> tuple[_Baseline, bytes]:
     """Return what the listeners know then, and the event that tells them, empty for none."""
-    counts, now = counted(view.snapshot.forest, view.usage), view.usage.version
+    counts, now = count_forest(view.snapshot.forest, view.usage), view.usage.version
     if known is None:
         return _Baseline(view.version, now, counts), b""
     data = _capacity_event(view, run, known.capacity_version)

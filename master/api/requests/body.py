@@ -28,7 +28,7 @@ async def read_body(request: web.Request, model: type[B]) -> B:
         raise BadInputError(_refusal(model, error)) from None
 
 
-def checked(model: type[B], values: dict[str, Any]) -> B:
+def validate_body(model: type[B], values: dict[str, Any]) -> B:
     """Values from elsewhere (a query) as that type; raises like `read_body`."""
     try:
         return model.model_validate(values)

@@ -4,8 +4,8 @@ from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.refusals import refusing_when_full
-from master.api.requests.body import checked
+from master.api.answers.refusals import refuse_when_full
+from master.api.requests.body import validate_body
 from master.api.requests.query import Parameter, Query
 from master.booking.placements import Placements
 from topo.model.cluster import USAGES
@@ -49,7 +49,7 @@ PARAMETERS = (
 )
 
 
-def body_of(query: Query) -> PlacementBody:
+def body_from_query(query: Query) -> PlacementBody:
     """The query of a GET as the body that a POST would have; raises `BadInputError`."""
     values: dict[str, object] = dict(query)
     if "selector" in query:
@@ -58,7 +58,7 @@ def body_of(query: Query) -> PlacementBody:
         values["exclude"] = [n.strip() for n in query["exclude"].split(",") if n.strip()]
     if query.get("explain") in _FLAGS:
         values["explain"] = _FLAGS[query["explain"]]
-    return checked(PlacementBody, values)
+    return validate_body(PlacementBody, values)
 
 
 def _selector(text: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _selector(text: str) -> dict[str, str]:
     return labels
 
 
-def request_of(body: JobBody) -> Request:
+def placement_request(body: JobBody) -> Request:
     """The request; raises `BadInputError` for one that is flawed."""
     _check_printable("within", body.within)
     _check_printable("gpu_type", body.gpu_type)
@@ -114,7 +114,7 @@ async def check_nodes(request: Request, placements: Placements) -> None:
     unknown = [node for node in request.eligible.exclude if capacity.host(node) is None]
     if unknown:
         node = min(unknown)
-        with refusing_when_full():
+        with refuse_when_full():
             fix = await placements.planner.executor.run(
                 lambda: partial(_nearest, node, capacity.copy())
             )
@@ -126,7 +126,7 @@ def _nearest(node: NodeName, capacity: CapacityView) -> str:
     return did_you_mean(node, names, "GET /v1/topology lists the nodes there are")
 
 
-def assumptions_of(body: PlacementBody) -> Assumptions | None:
+def read_assumptions(body: PlacementBody) -> Assumptions | None:
     """The what-if; raises `BadInputError` where it is to be held, which cannot be."""
     if body.assume is None:
         return None
@@ -141,7 +141,7 @@ def assumptions_of(body: PlacementBody) -> Assumptions | None:
     )
 
 
-def hold_request_of(call: web.Request, body: JobBody, request: Request) -> HoldRequest | None:
+def read_hold_request(call: web.Request, body: JobBody, request: Request) -> HoldRequest | None:
     """What is to be held; None where nothing is. Raises `BadInputError` for two different keys.
 
     The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
@@ -163,7 +163,7 @@ def _key(call: web.Request, in_body: str | None) -> str | None:
     return in_body or header
 
 
-def pods_of(body: HoldBody) -> tuple[Pods, ...] | None:
+def read_given_groups(body: HoldBody) -> tuple[Pods, ...] | None:
     """The groups of an earlier answer; None where there are none.
 
     They are held against what is there now, so the generation that they are from decides nothing;

@@ -4,20 +4,20 @@ from aiohttp import web
 
 from master.api.answers.refusals import unknown_group, unknown_node
 from master.api.requests.query import Query
-from master.tree.selection import find_groups, path_to
+from master.tree.selection import find_groups, find_path
 from master.tree.topology_document import Part
 from topo.kit.serving.problem import problem
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
 
 
-def selected(forest: Forest, query: Query) -> Part | web.Response:
+def find_tree_part(forest: Forest, query: Query) -> Part | web.Response:
     """What is asked for of the tree; or the 404 that names the nearest name."""
     node, group, depth = query.get("node"), query.get("group"), query.get("depth")
     if node is not None and group is not None:
         return problem(400, "node and group exclude each other", field="node", fix="give one")
     if node is not None:
-        path = path_to(forest, NodeName(node))
+        path = find_path(forest, NodeName(node))
         return unknown_node(node, forest) if path is None else Part(path=path, depth=depth)
     if group is not None:
         groups = find_groups(forest, group)

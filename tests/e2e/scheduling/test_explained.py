@@ -12,7 +12,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.gang_master import TOKEN, GangMaster
 from tests.e2e.scheduling.jobs import JOBS, PODS, bound, pods_of, taker, volcano_job
 from tests.support.waiting import eventually
-from topo.cli.client.decoding import read
+from topo.cli.client.decoding import decode
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.sim.worlds.presets import World
 
@@ -40,7 +40,7 @@ async def topo(master: GangMaster, *words: str) -> str:
 
 async def gangs_of(master: GangMaster) -> list[GangSummary]:
     """All gangs that the master tells of."""
-    return read(GangsDocument, await answered(master, "/v1/gangs"))["gangs"]
+    return decode(GangsDocument, await answered(master, "/v1/gangs"))["gangs"]
 
 
 async def stands(master: GangMaster, job: str) -> str:
@@ -64,7 +64,7 @@ async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
     assert told["text"] in why
     await asyncio.gather(*(api.delete(f"{PODS}/taker-{node}") for node in nodes[:8]))
     await eventually(lambda: _stands(master, "waits", "bound"))
-    whole = read(GangDocument, await answered(master, f"/v1/gangs/{told['id']}"))
+    whole = decode(GangDocument, await answered(master, f"/v1/gangs/{told['id']}"))
     assert {pod["node"] for pod in whole["members"]} == {
         each.node for each in await pods_of(api, "waits")
     }

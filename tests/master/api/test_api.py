@@ -241,7 +241,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((tree_part, "path_to"), (refusals, "did_you_mean"), (history, "net")):
+    for module, name in ((tree_part, "find_path"), (refusals, "did_you_mean"), (history, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.api.answers.representation import coding, is_known
+from master.api.answers.representation import accepted_encoding, has_known_tag
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from master.api.answers.representation import coding, is_known
     ],
 )
 def test_a_client_gets_what_it_takes(header: str | None, taken: str | None) -> None:
-    assert coding(header) == taken
+    assert accepted_encoding(header) == taken
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_a_client_gets_what_it_takes(header: str | None, taken: str | None) -> N
     ],
 )
 def test_a_tag_is_known_when_it_is_one_of_ours(header: str | None, known: bool) -> None:  # noqa: FBT001
-    assert is_known(header, "a", "b") is known
+    assert has_known_tag(header, "a", "b") is known

@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 
 from master.api.events.step_events import change_document
-from master.tree.selection import find_groups, path_to
+from master.tree.selection import find_groups, find_path
 from master.tree.status_times import StatusTimes
-from master.tree.topology_document import Part, TopologyView, document, tag, version
+from master.tree.topology_document import Part, TopologyView, document, entity_tag, version
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
@@ -81,7 +81,7 @@ def test_the_tag_is_another_when_only_the_next_step_of_a_source_is():
     tags = set()
     for fix in ("name the file with --config-file", "write it with write access for nobody"):
         state.advance(1.0, SourceFailed(CONFIG_FILE, "it cannot be read", fix))
-        tags.add(tag(version(state.snapshot, 0, ())))
+        tags.add(entity_tag(version(state.snapshot, 0, ())))
     assert len(tags) == 2
 
 
@@ -151,13 +151,13 @@ def test_groups_are_found_by_name_or_path_and_nodes_by_their_path():
     assert len(find_groups(forest, "rack")) == 2
     ((above, group),) = find_groups(forest, "y/rack")
     assert (above, group.name) == (("y",), "rack")
-    found = path_to(forest, NodeName("b"))
+    found = find_path(forest, NodeName("b"))
     assert found is not None
     pruned = written(state.snapshot, "config", 0.0, path=found)["groups"]
     assert [n["name"] for n in pruned[0]["child"][0]["child"]] == ["b"]
     assert [g["capacity"]["nodes"] for g in (pruned[0], *pruned[0]["child"])] == [2, 2]
-    assert path_to(forest, NodeName("stray")) == ()
-    assert path_to(forest, NodeName("nobody")) is None
+    assert find_path(forest, NodeName("stray")) == ()
+    assert find_path(forest, NodeName("nobody")) is None
 
 
 def test_a_change_is_told_with_all_its_fields():
@@ -206,6 +206,6 @@ def test_of_one_node_its_own_wires_are_told_with_the_other_ends():
     state = discovery(Mode.DRAGONFLY, node_number=4)
     state.advance(0.0, *ring(["a", "b", "c", "d"]))
     assert len(_wires(state)) == 4
-    path = path_to(state.snapshot.forest, NodeName("c"))
+    path = find_path(state.snapshot.forest, NodeName("c"))
     assert _wires(state, path=path) == [("c", 1, "b", 2, "up"), ("c", 2, "d", 1, "up")]
     assert _wires(state, depth=0) == []

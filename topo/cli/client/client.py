@@ -10,8 +10,8 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from topo.cli.client.decoding import from_json, read
-from topo.cli.client.failures import failure, refused
+from topo.cli.client.decoding import decode, parse_json
+from topo.cli.client.failures import connection_error, problem_error
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exit_codes import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
@@ -109,7 +109,7 @@ class MasterClient:
 
     async def topology(self, **query: str | int | None) -> TopologyDocument:
         """`GET /v1/topology`; `group`, `node` and `depth` narrow it."""
-        return read(TopologyDocument, await self.document(TOPOLOGY_PATH, **query))
+        return decode(TopologyDocument, await self.document(TOPOLOGY_PATH, **query))
 
     async def document(self, path: str, **query: str | int | None) -> Any:
         """The JSON document at a path as it is."""
@@ -120,7 +120,7 @@ class MasterClient:
         """What is at a path, whatever its format."""
         answer = await self.get(path, **query)
         if answer.status >= 300:
-            raise refused(answer.status, answer.body, (f"GET {path}", Exit.REFUSED))
+            raise problem_error(answer.status, answer.body, (f"GET {path}", Exit.REFUSED))
         return answer.body
 
     async def send(self, method: str, path: str, body: Any = None) -> Any:
@@ -135,9 +135,9 @@ class MasterClient:
 
     def _document(self, answer: Response, call: str, malformed: Exit) -> Any:
         if answer.status >= 300:
-            raise refused(answer.status, answer.body, (call, malformed))
+            raise problem_error(answer.status, answer.body, (call, malformed))
         try:
-            return from_json(answer.body)
+            return parse_json(answer.body)
         except orjson.JSONDecodeError:
             raise self._not_a_master(f"{call} did not answer JSON") from None
 
@@ -155,7 +155,7 @@ class MasterClient:
             ) as response:
                 content = await bounded_bytes(response.content, _limit_bytes(response.status))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise await failure(error, self.url) from error
+            raise await connection_error(error, self.url) from error
         if content is None:
             limit_bytes = _limit_bytes(response.status)
             raise self._not_a_master(f"an answer of more than {limit_bytes} bytes")
@@ -175,16 +175,16 @@ class MasterClient:
             ) as response:
                 if response.status != 200:
                     body = await bounded_bytes(response.content, MAX_PROBLEM_BYTES) or b""
-                    raise refused(response.status, body, ("GET events", Exit.REFUSED))
+                    raise problem_error(response.status, body, ("GET events", Exit.REFUSED))
                 async for event in events(response.content.iter_any()):
                     if event.event in ("change", "reset"):
                         yield None if event.event == "reset" else self._change(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise await failure(error, self.url) from error
+            raise await connection_error(error, self.url) from error
 
     def _change(self, event: ServerEvent) -> ChangeEvent:
         try:
-            step = read(StepDocument, from_json(event.data))
+            step = decode(StepDocument, parse_json(event.data))
         except orjson.JSONDecodeError:
             raise self._not_a_master("an event is not JSON") from None
         generation = GenerationId.read(event.id)

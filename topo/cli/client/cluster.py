@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from topo.cli.client.decoding import from_json, read
+from topo.cli.client.decoding import decode, parse_json
 from topo.cli.exit_codes import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.cluster import ClusterDocument
@@ -27,7 +27,7 @@ def inspect(kubeconfig: Path | None, namespace: str) -> ClusterDocument:
         argv.append(f"--kubeconfig={kubeconfig}")
     done = _run(argv)
     if done.returncode == 0:
-        return read(ClusterDocument, from_json(done.stdout))
+        return decode(ClusterDocument, parse_json(done.stdout))
     raise CliError(Exit.UNREACHABLE, _refusal(done.stderr))
 
 
@@ -46,7 +46,7 @@ def _refusal(stderr: bytes) -> Refusal:
     """What the process said last; one that broke says what of Python it is."""
     lines = stderr.decode(errors="replace").strip().splitlines() or ["no word"]
     try:
-        said = from_json(lines[-1])
+        said = parse_json(lines[-1])
         return Refusal(str(said["what"]), str(said["where"]), str(said["fix"]))
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return Refusal(lines[-1], "master.inspection", _FIX)

@@ -10,6 +10,7 @@ import yaml
 from rich.console import RenderableType
 
 from topo.cli.client.client import MasterClient, Target, connect, target
+from topo.cli.client.decoding import decode
 from topo.cli.demo_directory import master_url, running_demo
 from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import MasterOptions, Output
@@ -21,12 +22,12 @@ from topo.model.errors import Refusal
 _T = TypeVar("_T")
 
 
-def chosen(options: MasterOptions) -> Target:
+def target_to_read(options: MasterOptions) -> Target:
     """The target that the options name; without `--master` a running demo, else the default."""
     return target(master_url(options.master), options.token_file, options.ca_file)
 
 
-def trusted(options: MasterOptions) -> Target:
+def target_to_change(options: MasterOptions) -> Target:
     """Like `chosen`, for a call that writes: a running demo's token where no other is named."""
     url, token_file = options.master, options.token_file
     demo = running_demo() if url is None else None
@@ -37,7 +38,7 @@ def trusted(options: MasterOptions) -> Target:
 
 def document(options: MasterOptions, path: str, **query: str | int | None) -> Any:
     """The JSON document at a path of the master that the options name."""
-    return ask(chosen(options), lambda master: master.document(path, **query))
+    return ask(target_to_read(options), lambda master: master.document(path, **query))
 
 
 def ask(to: Target, question: Callable[[MasterClient], Awaitable[_T]]) -> _T:
@@ -50,7 +51,7 @@ def ask(to: Target, question: Callable[[MasterClient], Awaitable[_T]]) -> _T:
     return asyncio.run(conversation())
 
 
-def dumped(document: Any, output: Output, layout: int = orjson.OPT_INDENT_2) -> str:
+def serialize(document: Any, output: Output, layout: int = orjson.OPT_INDENT_2) -> str:
     """The document as JSON or YAML text, keys in the order they came; JSON in orjson's `layout`.
 
     What a terminal would obey is escaped. Raises `CliError` for a document nested too deeply.
@@ -67,10 +68,17 @@ def dumped(document: Any, output: Output, layout: int = orjson.OPT_INDENT_2) -> 
         raise CliError(Exit.UNREACHABLE, refusal) from None
 
 
-def show(raw: Any, output: Output, picture: Callable[[Glyphs], RenderableType]) -> None:
-    """Prints a document, or for a person the picture of it with the marks that they can see."""
+def print_answer(
+    raw: Any, output: Output, kind: type[_T], render: Callable[[_T, Glyphs], RenderableType]
+) -> None:
+    """Print the master's answer, for a person rendered as the document that it is."""
+    print_document(raw, output, lambda glyphs: render(decode(kind, raw), glyphs))
+
+
+def print_document(raw: Any, output: Output, picture: Callable[[Glyphs], RenderableType]) -> None:
+    """Print a document, or for a person the picture of it with the marks that they can see."""
     if output is Output.TABLE:
         console = terminal.out()
         console.print(picture(terminal.glyphs(console)), crop=False)
     else:
-        print(dumped(raw, output), end="")
+        print(serialize(raw, output), end="")

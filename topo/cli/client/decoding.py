@@ -16,22 +16,22 @@ from topo.model.rest.service import Problem
 _D = TypeVar("_D")
 
 
-def from_json(text: bytes | str) -> Any:
+def parse_json(text: bytes | str) -> Any:
     """The value that a JSON text is; raises `orjson.JSONDecodeError`."""
     with _collector_paused():
         return orjson.loads(text)
 
 
-def read(kind: type[_D], value: Any) -> _D:
+def decode(kind: type[_D], value: Any) -> _D:
     """The value as a document of that kind; raises `CliError` where it is not one."""
-    document = checked(kind, value)
+    document = decode_or_refuse(kind, value)
     if isinstance(document, Refusal):
         what = f"the answer is not the document expected: {document.what}"
         raise CliError(Exit.UNREACHABLE, Refusal(what, document.where, document.fix))
     return document
 
 
-def checked(kind: type[_D], value: Any) -> _D | Refusal:
+def decode_or_refuse(kind: type[_D], value: Any) -> _D | Refusal:
     """The value as a document of that kind, or which of its fields is wrong. O(size).
 
     Keys that are not known here are ignored, so that a `topo` and a master of neighbouring
@@ -50,10 +50,10 @@ def checked(kind: type[_D], value: Any) -> _D | Refusal:
 def problem_of(body: bytes) -> Problem:
     """Return the problem that the body of an error is; an empty one where it is something else."""
     try:
-        found = checked(Problem, from_json(body))
+        found = decode_or_refuse(Problem, parse_json(body))
     except orjson.JSONDecodeError:
-        found = checked(Problem, {})
-    return read(Problem, {}) if isinstance(found, Refusal) else found
+        found = decode_or_refuse(Problem, {})
+    return decode(Problem, {}) if isinstance(found, Refusal) else found
 
 
 @contextmanager

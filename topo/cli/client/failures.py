@@ -26,7 +26,7 @@ _FIXES = {
 }
 
 
-async def failure(error: Exception, url: URL) -> CliError:
+async def connection_error(error: Exception, url: URL) -> CliError:
     """A call that brought no answer. A connection that broke is looked at once more for TLS."""
     if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
         what, fix = _of_tls(error, url)
@@ -37,7 +37,7 @@ async def failure(error: Exception, url: URL) -> CliError:
     return CliError(Exit.UNREACHABLE, Refusal(what, str(url), fix))
 
 
-def refused(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError:
+def problem_error(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError:
     """The master's own problem document as an error, or the bare status.
 
     `asked` is the call, and what its 400 means: a mistake of ours, or of who is at the terminal.

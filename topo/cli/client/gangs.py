@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.decoding import read
+from topo.cli.client.decoding import decode
 from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import path_segment
 from topo.model.conditions.gang_states import GangState
@@ -15,46 +15,46 @@ from topo.model.rest.gangs import GangsDocument, GangSummary
 _PATH = "/v1/gangs"
 
 
-async def listed(master: MasterClient, **query: str | None) -> Any:
+async def fetch_gangs(master: MasterClient, **query: str | None) -> Any:
     """The document of all gangs; of a `namespace`, or of the one that has a `pod`.
 
     Raises `CliError` where the master places none.
     """
     raw = await master.document(_PATH, **query)
-    off = read(GangsDocument, raw)["off"]
+    off = decode(GangsDocument, raw)["off"]
     if off is not None:
         raise CliError(Exit.REFUSED, Refusal(off["detail"], "", off["fix"]))
     return raw
 
 
-async def found(master: MasterClient, name: str) -> Any:
+async def fetch_gang(master: MasterClient, name: str) -> Any:
     """The document of the gang; a job comes before a pod of the same name.
 
     Raises `CliError` where there is none of the name, or several.
     """
     namespace, slash, short = name.rpartition("/")
     where = namespace if slash else None
-    every = read(GangsDocument, await listed(master))["gangs"]
+    every = decode(GangsDocument, await fetch_gangs(master))["gangs"]
     named = [g for g in every if g["name"] == short and where in {None, g["namespace"]}]
     if not named:
-        raw = await listed(master, namespace=where, pod=short)
-        named = list(read(GangsDocument, raw)["gangs"])
+        raw = await fetch_gangs(master, namespace=where, pod=short)
+        named = list(decode(GangsDocument, raw)["gangs"])
     if len(named) != 1:
         raise CliError(Exit.REFUSED, _refusal(name, named, every))
     return await master.document(f"{_PATH}/{path_segment(named[0]['id'], 'gang', '`topo gangs`')}")
 
 
-async def opened(master: MasterClient, name: str | None) -> list[str]:
+async def open_gates(master: MasterClient, name: str | None) -> list[str]:
     """Has the gates of a gang opened, or of all that have pods without a place or not bound.
 
     The names of the jobs. Raises `CliError`.
     """
     if name is None:
-        every = read(GangsDocument, await listed(master))["gangs"]
+        every = decode(GangsDocument, await fetch_gangs(master))["gangs"]
         gated = (gang for gang in every if gang["state"] != GangState.NATIVE)
         chosen = [gang for gang in gated if gang["bound"] < gang["there"]]
     else:
-        chosen = [read(GangSummary, await found(master, name))]
+        chosen = [decode(GangSummary, await fetch_gang(master, name))]
     for gang in chosen:
         await master.send(
             "POST", f"{_PATH}/{path_segment(gang['id'], 'gang', '`topo gangs`')}/open"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.decoding import read
+from topo.cli.client.decoding import decode
 from topo.cli.exit_codes import CliError, usage
 from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
@@ -56,7 +56,7 @@ def hold_s(text: str | None) -> float | None:
 def read_placement(raw: Any) -> FitsDocument | NoFitDocument:
     """The answer of `/v1/placements`; raises `CliError` where it is none."""
     refused = isinstance(raw, dict) and raw.get("feasible") is False
-    return read(NoFitDocument, raw) if refused else read(FitsDocument, raw)
+    return decode(NoFitDocument, raw) if refused else decode(FitsDocument, raw)
 
 
 async def roots(master: MasterClient, groups: Sequence[PodGroupDocument]) -> list[GroupDocument]:

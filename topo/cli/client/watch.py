@@ -45,7 +45,7 @@ async def follow(
     while True:
         try:
             document = await master.topology(depth=0)
-            last = resumed(last, GenerationId(document["generation"], document["run"]))
+            last = resume_point(last, GenerationId(document["generation"], document["run"]))
             yield Connected(document["generation"])
             async with aclosing(master.changes(last)) as stream:
                 async for event in stream:
@@ -59,7 +59,7 @@ async def follow(
         await asyncio.sleep(retry_s)
 
 
-def resumed(last: GenerationId | None, now: GenerationId) -> GenerationId:
+def resume_point(last: GenerationId | None, now: GenerationId) -> GenerationId:
     """Where to go on: after what was seen last if the master still counts on from there.
 
     `now` is the master's present. Another run counts other changes under the same numbers, and a

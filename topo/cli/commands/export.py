@@ -46,7 +46,7 @@ def export(
         "group": group,
         "devices": "vertices" if devices else None,
     }
-    to = connection.chosen(options)
+    to = connection.target_to_read(options)
     body = connection.ask(to, lambda master: master.content(GRAPH_PATH, **query))
     if sys.stdout.isatty():
         print("\n".join(map(plain, body.decode("utf-8", "replace").splitlines())))

@@ -26,17 +26,14 @@ def gangs(
 ) -> None:
     """List the jobs whose pods go together: those that wait in the order of their turns."""
     from topo.cli.client import connection
-    from topo.cli.client.decoding import read
-    from topo.cli.client.gangs import listed
+    from topo.cli.client.gangs import fetch_gangs
     from topo.cli.render import gangs as picture
     from topo.model.rest.gangs import GangsDocument
 
     raw = connection.ask(
-        connection.chosen(options), lambda master: listed(master, namespace=namespace)
+        connection.target_to_read(options), lambda master: fetch_gangs(master, namespace=namespace)
     )
-    connection.show(
-        raw, output, lambda glyphs: picture.listed(read(GangsDocument, raw)["gangs"], glyphs)
-    )
+    connection.print_answer(raw, output, GangsDocument, picture.render_gangs)
 
 
 @takes_options
@@ -53,20 +50,24 @@ def why(
 ) -> None:
     """Say why a job's pods are where they are, or why it waits and what would let it in."""
     from topo.cli.client import connection, gangs, placements
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.cli.render import gangs as picture
     from topo.model.rest.gangs import GangDocument
 
     async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
-        raw = await gangs.found(client, name)
+        raw = await gangs.fetch_gang(client, name)
         if output is not Output.TABLE or history:
             return raw, []
-        return raw, await placements.roots(client, read(GangDocument, raw)["groups"])
+        return raw, await placements.roots(client, decode(GangDocument, raw)["groups"])
 
-    raw, roots = connection.ask(connection.chosen(options), conversation)
+    raw, roots = connection.ask(connection.target_to_read(options), conversation)
 
     def drawn(glyphs: "Glyphs") -> "RenderableType":
-        gang = read(GangDocument, raw)
-        return picture.history(gang, glyphs) if history else picture.page(gang, roots, glyphs)
+        gang = decode(GangDocument, raw)
+        return (
+            picture.render_history(gang, glyphs)
+            if history
+            else picture.render_gang(gang, roots, glyphs)
+        )
 
-    connection.show(raw, output, drawn)
+    connection.print_document(raw, output, drawn)

@@ -37,9 +37,9 @@ def open_(
         raise usage("one job, or all", "JOB|POD", "name a job, or give --all")
 
     async def conversation(client: "MasterClient") -> list[str]:
-        return await gangs.opened(client, name)
+        return await gangs.open_gates(client, name)
 
-    opened = connection.ask(connection.trusted(options), conversation)
+    opened = connection.ask(connection.target_to_change(options), conversation)
     for each in opened:
         print(f"the gates of {plain(each)} are opened")
     if not opened:

@@ -28,14 +28,11 @@ def holds(
     if context.invoked_subcommand is not None:
         return
     from topo.cli.client import connection
-    from topo.cli.client.decoding import read
     from topo.cli.render import holds as picture
     from topo.model.rest.placements import HoldsDocument
 
     raw = connection.document(options, "/v1/holds")
-    connection.show(
-        raw, output, lambda glyphs: picture.listed(read(HoldsDocument, raw)["holds"], glyphs)
-    )
+    connection.print_answer(raw, output, HoldsDocument, picture.render_holds)
 
 
 @app.command()
@@ -43,7 +40,7 @@ def holds(
 def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show one hold with its nodes inside the tree."""
     from topo.cli.client import connection, placements
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.cli.render import holds as picture
     from topo.model.rest.placements import HoldDocument
 
@@ -51,11 +48,11 @@ def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOp
         raw = await client.document(_path(hold))
         if output is not Output.TABLE:
             return raw, []
-        return raw, await placements.roots(client, read(HoldDocument, raw)["groups"])
+        return raw, await placements.roots(client, decode(HoldDocument, raw)["groups"])
 
-    raw, roots = connection.ask(connection.chosen(options), conversation)
-    connection.show(
-        raw, output, lambda glyphs: picture.page(read(HoldDocument, raw), roots, glyphs)
+    raw, roots = connection.ask(connection.target_to_read(options), conversation)
+    connection.print_document(
+        raw, output, lambda glyphs: picture.render_hold(decode(HoldDocument, raw), roots, glyphs)
     )
 
 
@@ -65,7 +62,7 @@ def commit(hold: HoldId, *, options: MasterOptions) -> None:
     """Keep a hold without a time limit: its job has started."""
     from topo.cli.client import connection
 
-    to = connection.trusted(options)
+    to = connection.target_to_change(options)
     connection.ask(to, lambda client: client.send("POST", f"{_path(hold)}/commit"))
     print(f"{plain(hold)} is committed; `topo holds release` gives its nodes back")
 
@@ -76,7 +73,7 @@ def release(hold: HoldId, *, options: MasterOptions) -> None:
     """Give the nodes of a hold back."""
     from topo.cli.client import connection
 
-    to = connection.trusted(options)
+    to = connection.target_to_change(options)
     connection.ask(to, lambda client: client.send("DELETE", _path(hold)))
     print(f"{plain(hold)} is released")
 

@@ -46,7 +46,7 @@ def diff(
 
     from topo.cli.client import connection
     from topo.cli.client.client import DIFF_PATH
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.cli.render import changes
     from topo.model.rest.changes import DiffDocument
 
@@ -57,15 +57,18 @@ def diff(
         end = GenerationId(now["generation"], now["run"])
         return await client.document(DIFF_PATH, **{"from": str(end.previous), "to": str(end)})
 
-    raw = connection.ask(connection.chosen(options), conversation)
-    document = read(DiffDocument, raw)
+    raw = connection.ask(connection.target_to_read(options), conversation)
+    document = decode(DiffDocument, raw)
 
     def picture(glyphs: "Glyphs") -> "RenderableType":
         nothing = Text("nothing changed", style="dim")
         moved = document["changes"]
-        return Group(changes.title(document), changes.listed(moved, glyphs) if moved else nothing)
+        return Group(
+            changes.render_title(document),
+            changes.render_changes(moved, glyphs) if moved else nothing,
+        )
 
-    connection.show(raw, output, picture)
+    connection.print_document(raw, output, picture)
 
 
 @takes_options
@@ -87,10 +90,9 @@ def history(
     """Show the moments of the tree that the master keeps, and how much changed at each."""
     from topo.cli.client import connection
     from topo.cli.client.client import HISTORY_PATH
-    from topo.cli.client.decoding import read
     from topo.cli.render import changes
     from topo.model.rest.history import HistoryDocument
 
     query: dict[str, str | int | None] = {"from": since, "limit": limit}
     raw = connection.document(options, HISTORY_PATH, **query)
-    connection.show(raw, output, lambda _: changes.moments(read(HistoryDocument, raw)))
+    connection.print_answer(raw, output, HistoryDocument, changes.render_moments)

@@ -102,10 +102,10 @@ def nodes(
     from topo.cli import node_list
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.model.rest.topology import TopologyDocument
 
-    document = read(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
+    document = decode(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
     wanted = filters.wanted(names or ())
     found = [n for n in node_list.listed(document, unplaced=group is None) if wanted.has(n)]
     _show(found, document["generation"], output)
@@ -124,4 +124,6 @@ def _show(found: "list[NodeRow]", generation: int, output: NodesOutput) -> None:
             print(plain(node.name))
     else:
         raw = node_list.as_document(generation, found)
-        connection.show(raw, Output(output), lambda glyphs: picture.page(found, glyphs))
+        connection.print_document(
+            raw, Output(output), lambda glyphs: picture.render_nodes(found, glyphs)
+        )

@@ -27,7 +27,7 @@ def parse(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Say which format a probe output has, and show what is understood of it."""
-    from topo.cli.client.connection import dumped
+    from topo.cli.client.connection import serialize
     from topo.cli.probe_document import chosen, document, documents, found_in
     from topo.cli.render import probe, terminal
     from topo.model.errors import Refusal
@@ -40,16 +40,16 @@ def parse(
         raise CliError(Exit.USAGE, one.answer)
     if output is Output.TABLE:
         console = terminal.out()
-        picture = probe.page(
+        picture = probe.render_outputs(
             found if every else (one,), terminal.glyphs(console), lines=len(found) > 1
         )
         console.print(picture, width=min(console.width, probe.COLUMNS))
     elif every or isinstance(one.answer, Refusal):
-        print(dumped(documents(found), output), end="")
+        print(serialize(documents(found), output), end="")
     else:
         told = document(one.answer)
         _tell(told)
-        print(dumped(told, output), end="")
+        print(serialize(told, output), end="")
     if isinstance(one.answer, Refusal):
         raise typer.Exit(Exit.USAGE)
 

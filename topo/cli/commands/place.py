@@ -147,7 +147,7 @@ def place(
         hold_s=placements.hold_s(hold), key=key, assume=assume.body(), explain=explain or None
     )
     request = job.body() | asked
-    find = connection.chosen if hold is None else connection.trusted
+    find = connection.target_to_read if hold is None else connection.target_to_change
     raw, document, roots = _place(find(options), request, output)
     if output is PlaceOutput.NODES:
         _print_nodes(document, request)
@@ -180,10 +180,12 @@ def _show(
     from topo.cli.render import placement
 
     raw, document, roots = answer
-    connection.show(
+    connection.print_document(
         raw,
         Output.TABLE if output is PlaceOutput.TREE else Output(output),
-        lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain),
+        lambda glyphs: placement.render_placement(
+            document, request, roots, glyphs, explain=explain
+        ),
     )
 
 
@@ -196,9 +198,9 @@ def _print_nodes(document: "FitsDocument | NoFitDocument", request: dict[str, An
     console = terminal.err()
     glyphs = terminal.glyphs(console)
     if not document["feasible"]:
-        console.print(placement.answer(document, request, [], glyphs, explain=False))
+        console.print(placement.render_placement(document, request, [], glyphs, explain=False))
         return
     for name in placements.hostfile(document["groups"]):
         print(plain(name))
     if document["hold"]:
-        console.print(placement.held(document["hold"], glyphs))
+        console.print(placement.render_hold(document["hold"], glyphs))

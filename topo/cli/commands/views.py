@@ -50,13 +50,13 @@ def tree(
     """Show the tree of groups and nodes, its status and the why."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.cli.render import tree as picture
     from topo.cli.watch.problems import only_problems
     from topo.model.rest.topology import TopologyDocument
 
     def view(raw: Any) -> tuple[Any, "Text"]:
-        known = read(TopologyDocument, raw)
+        known = decode(TopologyDocument, raw)
         if problems and (known["groups"] or known["unplaced"]):
             return only_problems(raw), picture.ALL_READY
         return raw, picture.NO_NODES
@@ -66,8 +66,10 @@ def tree(
         _watch(options, query, output, view)
         return
     raw, empty = view(connection.document(options, TOPOLOGY_PATH, **query))
-    connection.show(
-        raw, output, lambda glyphs: picture.topology(read(TopologyDocument, raw), glyphs, empty)
+    connection.print_document(
+        raw,
+        output,
+        lambda glyphs: picture.render_topology(decode(TopologyDocument, raw), glyphs, empty),
     )
 
 
@@ -83,7 +85,7 @@ def _watch(
             await watch.watch(client, query, display)
 
     with suppress(KeyboardInterrupt):
-        connection.ask(connection.chosen(options), conversation)
+        connection.ask(connection.target_to_read(options), conversation)
 
 
 @takes_options
@@ -91,13 +93,13 @@ def node(name: NodeName, *, output: OutputFormat = Output.TABLE, options: Master
     """Show one node: GPUs, link matrix, ports, servers at the other end, probes, reasons."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.cli.render import node as picture
     from topo.model.rest.topology import TopologyDocument
 
     raw = connection.document(options, TOPOLOGY_PATH, node=name)
-    connection.show(
-        raw, output, lambda glyphs: picture.page(read(TopologyDocument, raw), name, glyphs)
+    connection.print_document(
+        raw, output, lambda glyphs: picture.render_node(decode(TopologyDocument, raw), name, glyphs)
     )
 
 
@@ -117,14 +119,14 @@ def gpus(
 ) -> None:
     """Show the links between a node's GPUs, what n of them are worth, and which to take."""
     from topo.cli.client import connection
-    from topo.cli.client.decoding import read
+    from topo.cli.client.decoding import decode
     from topo.cli.render import gpus as picture
     from topo.model.rest.gpus import GpusDocument
 
     path = f"/v1/nodes/{path_segment(name, 'name of a node', '`topo tree` lists them')}/gpus"
     raw = connection.document(options, path, n=count, free=free)
-    document = read(GpusDocument, raw)
-    connection.show(raw, output, lambda glyphs: picture.page(document, glyphs))
+    document = decode(GpusDocument, raw)
+    connection.print_document(raw, output, lambda glyphs: picture.render_gpus(document, glyphs))
     if document["choice"] is not None and not document["choice"]["fits"]:
         raise typer.Exit(Exit.NO_FIT)
 
@@ -156,7 +158,7 @@ def doctor(
     from topo.cli.render import findings
 
     def of_master() -> "Checkup":
-        return connection.ask(connection.chosen(options), checkup.examine)
+        return connection.ask(connection.target_to_read(options), checkup.examine)
 
     if kubeconfig is None and not in_cluster:
         result = of_master()
@@ -170,10 +172,10 @@ def doctor(
             result = checkup.together(result, of_api)
         else:
             result = checkup.together(result, checkup.NOT_ASKED)
-    connection.show(
+    connection.print_document(
         {"wrong": result.is_wrong, **asdict(result)},
         output,
-        lambda glyphs: findings.report(result.findings, result.healthy, glyphs),
+        lambda glyphs: findings.render_findings(result.findings, result.healthy, glyphs),
     )
     if result.is_wrong:
         raise typer.Exit(Exit.FINDING)
@@ -183,11 +185,8 @@ def doctor(
 def fragmentation(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show how broken up the free GPUs are, and the largest job that fits now."""
     from topo.cli.client import connection
-    from topo.cli.client.decoding import read
     from topo.cli.render import fragmentation as picture
     from topo.model.rest.fragmentation import FragmentationDocument
 
     raw = connection.document(options, "/v1/fragmentation")
-    connection.show(
-        raw, output, lambda glyphs: picture.report(read(FragmentationDocument, raw), glyphs)
-    )
+    connection.print_answer(raw, output, FragmentationDocument, picture.render_fragmentation)

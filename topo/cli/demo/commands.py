@@ -111,4 +111,6 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     running = required_demo()
     active = faults.active(running)
     document = {"master": running.master, "processes": running.pids, "faults": active}
-    connection.show(document, output, lambda marks: messages.status(running, active, marks))
+    connection.print_document(
+        document, output, lambda marks: messages.status(running, active, marks)
+    )

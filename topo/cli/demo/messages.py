@@ -16,7 +16,7 @@ from topo.cli.render import changes, terminal
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Indented
 from topo.cli.render.shapes.rows import table
-from topo.cli.render.tree import topology
+from topo.cli.render.tree import render_topology
 from topo.cli.render.words import plural
 from topo.model.errors import Refusal
 from topo.model.rest.changes import ChangeDocument
@@ -64,7 +64,7 @@ class Messages:
     def tree(self, document: TopologyDocument) -> None:
         """A tree, whatever its state."""
         self._end_progress()
-        self._console.print(topology(document, self._marks))
+        self._console.print(render_topology(document, self._marks))
 
     def suggestions(self, world: World, demo: Demo) -> None:
         """The URL and what to try."""
@@ -82,7 +82,7 @@ class Messages:
     def changed(self, moved: Iterable[ChangeDocument]) -> None:
         """One line per change."""
         for change in moved:
-            self._console.print(changes.line(change, self._marks, before=_now()))
+            self._console.print(changes.render_change(change, self._marks, before=_now()))
 
     def lost(self, refusal: Refusal) -> None:
         """The master went away."""

@@ -10,7 +10,7 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import READY, style
+from topo.cli.render.words import READY, status_style
 from topo.model.rest.changes import ChangeDocument, DiffDocument
 from topo.model.rest.history import HistoryDocument, MomentDocument
 
@@ -18,7 +18,7 @@ _GOOD = {"node-added", "group-added", "conflict-removed"}
 _BAD = {"node-removed", "group-removed", "conflict-added"}
 
 
-def title(diff: DiffDocument) -> Text:
+def render_title(diff: DiffDocument) -> Text:
     """Which two moments are compared."""
     ends = [
         f"{plain(at)} (generation {number})" if at else str(number)
@@ -31,7 +31,7 @@ def title(diff: DiffDocument) -> Text:
 _COUNTED = ("node-added", "node-removed", "node-moved", "node-status")
 
 
-def moments(history: HistoryDocument) -> RenderableType:
+def render_moments(history: HistoryDocument, _: Glyphs) -> RenderableType:
     """A row per moment: how many nodes came, went, moved or changed their status, and the rest."""
     if not history["moments"]:
         return Text("no moment is kept yet", style="dim")
@@ -48,19 +48,21 @@ def _moment(moment: MomentDocument) -> Iterator[str | int]:
     yield sum(n for what, n in moment["changes"].items() if what not in _COUNTED) or ""
 
 
-def listed(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
+def render_changes(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
     """One entry per change, in the order given, behind the generation it made."""
     moved = list(changes)
     width = max((len(str(change["generation"])) for change in moved), default=0)
     return Stack(
         *(
-            line(change, glyphs, before=Text(f"{change['generation']:{width}}  ", style="dim"))
+            render_change(
+                change, glyphs, before=Text(f"{change['generation']:{width}}  ", style="dim")
+            )
             for change in moved
         )
     )
 
 
-def line(change: ChangeDocument, glyphs: Glyphs, before: Text | None = None) -> Hanging:
+def render_change(change: ChangeDocument, glyphs: Glyphs, before: Text | None = None) -> Hanging:
     """A change as a sentence: mark, subject, what became of it, why; `before` stands before it."""
     text = Text().append(plain(change["subject"]), style="bold").append("  ")
     old, new = change["before"], change["after"]
@@ -89,4 +91,4 @@ def _mark(change: ChangeDocument, glyphs: Glyphs) -> Text:
 def _value(word: str) -> Text:
     """A status in its colour, a path as it is."""
     known = word in {READY, "NotReady"}
-    return Text(plain(word), style=style(word) if known else "default")
+    return Text(plain(word), style=status_style(word) if known else "default")

@@ -14,7 +14,9 @@ from topo.diagnosis.finding import Finding
 from topo.model.conditions.condition import Severity
 
 
-def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) -> RenderableType:
+def render_findings(
+    findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs
+) -> RenderableType:
     """What was looked at and found well, then each finding with its next step."""
     sign = Text(f"{glyphs.ready} ", style="green")
     well = [Hanging(sign, Text(plain(line), style="green")) for line in healthy]

@@ -19,7 +19,7 @@ from topo.model.rest.fragmentation import (
 )
 
 
-def report(document: FragmentationDocument, glyphs: Glyphs) -> RenderableType:
+def render_fragmentation(document: FragmentationDocument, glyphs: Glyphs) -> RenderableType:
     """The answer of `GET /v1/fragmentation`."""
     if not document.types:
         return Text("no node has GPUs that are known; `topo doctor` says why", style="yellow")

@@ -7,43 +7,45 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
-from topo.cli.render.placement import job
+from topo.cli.render.placement import describe_job
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, plural
 from topo.model.conditions.gang_states import GangState, Stage
-from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
+from topo.model.rest.gangs import GangDocument, GangPodDocument, GangsDocument, GangSummary
 from topo.model.rest.topology import GroupDocument
 
 _STAGES = {each.value: each.row.stage for each in GangState}
 """A state of a later release is not in it, and is shown as one that is blocked."""
 
 
-def listed(gangs: Sequence[GangSummary], glyphs: Glyphs) -> RenderableType:
+def render_gangs(document: GangsDocument, glyphs: Glyphs) -> RenderableType:
     """One row per gang, in the order given."""
-    if not gangs:
+    if not document["gangs"]:
         return Text("no job asks for groups", style="dim")
     columns = ("gang", "state", "job", "bound", "age", Column("why", prose=True))
-    return table(*columns, rows=(_row(gang, glyphs) for gang in gangs))
+    return table(*columns, rows=(_row(gang, glyphs) for gang in document["gangs"]))
 
 
 def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
     name = Text(f"{plain(gang['namespace'])}/{plain(gang['name'])}", style="bold")
-    asked = job(gang["pods"], gang["gpus_per_pod"], gang["group_size"])
+    asked = describe_job(gang["pods"], gang["gpus_per_pod"], gang["group_size"])
     bound = f"{gang['bound']} of {gang['pods']}"
     why = None if _STAGES.get(gang["state"]) is Stage.RUNNING else gang["text"]
     return name, _state(gang, glyphs), asked, bound, age(gang["age_s"]), why
 
 
-def page(gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:
+def render_gang(
+    gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs
+) -> RenderableType:
     """Return one gang: its state and why, what would let it in, its groups inside the tree."""
-    plan = placement_tree.trees(gang["groups"], (), roots, glyphs)
+    plan = placement_tree.render_trees(gang["groups"], (), roots, glyphs)
     return Stack(_head(gang, glyphs), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
 
 
-def history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
+def render_history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
     """Return one gang with its last changes of state, the oldest first."""
     rows = (
         (plain(each["at"]), _coloured(each["state"], glyphs), plain(each["text"]))
@@ -61,7 +63,10 @@ def _head(gang: GangSummary, glyphs: Glyphs) -> Hanging:
     """The name, the state and what the gang asks for, in a line."""
     head = Text().append(f"{plain(gang['namespace'])}/{plain(gang['name'])}", style="bold")
     head.append("  ").append_text(_state(gang, glyphs))
-    facts = [job(gang["pods"], gang["gpus_per_pod"], gang["group_size"]), plain(gang["mode"])]
+    facts = [
+        describe_job(gang["pods"], gang["gpus_per_pod"], gang["group_size"]),
+        plain(gang["mode"]),
+    ]
     facts += [f"within one {plain(gang['within'])}"] if gang["within"] else []
     facts += [f"priority {gang['priority']}"] if gang["priority"] else []
     facts += [f"{age(gang['age_s'])} old"]

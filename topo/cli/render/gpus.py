@@ -18,7 +18,7 @@ from topo.model.rest.gpus import ChoiceDocument, GpuDocument, GpusDocument
 _CHOSEN = "bold cyan"
 
 
-def page(document: GpusDocument, glyphs: Glyphs) -> RenderableType:
+def render_gpus(document: GpusDocument, glyphs: Glyphs) -> RenderableType:
     """The answer of `/v1/nodes/{name}/gpus` for people."""
     return Stack(*_blocks(document, glyphs))
 

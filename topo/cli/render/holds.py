@@ -7,40 +7,42 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
-from topo.cli.render.placement import job
+from topo.cli.render.placement import describe_job
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import left
-from topo.model.rest.placements import HoldDocument, HoldSummary, LostDocument
+from topo.cli.render.words import remaining_time
+from topo.model.rest.placements import HoldDocument, HoldsDocument, HoldSummary, LostDocument
 from topo.model.rest.topology import GroupDocument
 
 
-def listed(holds: Sequence[HoldSummary], glyphs: Glyphs) -> RenderableType:
+def render_holds(document: HoldsDocument, glyphs: Glyphs) -> RenderableType:
     """One row per hold, in the order given."""
-    if not holds:
+    if not document["holds"]:
         return Text("nothing is held", style="dim")
     columns = ("hold", "key", "state", "job", "nodes", "ends")
-    return table(*columns, rows=(_row(hold, glyphs) for hold in holds))
+    return table(*columns, rows=(_row(hold, glyphs) for hold in document["holds"]))
 
 
 def _row(hold: HoldSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
     name = Text(plain(hold["id"]), style="bold")
-    asked = job(hold["pods"], hold["gpus_per_pod"], hold["group_size"])
+    asked = describe_job(hold["pods"], hold["gpus_per_pod"], hold["group_size"])
     return name, hold["key"], _state(hold, glyphs), asked, hold["nodes"], _ends(hold)
 
 
-def page(hold: HoldDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:
+def render_hold(
+    hold: HoldDocument, roots: Sequence[GroupDocument], glyphs: Glyphs
+) -> RenderableType:
     """One hold: its state, its job, its groups inside the tree, and the nodes that it lost."""
     head = Text().append(plain(hold["id"]), style="bold").append("  ")
     head.append_text(_state(hold, glyphs)).append(
-        f"  {job(hold['pods'], hold['gpus_per_pod'], hold['group_size'])}", style="dim"
+        f"  {describe_job(hold['pods'], hold['gpus_per_pod'], hold['group_size'])}", style="dim"
     )
     if key := hold["key"]:
         head.append(f" {glyphs.dot} key {plain(key)}", style="dim")
     head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")
-    plan = placement_tree.trees(hold["groups"], (), roots, glyphs)
+    plan = placement_tree.render_trees(hold["groups"], (), roots, glyphs)
     lost = (_lost(each, glyphs) for each in hold["lost"])
     return Stack(Hanging(Text(), head), *plan, *lost)
 
@@ -60,4 +62,4 @@ def _state(hold: HoldSummary, glyphs: Glyphs) -> Text:
 
 def _ends(hold: HoldSummary) -> str:
     rest = hold["expires_in_s"]
-    return "when released" if rest is None else f"in {left(rest)}"
+    return "when released" if rest is None else f"in {remaining_time(rest)}"

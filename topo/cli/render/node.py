@@ -12,8 +12,8 @@ from topo.cli.render.shapes.layout import Hanging, Indented
 from topo.cli.render.shapes.matrix import Matrix
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.tree import conflict
-from topo.cli.render.words import age, joined, mark, reason_lines, style
+from topo.cli.render.tree import render_conflict
+from topo.cli.render.words import age, path_text, reason_lines, status_mark, status_style
 from topo.model.forest import LinkState
 from topo.model.machine import (
     Gpu,
@@ -56,7 +56,7 @@ _LINK_STYLES = {
 _PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
 
 
-def page(document: TopologyDocument, name: str, glyphs: Glyphs) -> RenderableType:
+def render_node(document: TopologyDocument, name: str, glyphs: Glyphs) -> RenderableType:
     """The answer of `/v1/topology?node=NAME` for people."""
     return Stack(*_blocks(document, name, glyphs))
 
@@ -72,7 +72,7 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
         why = Text(f"in no group: {plain(unplaced['reason'].text)}", style="yellow")
         yield Hanging(Text("  "), why)
     yield from (
-        conflict(entry, glyphs) for entry in document["conflicts"] if name in entry.subjects
+        render_conflict(entry, glyphs) for entry in document["conflicts"] if name in entry.subjects
     )
     detail = document["node"]
     if detail is None or detail["identity"] is None:
@@ -85,10 +85,10 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
 
 
 def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Hanging:
-    head = Text().append(plain(node["name"]), style=f"bold {style(node['status'])}")
-    head.append(f"  {plain(node['status'])}", style=style(node["status"]))
-    head.append(f"  in {joined(path)}" if path else "", style="dim")
-    return Hanging(mark(node["status"], glyphs).append(" "), head)
+    head = Text().append(plain(node["name"]), style=f"bold {status_style(node['status'])}")
+    head.append(f"  {plain(node['status'])}", style=status_style(node["status"]))
+    head.append(f"  in {path_text(path)}" if path else "", style="dim")
+    return Hanging(status_mark(node["status"], glyphs).append(" "), head)
 
 
 def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
@@ -98,7 +98,7 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
     if gpus := detail["gpus"]:
         yield "GPUs", _gpus(gpus, glyphs)
     if matrix := detail["matrix"]:
-        yield "links inside the node", drawn(matrix)
+        yield "links inside the node", render_matrix(matrix)
     if ports := detail["ports"]:
         yield "link ports", _ports(ports, glyphs)
     if detail["peers"] is not None or detail["wires"]:
@@ -149,7 +149,7 @@ def _memory(gpu: Gpu) -> str | None:
     return f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else None
 
 
-def drawn(matrix: LinkMatrix) -> Matrix:
+def render_matrix(matrix: LinkMatrix) -> Matrix:
     """The link matrix with the codes as the tool printed them, and the NUMA node of each row."""
     names = (*matrix.gpus, *matrix.nics)
     titles = [Text(plain(name)) for name in names]

@@ -12,7 +12,7 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Cell, Column, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import READY, age, mark, plural, style
+from topo.cli.render.words import READY, age, plural, status_mark, status_style
 
 _RARE: Mapping[str, Callable[[NodeRow], str]] = {
     "pool": attrgetter("pool"),
@@ -21,7 +21,7 @@ _RARE: Mapping[str, Callable[[NodeRow], str]] = {
 """Columns that are shown where a node has something to say in them."""
 
 
-def page(nodes: Sequence[NodeRow], glyphs: Glyphs) -> RenderableType:
+def render_nodes(nodes: Sequence[NodeRow], glyphs: Glyphs) -> RenderableType:
     """A row per node in the order given; their sums."""
     if not nodes:
         return Text("no node is like that", style="yellow")
@@ -35,11 +35,11 @@ def page(nodes: Sequence[NodeRow], glyphs: Glyphs) -> RenderableType:
 
 def _row(node: NodeRow, rare: Sequence[str], glyphs: Glyphs) -> tuple[Cell, ...]:
     """The innermost group only: its path is in `-o json`. `rare`: fields that some node has."""
-    state = mark(node.status, glyphs).append(f" {plain(node.status)}")
+    state = status_mark(node.status, glyphs).append(f" {plain(node.status)}")
     if node.cordoned:
         state = state.append(", cordoned", style="yellow")
     return (
-        Text(plain(node.name), style=f"bold {style(node.status)}"),
+        Text(plain(node.name), style=f"bold {status_style(node.status)}"),
         node.group[-1] if node.group else None,
         state,
         node.gpus,

@@ -15,7 +15,7 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import bar_legend, left, plural
+from topo.cli.render.words import bar_legend, plural, remaining_time
 from topo.model.rest.placements import FitsDocument, HoldSummary, NoFitDocument
 from topo.model.rest.topology import GroupDocument
 
@@ -30,13 +30,13 @@ _EXPLAIN_HINT = "; `--explain` has the bounds of the others"
 _PROFILE_HINT = "-1x16 +1x8: one domain fewer with 16 free, one more with 8"
 
 
-def job(pods: int, gpus: int, size: int | None) -> str:
+def describe_job(pods: int, gpus: int, size: int | None) -> str:
     """The request in a few words: pods, GPUs of each, GPUs of a group."""
     words = f"{pods} pod{plural(pods)} of {gpus} GPU{plural(gpus)}"
     return words if size is None else f"{words} in groups of {size}"
 
 
-def answer(
+def render_placement(
     document: FitsDocument | NoFitDocument,
     body: Mapping[str, Any],
     roots: Sequence[GroupDocument],
@@ -45,7 +45,7 @@ def answer(
     explain: bool,  # what else is shown, no other algorithm
 ) -> RenderableType:
     """The answer of `POST /v1/placements` to the request `body`, inside the `roots` it uses."""
-    asked = job(body["pods"], body["gpus_per_pod"], body.get("group_size"))
+    asked = describe_job(body["pods"], body["gpus_per_pod"], body.get("group_size"))
     if document["feasible"] is False:
         return Stack(*_refusal(document, asked, glyphs))
     more = _why(document, glyphs) if explain else ()
@@ -62,7 +62,7 @@ def _plan(
 ) -> Iterator[RenderableType]:
     yield _head(document, asked, glyphs)
     yield Text()
-    yield from placement_tree.trees(document["groups"], document["capacity"], roots, glyphs)
+    yield from placement_tree.render_trees(document["groups"], document["capacity"], roots, glyphs)
     if document["capacity"]:
         yield bar_legend(glyphs)
     if document["objective"]:
@@ -70,7 +70,7 @@ def _plan(
         yield _proof(document, glyphs, hint="" if explained else _EXPLAIN_HINT)
     if hold := document["hold"]:
         yield Text()
-        yield held(hold, glyphs)
+        yield render_hold(hold, glyphs)
 
 
 def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Hanging:
@@ -166,12 +166,12 @@ def _failed(document: NoFitDocument, glyphs: Glyphs) -> Hanging:
     return Hanging(Text("  failed: ", style="dim"), line)
 
 
-def held(hold: HoldSummary, glyphs: Glyphs) -> Stack:
+def render_hold(hold: HoldSummary, glyphs: Glyphs) -> Stack:
     """The hold that a placement got, and what to do with it."""
     name = plain(hold["id"])
     line = Text().append(f"held as {name}", "bold")
     if (rest := hold["expires_in_s"]) is not None:
-        line.append(f" for {left(rest)}", style="yellow")
+        line.append(f" for {remaining_time(rest)}", style="yellow")
     next_steps = Text(f"topo holds commit {name}   topo holds release {name}", style="dim")
     return Stack(
         Hanging(Text(f"{glyphs.attention} ", style="yellow"), line),

@@ -37,7 +37,7 @@ def badge(group: PodGroupDocument, glyphs: Glyphs) -> Text:
     return Text().append(f"{shape}{index}", style=f"bold {colour}")
 
 
-def trees(
+def render_trees(
     groups: Sequence[PodGroupDocument],
     capacity: Sequence[RoomDocument],
     roots: Sequence[GroupDocument],

@@ -64,7 +64,7 @@ class _Row:
     bad: bool = False
 
 
-def page(found: Iterable[LogOutput], glyphs: Glyphs, *, lines: bool) -> RenderableType:
+def render_outputs(found: Iterable[LogOutput], glyphs: Glyphs, *, lines: bool) -> RenderableType:
     """The outputs one below the other; `lines` says where in the text each stands."""
     return Stack(*_blocks(found, glyphs, lines=lines))
 

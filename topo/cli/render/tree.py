@@ -9,7 +9,15 @@ from rich.text import Text
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Outline
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import age, joined, leaf, mark, plural, reason_lines, style
+from topo.cli.render.words import (
+    age,
+    node_line,
+    path_text,
+    plural,
+    reason_lines,
+    status_mark,
+    status_style,
+)
 from topo.model.forest import Conflict
 from topo.model.rest.topology import (
     GroupDocument,
@@ -26,14 +34,16 @@ ALL_READY = Text("every group and node is Ready", style="green")
 """What stands where no group and no node is shown."""
 
 
-def topology(document: TopologyDocument, glyphs: Glyphs, empty: Text = NO_NODES) -> RenderableType:
+def render_topology(
+    document: TopologyDocument, glyphs: Glyphs, empty: Text = NO_NODES
+) -> RenderableType:
     """The whole answer of `/v1/topology` for people. O(vertices)."""
-    lines = [head(document, glyphs), *_outlines(document, glyphs, empty)]
+    lines = [render_head(document, glyphs), *_outlines(document, glyphs, empty)]
     lines += [part for section in _sections(document, glyphs) for part in (Text(), *section)]
-    return Stack(*lines, Text(), sources(document["sources"], glyphs))
+    return Stack(*lines, Text(), render_sources(document["sources"], glyphs))
 
 
-def body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableType:
+def render_body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableType:
     """What stands below the head on a screen that may show only its beginning: first what is wrong.
 
     So what has no place, conflicts and machines without a node come before the tree.
@@ -54,7 +64,7 @@ def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[Rende
     """What is not in the tree, each part under its title; parts that are empty are left out."""
     for title, entries in (
         ("in no group", [_unplaced(entry, glyphs) for entry in document["unplaced"]]),
-        ("conflicts", [conflict(entry, glyphs) for entry in document["conflicts"]]),
+        ("conflicts", [render_conflict(entry, glyphs) for entry in document["conflicts"]]),
         (
             "machines of the cluster manager that match no node",
             [_unjoined(entry, glyphs) for entry in document["unjoined"]],
@@ -64,7 +74,7 @@ def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[Rende
             yield [Text(title, style="bold"), *entries]
 
 
-def head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
+def render_head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
     """One line: which generation, how groups are found, and that it is old where it is."""
     line = Text().append(f"generation {document['generation']}", style="bold")
     if mode := document["mode"]:
@@ -88,18 +98,18 @@ def _outline(group: GroupDocument, glyphs: Glyphs) -> Outline:
 
 
 def _leaf(node: NodeDocument, glyphs: Glyphs) -> Outline:
-    entry = Hanging(_mark(node["status"], glyphs), leaf(node))
+    entry = Hanging(_mark(node["status"], glyphs), node_line(node))
     return Outline(entry, list(reason_lines(node["reasons"], glyphs)))
 
 
 def _mark(status: str, glyphs: Glyphs) -> Text:
-    return mark(status, glyphs).append(" ")
+    return status_mark(status, glyphs).append(" ")
 
 
 def _label(group: GroupDocument, glyphs: Glyphs) -> Text:
-    label = Text().append(plain(group["name"]), style=f"bold {style(group['status'])}")
+    label = Text().append(plain(group["name"]), style=f"bold {status_style(group['status'])}")
     label.append(f"  {plain(group['kind'])}", style="dim")
-    label.append(f"  {plain(group['status'])}", style=style(group["status"]))
+    label.append(f"  {plain(group['status'])}", style=status_style(group["status"]))
     ready, nodes, gpus = (
         group["capacity"]["ready"],
         group["capacity"]["nodes"],
@@ -110,11 +120,11 @@ def _label(group: GroupDocument, glyphs: Glyphs) -> Text:
 
 
 def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Hanging:
-    line = leaf(entry).append(f"  {plain(entry['reason'].text)}", style="dim")
+    line = node_line(entry).append(f"  {plain(entry['reason'].text)}", style="dim")
     return Hanging(Text("  ").append_text(_mark(entry["status"], glyphs)), line)
 
 
-def conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
+def render_conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
     """One conflict with its code, its text and the fix on a line of its own."""
     line = Text(plain(entry.code), style="yellow")
     line.append(f"  {plain(entry.text)}", style="not dim default")
@@ -127,12 +137,12 @@ def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Hanging:
     names = ", ".join(f"{plain(key)}={plain(value)}" for key, value in entry["names"].items())
     line = Text(plain(entry["id"]), style="yellow")
     if path := entry["group"]:
-        line.append(f"  in {joined(path)}", style="default")
+        line.append(f"  in {path_text(path)}", style="default")
     line.append(f"  {names}", style="dim")
     return Hanging(Text(f"  {glyphs.attention} ", style="yellow"), line)
 
 
-def sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging:
+def render_sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging:
     """The footer: how old the last good answer of every source is, and what ails it."""
     line = Text()
     if not entries:

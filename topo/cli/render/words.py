@@ -15,14 +15,14 @@ READY = "Ready"
 BAR_CELLS = 12
 
 
-def style(status: str) -> str:
+def status_style(status: str) -> str:
     """Green for Ready, red for anything else; the glyph says the same without colour."""
     return "green" if status == READY else "red"
 
 
-def mark(status: str, glyphs: Glyphs) -> Text:
+def status_mark(status: str, glyphs: Glyphs) -> Text:
     """The coloured glyph of a status."""
-    return Text(glyphs.ready if status == READY else glyphs.not_ready, style=style(status))
+    return Text(glyphs.ready if status == READY else glyphs.not_ready, style=status_style(status))
 
 
 def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Iterator[Hanging]:
@@ -32,11 +32,11 @@ def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Iterator[Hanging]
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), words)
 
 
-def leaf(node: NodeDocument) -> Text:
+def node_line(node: NodeDocument) -> Text:
     """A node behind its mark: name, status where it is not Ready, GPUs."""
-    line = Text().append(plain(node["name"]), style=style(node["status"]))
+    line = Text().append(plain(node["name"]), style=status_style(node["status"]))
     if node["status"] != READY:
-        line.append(f"  {plain(node['status'])}", style=style(node["status"]))
+        line.append(f"  {plain(node['status'])}", style=status_style(node["status"]))
     if count := node["gpus"]:
         line.append(f"  {count} GPU{plural(count)}", style="dim")
     return line
@@ -59,7 +59,7 @@ def age(seconds: float | None) -> str:
     return f"{seconds:.0f} s"
 
 
-def left(seconds: float) -> str:
+def remaining_time(seconds: float) -> str:
     """Time that is left, as people set it: `10 min`, `9 min 30 s`, `1 h 5 min`.
 
     A second that has begun counts, so a hold of ten minutes is held for ten.
@@ -73,7 +73,7 @@ def left(seconds: float) -> str:
     return " ".join(f"{number} {name}" for number, name in parts[:2] if number) or "0 s"
 
 
-def joined(path: Iterable[str]) -> str:
+def path_text(path: Iterable[str]) -> str:
     """A group's path as people write it: names joined with `/`."""
     return "/".join(plain(name) for name in path)
 

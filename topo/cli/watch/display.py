@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console, Group
 from rich.text import Text
 
-from topo.cli.client.connection import dumped
-from topo.cli.client.decoding import read
+from topo.cli.client.connection import serialize
+from topo.cli.client.decoding import decode
 from topo.cli.client.watch import Display
 from topo.cli.options import Output
 from topo.cli.render import terminal, tree
@@ -69,13 +69,13 @@ def _picture(
     """What is wrong comes first: the beginning is what every screen shows."""
     raw, empty = part
     marks = terminal.glyphs(console)
-    document = read(TopologyDocument, worst_first(raw))
-    head = [tree.head(document, marks)]
+    document = decode(TopologyDocument, worst_first(raw))
+    head = [tree.render_head(document, marks)]
     if trouble is not None:
         words = Text(plain(f"{trouble.what} (at {trouble.where})"), style="bold red")
         head.append(Hanging(Text("not current: ", style="bold red"), words))
-    foot = tree.sources(document["sources"], marks)
-    return Frame(Group(*head), tree.body(document, marks, empty), foot)
+    foot = tree.render_sources(document["sources"], marks)
+    return Frame(Group(*head), tree.render_body(document, marks, empty), foot)
 
 
 def _print(picture: Frame, console: Console) -> None:
@@ -87,4 +87,4 @@ def _print(picture: Frame, console: Console) -> None:
 def _write(document: Any, output: Output) -> None:
     """One JSON document per line, or YAML documents divided by `---`."""
     divider = "---\n" if output is Output.YAML else ""
-    print(divider + dumped(document, output, layout=0), end="", flush=True)
+    print(divider + serialize(document, output, layout=0), end="", flush=True)

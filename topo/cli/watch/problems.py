@@ -12,27 +12,27 @@ _READY = "Ready"
 
 def only_problems(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document without Ready groups and nodes; a group counts what it counted. O(vertices)."""
-    return {**document, "groups": _ill(document.get("groups", ()))}
+    return {**document, "groups": _not_ready(document.get("groups", ()))}
 
 
 def worst_first(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with what is not Ready before its Ready siblings, else in order. O(vertices)."""
-    return {**document, "groups": _arranged(document.get("groups", ()))}
+    return {**document, "groups": _sorted_worst_first(document.get("groups", ()))}
 
 
-def _ill(children: Any) -> list[Any]:
+def _not_ready(children: Any) -> list[Any]:
     """The children that are not Ready or hold one that is not."""
     kept = []
     for child in children:
-        below = _ill(child.get("child", ()))
+        below = _not_ready(child.get("child", ()))
         if below or child.get("status") != _READY or child.get("reasons"):
             kept.append({**child, "child": below} if "child" in child else child)
     return kept
 
 
-def _arranged(children: Any) -> list[Any]:
+def _sorted_worst_first(children: Any) -> list[Any]:
     shown = [
-        {**child, "child": _arranged(child["child"])} if "child" in child else child
+        {**child, "child": _sorted_worst_first(child["child"])} if "child" in child else child
         for child in children
     ]
     return sorted(shown, key=lambda child: child.get("status") == _READY)
