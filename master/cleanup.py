@@ -28,7 +28,7 @@ import structlog
 
 from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
-from master.controllers.nomination import gang_writes
+from master.controllers.nomination.writing import gang_writes
 from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.errors import KubeError
 from master.kube.objects import (

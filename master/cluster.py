@@ -10,15 +10,13 @@ from functools import partial
 import prometheus_client as prom
 import structlog
 
-from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
-from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.controller import Nomination
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import (
     Controllers,
     ControllerView,
-    GangView,
     build_controllers,
 )
 from master.kube.advice import next_step
@@ -46,7 +44,6 @@ from master.sources.kubernetes.device_config import DeviceConfig, config_map_sco
 from master.sources.kubernetes.pods import PodParser
 from master.tree.engine import Clock, Engine
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.machine.settings import GangSettings
 from topo.gangs.terms import Way
 from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
@@ -171,14 +168,13 @@ def cluster_controllers(
     settings: MasterSettings,
     engine: Engine,
     *,
-    placements: Placements,
     registry: prom.CollectorRegistry,
     is_settled: Callable[[], bool],
-    is_counted: Callable[[], bool],
+    nomination: Callable[[Cluster], Nomination],
 ) -> Controllers:
-    """Return the controllers that are switched on, none without Kubernetes.
+    """Return the controllers that are switched on and follow the engine; none without Kubernetes.
 
-    `is_settled`: the forest may be published. `is_counted`: GPUs may be handed out.
+    `is_settled`: the forest may be published. `nomination` builds the controller of gangs.
     """
     if cluster is None:
         return Controllers()
@@ -203,24 +199,7 @@ def cluster_controllers(
             settings.pod_name,
         ),
         registry=registry,
-        gangs=GangView(
-            sources=Sources(
-                nodes=cluster.nodes,
-                pods=cluster.pods,
-                pod_groups=cluster.pod_groups,
-                queues=cluster.queues,
-            ),
-            writer=cluster.gang_writer,
-            placements=placements,
-            is_counted=is_counted,
-            settings=GangSettings(
-                order=settings.gang_order, preempt_s=settings.preempt_after or None
-            ),
-            queue_plugin=settings.queue_plugin,
-            max_hold_s=settings.max_hold,
-            clock=engine.clock,
-            server_now=cluster.client.server_clock.now,
-        ),
+        nomination=partial(nomination, cluster),
     )
     controllers = build_controllers(view, settings.controllers)
     engine.on_published.append(controllers.on_forest)

@@ -76,7 +76,7 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> G
         is_heard=lambda: cluster.pods.synced and cluster.pods.trouble is None,
         pods=cluster.pods,
         writer=cluster.gang_writer,
-        status_writer=nomination.status_writer,
+        status_writer=nomination.status.writer,
         keys=AnnotationKeys(service.settings.domain),
         registry=service.registry,
         clock=service.engine.clock,

@@ -7,20 +7,57 @@ from master.admission.tiers import KnownTiers
 from master.availability import Availability
 from master.cluster import Cluster, cluster_controllers
 from master.composition.core import Core
+from master.composition.nomination import NominationConfig, build_nomination
+from master.controllers.events import PRODUCT
+from master.controllers.nomination.controller import Nomination
+from master.controllers.nomination.sources import Sources
 from master.controllers.table import Controllers
+from master.kube.volcano_config import NOT_READ, Configured
+from topo.gangs.machine.settings import GangSettings
+from topo.publish.event_series import Reporter
 
 
-def controllers(core: Core, cluster: Cluster | None, availability: Availability) -> Controllers:
+def controllers(
+    core: Core, cluster: Cluster | None, availability: Availability, admission: Admission | None
+) -> Controllers:
     """Return the controllers that are switched on; none without Kubernetes."""
+    volcano = admission.reader if admission is not None else NOT_READ
     return cluster_controllers(
         cluster,
         core.settings,
         core.engine,
-        placements=core.placements,
         registry=core.registry,
         is_settled=lambda: availability.may_publish,
-        is_counted=lambda: availability.may_place,
+        nomination=lambda found: _nomination(core, found, availability, volcano),
     )
+
+
+def _nomination(
+    core: Core, cluster: Cluster, availability: Availability, volcano: Configured
+) -> Nomination:
+    settings = core.settings
+    config = NominationConfig(
+        sources=Sources(
+            nodes=cluster.nodes,
+            pods=cluster.pods,
+            pod_groups=cluster.pod_groups,
+            queues=cluster.queues,
+        ),
+        writer=cluster.gang_writer,
+        placements=core.placements,
+        is_counted=lambda: availability.may_place,
+        uncounted=availability.uncounted,
+        domain=settings.domain,
+        settings=GangSettings(order=settings.gang_order, preempt_s=settings.preempt_after or None),
+        max_hold_s=settings.max_hold,
+        reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
+        registry=core.registry,
+        volcano=volcano,
+        queue_plugin=settings.queue_plugin,
+        clock=core.engine.clock,
+        server_now=cluster.client.server_clock.now,
+    )
+    return build_nomination(config)
 
 
 def admission(core: Core, cluster: Cluster | None, availability: Availability) -> Admission | None:
@@ -41,13 +78,3 @@ def admission(core: Core, cluster: Cluster | None, availability: Availability) -
         acts=lambda: replica.role.acts,
         clock=time.monotonic,
     )
-
-
-def join(controllers: Controllers, admission: Admission | None, availability: Availability) -> None:
-    """Give the controller of gangs the webhook's knowledge of Volcano."""
-    nomination = controllers.nomination
-    if nomination is None:
-        return
-    if admission is not None:
-        nomination.volcano = admission.reader
-    nomination.uncounted = availability.uncounted

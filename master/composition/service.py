@@ -40,9 +40,8 @@ def build_service(
     availability = judged(core, replicas, cluster, capacity)
     past = kept_past(core, availability)
     saver = state.state_saver(core, cluster)
-    controllers = kubernetes.controllers(core, cluster, availability)
     admission = kubernetes.admission(core, cluster, availability)
-    kubernetes.join(controllers, admission, availability)
+    controllers = kubernetes.controllers(core, cluster, availability, admission)
     port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
     warnings = MasterWarnings(
         settings=settings,

@@ -6,7 +6,6 @@ from typing import Protocol
 
 import prometheus_client as prom
 
-from master.booking.placements import Placements
 from master.controllers import annotations, hypernodes, labels
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
@@ -14,15 +13,11 @@ from master.controllers.events import EventTelling
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.queue_usage import QueuePlugin
-from master.controllers.nomination.sources import Sources
 from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
-from topo.gangs.machine.settings import GangSettings
 from topo.kit.tasks import Work
-from topo.model.errors import require
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Kind, NodeName
 from topo.model.machine import NodeFacts
@@ -51,23 +46,8 @@ class ControllerView:
     reporter: Reporter
     about_service: Callable[[], Awaitable[Regarding | None]]
     registry: prom.CollectorRegistry
-    gangs: "GangView | None" = None
-    """The further parts of the controller of gangs; None without one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangView:
-    """The parts that place gangs; `is_counted` returns whether the cluster's usage is known."""
-
-    sources: Sources
-    writer: Writer
-    placements: Placements
-    is_counted: Callable[[], bool]
-    settings: GangSettings
-    queue_plugin: QueuePlugin
-    max_hold_s: float
-    clock: Callable[[], float]
-    server_now: Callable[[], float]
+    nomination: Callable[[], Nomination]
+    """Builds the controller of gangs."""
 
 
 class Loop(Protocol):
@@ -142,23 +122,7 @@ def _events(view: ControllerView) -> Running:
 
 
 def _nomination(view: ControllerView) -> Running:
-    gangs = view.gangs
-    require(gangs is not None, "gangs are placed where there are placements")
-    assert gangs is not None, "it was required"  # noqa: S101 - for the type checker
-    nomination = Nomination(
-        sources=gangs.sources,
-        writer=gangs.writer,
-        placements=gangs.placements,
-        is_counted=gangs.is_counted,
-        domain=view.domain,
-        settings=gangs.settings,
-        queue_plugin=gangs.queue_plugin,
-        max_hold_s=gangs.max_hold_s,
-        reporter=view.reporter,
-        registry=view.registry,
-        clock=gangs.clock,
-        server_now=gangs.server_now,
-    )
+    nomination = view.nomination()
     return Running(nomination, nomination.warnings)
 
 

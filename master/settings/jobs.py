@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.controllers.nomination.queue_usage import QueuePlugin
+from master.controllers.nomination.queues.usage import QueuePlugin
 from master.controllers.table import HYPERNODES, NOMINATION
 from master.settings.cluster import CONFIG_MAP, ClusterSettings
 from topo.gangs.machine.pending_queue import Order

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import prometheus_client as prom
+import pytest
 
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
@@ -132,6 +133,7 @@ async def _leading(
         reporter=Reporter("topo-master", "topo-master-0"),
         about_service=_nothing,
         registry=registry,
+        nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, ("labels", "hypernodes"))
     works = [writer.run, *world.controllers.works.values()]

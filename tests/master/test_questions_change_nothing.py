@@ -48,7 +48,7 @@ class World:
         self.state.follow_cluster([ClusterNode(name=name, allocatable=gpus) for name in NAMES])
         self.state.follow(SNAPSHOT)
         self.state.note_touched()
-        self.gangs = PlacementAnswers(self.state, 60.0, lambda *_: ())
+        self.gangs = PlacementAnswers(self.state, 60.0)
 
     def seen(self) -> tuple[object, ...]:
         """What others see: version, entity tag, touched nodes, the bytes of the tree."""
@@ -61,14 +61,14 @@ class World:
         """A gang that never fits, one that grows while all nodes are kept, one that is checked."""
         wanted = tuple(NamedPod(PodUid(str(n)), f"p{n}", n) for n in range(99))
         ask = Place(id=GangId("g"), ask=1, request=replace(job, pods=99), wanted=wanted)
-        assert self.gangs.place(replace(ask, reserve=True)).kind == "refused"
+        assert self.gangs.place(replace(ask, reserve=True), tuple).kind == "refused"
         grown = replace(job, pods=3)
         ask = replace(ask, request=grown, kept=((0, NAMES[0]),), wanted=wanted[1:3], without=NAMES)
-        assert self.gangs.place(ask).kind == "refused"
+        assert self.gangs.place(ask, tuple).kind == "refused"
         waiting = tuple((pod, NAMES[pod.rank]) for pod in wanted[:3])
         id_, bound, holds = GangId("g"), ((3, NAMES[4]),), tuple(h.id for h in self.state.bookings)
         check = Check(id=id_, ask=1, request=grown, waiting=waiting, bound=bound, holds=holds)
-        self.gangs.check(check, "")
+        self.gangs.check(check, "", ())
 
     async def in_words(self, job: Request) -> None:
         """A placement or a refusal with its reasons, as the API gives it."""
@@ -91,7 +91,7 @@ class World:
         service.booked()
         service.known(HoldRequest(job, 5.0, "key"))
         await service.listed(lambda *_: b"")
-        self.gangs.holds()
+        self.gangs.gangs_with_holds()
         self.state.memory()
         self.state.header()
 

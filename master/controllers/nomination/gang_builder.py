@@ -28,14 +28,14 @@ LET_IN = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup whose pods Volcano's scheduler takes up."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class GangContext:
     """What a gang is built from beside its pods; each is called when a gang is built.
 
     `pod_groups` is None where Volcano is not installed. `missing_quota`: why a queue cannot take so
     many GPUs now. `kind_of_tier`: the kind of the groups that Volcano's tier of this number has.
     `ungated`: gangs whose gates a person wants opened, with why. `ahead_s`: Unix time less the
-    master's clock.
+    master's clock, one for a whole term of a leader.
     """
 
     keys: AnnotationKeys
@@ -46,7 +46,7 @@ class GangContext:
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
-    ahead_s: Callable[[], float] = lambda: 0.0
+    ahead_s: float = 0.0
 
     def pod_group(self, pod: GangPod) -> PodGroupObject | None:
         """Return the PodGroup of a pod; None where it has none or that is not known."""
@@ -73,7 +73,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         request=request,
         at_least=_at_least(group, request),
         priority=max([pod.priority for pod in pods]),
-        created_s=min([pod.created_s for pod in pods]) - context.ahead_s(),
+        created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
         members=tuple(map(_member, ranked)),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,

@@ -1,6 +1,6 @@
-"""Answers what gangs ask of placement: nodes and a hold for them, and whether a plan still stands.
+"""Answers of placement to gangs: nodes and a hold for them, and whether a plan still stands.
 
-On the event loop, without waiting: between looking and booking nobody else takes what was found.
+Runs on the event loop without waiting, so that nothing is booked between a search and its booking.
 """
 
 import secrets
@@ -25,39 +25,48 @@ HOLD_S = 3600.0
 
 
 class PlacementAnswers:
-    """Places gangs on the capacity of one master. `max_hold_s`: the longest that a hold may be.
+    """Places gangs on the capacity of one master. `max_hold_s`: the longest that a hold may be."""
 
-    `evictable`: the pods that a gang's scheduler may evict for it, of less than a priority.
-    """
-
-    def __init__(
-        self,
-        state: BookingState,
-        max_hold_s: float,
-        evictable: Callable[[GangId, int], Sequence[Evictable]],
-    ) -> None:
-        self._state, self._evictable = state, evictable
+    def __init__(self, state: BookingState, max_hold_s: float) -> None:
+        self._state = state
         self._hold_s = min(HOLD_S, max_hold_s)
+        self._holds: dict[GangId, tuple[HoldId, ...]] = {}
+        self._holds_version = -1
+        """The version of the bookings of which `_holds` is."""
 
     def kind_of_tier(self, tier: int) -> Kind | None:
-        """The kind of the groups that Volcano's tier of this number has."""
+        """Return the kind of the groups that Volcano's tier of this number has."""
         kinds = self._state.capacity.kinds()
         return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)
 
-    def holds(self) -> dict[GangId, tuple[HoldId, ...]]:
-        """The holds that were made for gangs, by gang; O(holds)."""
-        found: dict[GangId, tuple[HoldId, ...]] = {}
-        for hold in self._state.holds():
-            if (gang := gang_of_hold(hold)) is not None:
-                found[gang] = (*found.get(gang, ()), hold.id)
-        return found
+    def gangs_with_holds(self) -> tuple[GangId, ...]:
+        """Return the gangs for which holds were made."""
+        return tuple(self._by_gang())
 
-    def place(self, asked: Place) -> Planned | Refused:
-        """Nodes for the wanted pods, held; or why there are none."""
+    def holds_of(self, gang_id: GangId) -> tuple[HoldId, ...]:
+        """Return the holds that were made for a gang; O(holds) after a change, else O(1)."""
+        return self._by_gang().get(gang_id, ())
+
+    def _by_gang(self) -> dict[GangId, tuple[HoldId, ...]]:
+        if self._holds_version != self._state.version:
+            found: dict[GangId, tuple[HoldId, ...]] = {}
+            for hold in self._state.holds():
+                if (gang := gang_of_hold(hold)) is not None:
+                    found[gang] = (*found.get(gang, ()), hold.id)
+            self._holds, self._holds_version = found, self._state.version
+        return self._holds
+
+    def place(
+        self, asked: Place, evictable: Callable[[], Sequence[Evictable]]
+    ) -> Planned | Refused:
+        """Return nodes for the wanted pods, which are held then; or why there are none.
+
+        `evictable` is called where pods of lower priority may be evicted for the gang.
+        """
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
-        found = answered(capacity, asked, owners, lambda: self._may_go(asked))
+        found = answered(capacity, asked, owners, evictable)
         if isinstance(found, Refused):
             return found
         held = self._held(asked, found, before) if not found.evicted else self._named(asked)
@@ -72,15 +81,18 @@ class PlacementAnswers:
             mode=found.mode,
             generation=self._state.generation,
             certified=found.certified,
-            evicts=_in_words(found.evicted),
+            evicts=_describe(found.evicted),
         )
 
-    def check(self, asked: Check, blocked: str) -> Checked:
-        """Which planned nodes cannot take their pods now; `blocked`: why the queue cannot."""
+    def check(self, asked: Check, blocked: str, evictable: Sequence[Evictable]) -> Checked:
+        """Return the planned nodes that cannot take their pods now.
+
+        `blocked`: why the queue cannot. What `evictable` pods have counts as free.
+        """
         capacity = self._state.capacity
         own = self._state.bookings.pods(pod.uid for pod, _ in asked.waiting)
         owners = [*(pod.owner for pod in own), *asked.holds]
-        owners += (pod.owner for pod in self._may_go(asked))
+        owners += (pod.owner for pod in evictable)
         return Checked(
             id=asked.id,
             ask=asked.ask,
@@ -92,19 +104,16 @@ class PlacementAnswers:
         )
 
     def release(self, hold: HoldId) -> None:
-        """Gives a hold back; one that has ended is no matter."""
+        """Release a hold; nothing happens where it has ended."""
         self._state.advance(HoldReleased(hold))
 
-    def _may_go(self, asked: Place | Check) -> Sequence[Evictable]:
-        return self._evictable(asked.id, asked.over) if asked.over is not None else ()
-
     def _named(self, asked: Place) -> HoldId:
-        """The name of a plan that books nothing; what was held before is given back."""
+        """Return a name for a plan that books nothing, and release what was held before."""
         self._state.advance(*(HoldReleased(hold) for hold in asked.replaced))
         return HoldId(f"over-{secrets.token_hex(6)}")
 
     def _held(self, asked: Place, found: Placed, before: Sequence[Pod]) -> HoldId | HoldRefused:
-        """Booked, what the pods and the holds before it had being given back in the same step."""
+        """Book the nodes, and release what the pods and the holds before had in the same step."""
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
         key = f"{_PREFIX}{asked.id}/{hold_id}"
         booking = HoldAsked(
@@ -128,13 +137,13 @@ class PlacementAnswers:
 
 
 def gang_of_hold(hold: Hold) -> GangId | None:
-    """The gang that a hold was made for; None for a hold of somebody else's."""
+    """Return the gang that a hold was made for; None for a hold of another client."""
     key = hold.wish.key or ""
     return GangId(key.split("/")[1]) if key.startswith(_PREFIX) and key.count("/") == 2 else None
 
 
-def _in_words(evicted: Sequence[Evictable]) -> str:
-    """Who has to go, in words; empty for nobody."""
+def _describe(evicted: Sequence[Evictable]) -> str:
+    """Return a phrase that names the pods to evict; empty for none."""
     if not evicted:
         return ""
     units = units_of(evicted)

@@ -12,6 +12,7 @@ import prometheus_client as prom
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
+from master.composition.nomination import NominationConfig, build_nomination
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
@@ -231,6 +232,8 @@ class Leader:
     nomination: Nomination
     writer: Writer
     registry: prom.CollectorRegistry
+    pods: Any
+    """The store of pods."""
 
     @property
     def holds(self) -> int:
@@ -246,6 +249,7 @@ async def leading(
     kept: HoldsMemory | None = None,
     *,
     is_counted: Callable[[], bool] | None = None,
+    uncounted: Callable[[], Sequence[str]] = tuple,
     in_volcano: bool = True,
     leads: bool = True,
     settings: GangSettings = GangSettings(),  # noqa: B008 - frozen
@@ -268,7 +272,7 @@ async def leading(
     )
     writer.follow(nodes)
     writer.follow(pods)
-    nomination = Nomination(
+    config = NominationConfig(
         sources=Sources(
             nodes=nodes,
             pods=pods,
@@ -284,11 +288,13 @@ async def leading(
         reporter=Reporter("topo-master", "topo-master-0"),
         registry=registry,
         clock=loop.time,
+        uncounted=uncounted,
     )
+    nomination = build_nomination(config)
     works = (capacity.run, writer.run, *([nomination.run] if leads else []))
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
-        yield Leader(placements, nomination, writer, registry)
+        yield Leader(placements, nomination, writer, registry, pods)
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:

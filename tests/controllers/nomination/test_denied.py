@@ -35,9 +35,7 @@ def cluster_without_room(scheduler: Scheduler) -> GangCluster:
 def recount(made: Leader, waiting: Mapping[GangId, Gang] | None = None) -> NoFitAudit:
     nomination = made.nomination
     asked = nomination.view.without_room if waiting is None else (lambda: waiting)
-    return NoFitAudit(
-        asked, nomination.sources.pods, made.placements.state, prom.CollectorRegistry()
-    )
+    return NoFitAudit(asked, made.pods, made.placements.state, prom.CollectorRegistry())
 
 
 async def test_a_gang_that_waits_for_room_that_there_is_not_is_none():

@@ -78,7 +78,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
     shown = NativePolicy(
         gangs=found,
         context=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
-        capacity=dragonflies(1),
+        capacity=lambda: dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
         store=status_store(),
     )

@@ -4,7 +4,14 @@ import asyncio
 
 import pytest
 
-from tests.controllers.nomination.masters import PODS_OF_GANG, GangCluster, Leader, Way, leader
+from tests.controllers.nomination.masters import (
+    PODS_OF_GANG,
+    GangCluster,
+    Leader,
+    Way,
+    leader,
+    leading,
+)
 from tests.controllers.nomination.objects import WORDS
 from tests.publish.forests import VENDOR
 from topo.gangs.machine.gang import GangId
@@ -65,8 +72,14 @@ async def test_while_the_groups_are_not_known_yet_each_job_says_what_is_waited_f
     """A config file that is not there, say: this master has no tree, and places nothing."""
     is_counted = asyncio.Event()
     cluster = GangCluster("kube-scheduler")
-    async with leader(cluster, Way(cluster.api), is_counted=is_counted.is_set) as made:
-        made.nomination.uncounted = lambda: (NOT_READ,)
+    way = Way(cluster.api)
+    async with leading(
+        cluster.api,
+        way,
+        is_counted=is_counted.is_set,
+        uncounted=lambda: (NOT_READ,),
+        in_volcano=False,
+    ) as made:
         cluster.submit()
         await asyncio.sleep(5)
         ((gang, stands),) = made.nomination.view.all()

@@ -37,9 +37,7 @@ NOTE = Note(
 
 
 def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
-    gang = build_gang(
-        GANG, [pod(1), pod(0)], surroundings(LET_IN, ahead_s=lambda: CREATED_S - 10.0)
-    )
+    gang = build_gang(GANG, [pod(1), pod(0)], surroundings(LET_IN, ahead_s=CREATED_S - 10.0))
     assert (gang.id, gang.namespace, gang.kind, gang.name) == (GANG, "jobs", "Job", "train")
     assert gang.binding is Binding.WHOLE
     assert gang.request == Request(pods=2, gpus_per_pod=8, group_size=16)

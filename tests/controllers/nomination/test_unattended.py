@@ -38,11 +38,11 @@ async def replica(
             limit_s=limit_s,
             is_attended=is_attended,
             is_heard=is_heard,
-            pods=made.nomination.sources.pods,
+            pods=made.pods,
             writer=made.writer,
-            status_writer=made.nomination.status_writer,
+            status_writer=made.nomination.status.writer,
             keys=WORDS,
-            registry=made.nomination.registry,
+            registry=made.registry,
             clock=asyncio.get_running_loop().time,
         )
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination import controller
+from master.controllers.nomination import gang_reader
 from master.controllers.nomination.gang_builder import build_gang
-from master.controllers.nomination.inflight import LATE_S, InflightWrites
+from master.controllers.nomination.writing.inflight import LATE_S, InflightWrites
 from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.kube.objects import PODS, Metadata
@@ -150,7 +150,7 @@ async def test_a_gang_is_read_for_each_wave_of_its_writes_and_not_for_each_write
         reads.append(args)
         return build_gang(*args)
 
-    monkeypatch.setattr(controller, "build_gang", counted)
+    monkeypatch.setattr(gang_reader, "build_gang", counted)
     cluster = GangCluster("volcano", binds=False)
     cluster.submit()
     async with leading(cluster.api, OneByOne(cluster.api)):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import prometheus_client as prom
 import structlog
 
-from master.controllers.nomination import gang_writes
 from master.controllers.nomination.status.status_writer import StatusWriter
+from master.controllers.nomination.writing import gang_writes
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from master.kube.writing.writer import Writer

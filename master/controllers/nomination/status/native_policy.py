@@ -28,7 +28,7 @@ class NativePolicy:
 
     gangs: NativeGangs
     context: GangContext
-    capacity: CapacityView
+    capacity: Callable[[], CapacityView]
     unheeded: Callable[[], str]
     store: StatusStore
 
@@ -46,10 +46,11 @@ class NativePolicy:
         gang = build_gang(gang_id, pods, self.context)
         group = self.context.pod_group(pods[0])
         asked = _asked(group, self.unheeded()) if group is not None else None
+        capacity = self.capacity()
         tree = TreeLookup(
-            host=self.capacity.host,
+            host=capacity.host,
             kind_of_tier=self.context.kind_of_tier,
-            lowest=lambda request, gpu_type: shape_of(self.capacity, request, gpu_type).whole_in,
+            lowest=lambda request, gpu_type: shape_of(capacity, request, gpu_type).whole_in,
         )
         return gang, native_status(gang, asked, tree)
 

@@ -19,6 +19,10 @@ class InflightWrites:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything, before a new term."""
         self._left: dict[GangId, dict[Key, None]] = {}
         self._writers: dict[Key, dict[GangId, None]] = {}
         self._read_s: dict[GangId, float] = {}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from master.controllers.nomination import gang_writes
 from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.writing import gang_writes
 from master.kube.objects import NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer

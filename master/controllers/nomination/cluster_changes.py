@@ -1,0 +1,116 @@
+"""What changes in the cluster → the gangs to read again, and the parts that keep count of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from master.controllers.nomination.debounce import Debounce
+from master.controllers.nomination.gang_reader import GangReader
+from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.native import NativeGangs
+from master.controllers.nomination.queues.usage import QueueCounts
+from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.writing.inflight import InflightWrites
+from master.controllers.nomination.writing.node_labels import NodeLabels
+from master.kube.gang_pod import ClusterPod
+from master.kube.objects import NodeObject, key_of
+from master.kube.reflector import Changed, Listed, Removed
+from master.kube.volcano import PodGroupObject
+from topo.gangs.machine.gang import GangId
+from topo.model.ids import NodeName
+
+
+@dataclass(kw_only=True)
+class ClusterChanges:
+    """Follows pods, nodes, PodGroups and queues. Mutable; one owner."""
+
+    sources: Sources
+    index: GangIndex
+    native: NativeGangs
+    reader: GangReader
+    queues: QueueCounts
+    inflight: InflightWrites
+    labels: NodeLabels
+    debounce: Debounce
+    _queue_moved: bool = field(default=False, init=False)
+    """Whether pods changed what a queue has left."""
+
+    def __post_init__(self) -> None:
+        self.sources.pods.subscribe(self._follow_pods)
+        self.sources.nodes.subscribe(self._follow_nodes)
+        self.sources.pod_groups.subscribe(self._follow_pod_groups)
+        self.sources.queues.subscribe(lambda _: self._mark_gated())
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all pods were listed once."""
+        return self.sources.pods.synced
+
+    def mark(self, gang_id: GangId) -> None:
+        """Have the gang read again soon."""
+        self.index.mark(gang_id)
+        self.debounce.wake()
+
+    def mark_renewed(self) -> None:
+        """Mark the gangs of pods that came in another version than the one that was refused."""
+        for gang_id in self.inflight.renewed(self.sources.pods.objects):
+            self.index.mark(gang_id)
+
+    def mark_waiting_for_queues(self) -> None:
+        """Mark the gangs that wait for a queue, if what pods have or ask for changed."""
+        if self._queue_moved:
+            self._queue_moved = False
+            for gang_id, gang in self.reader.known.items():
+                if gang.awaits:
+                    self.mark(gang_id)
+
+    def take(self) -> Iterator[GangId]:
+        """Yield and clear the marked gangs; one of which more is about to come stays marked."""
+        for gang_id in self.index.take():
+            if self.inflight.is_awaited(gang_id, len(self.index.pods(gang_id))):
+                self.index.mark(gang_id)
+            else:
+                yield gang_id
+
+    def _follow_pods(
+        self, event: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
+    ) -> None:
+        self._queue_moved |= self.queues.pods_told(event)
+        if isinstance(event, Listed):
+            self.index.all_pods(event.objects)
+            self.native.all_pods(event.objects)
+        else:
+            key = key_of(event.object.metadata)
+            pod = event.object if isinstance(event, Changed) else None
+            self.index.pod(key, pod)
+            self.native.pod(key, pod)
+            self.inflight.came(key)
+        self.debounce.wake()
+
+    def _follow_nodes(
+        self, event: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]
+    ) -> None:
+        if isinstance(event, Listed):
+            self.index.all_nodes(event.objects.values())
+            names = [NodeName(name) for _, name in event.objects]
+        else:
+            name = NodeName(event.object.metadata.name)
+            self.index.node(name, event.object if isinstance(event, Changed) else None)
+            names = [name]
+            self.inflight.came(("", name))
+        self.labels.seen(names)
+        self.debounce.wake()
+
+    def _follow_pod_groups(
+        self, event: Listed[PodGroupObject] | Changed[PodGroupObject] | Removed[PodGroupObject]
+    ) -> None:
+        if isinstance(event, Listed):
+            self._mark_gated()
+        else:
+            self.index.pod_group(key_of(event.object.metadata))
+        self.debounce.wake()
+
+    def _mark_gated(self) -> None:
+        """Mark the gangs that wait to be let in."""
+        for gang_id in self.reader.gated():
+            self.index.mark(gang_id)
+        self.debounce.wake()

@@ -1,0 +1,86 @@
+"""Gangs built from the newest versions of their pods, and the last of each gang that was read."""
+
+from collections.abc import Iterator, Sequence
+
+from master.controllers.nomination.evictable import evictable_pods
+from master.controllers.nomination.gang_builder import (
+    GangContext,
+    asked_gpus,
+    build_gang,
+    first_of,
+)
+from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.native import NativeGangs
+from master.controllers.nomination.queues.quota import AskedGpus
+from master.controllers.nomination.sources import Sources
+from master.kube.gang_pod import GangPod
+from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.instructions import Check, Place
+from topo.gangs.status import Transition
+
+
+class GangReader:
+    """The gangs that are placed here. `known` has each as it was read last. Mutable; one owner."""
+
+    def __init__(
+        self, sources: Sources, index: GangIndex, native: NativeGangs, context: GangContext
+    ) -> None:
+        self._sources, self._index, self._native = sources, index, native
+        self._context = context
+        self.known: dict[GangId, Gang] = {}
+
+    def pods(self, gang_id: GangId) -> list[GangPod]:
+        """Return the pods of a gang in their newest versions."""
+        known = self._sources.pods.objects
+        found = [known.get(key) for key in self._index.pods(gang_id)]
+        return [pod for pod in found if isinstance(pod, GangPod)]
+
+    def build(self, gang_id: GangId) -> Gang | None:
+        """Return the gang as it is now; None where it has no pods. O(pods)."""
+        pods = self.pods(gang_id)
+        return build_gang(gang_id, pods, self._context) if pods else None
+
+    def build_all(self) -> Iterator[Gang]:
+        """Yield all gangs as they are now; O(pods)."""
+        for gang_id in self._index.gangs():
+            if (gang := self.build(gang_id)) is not None:
+                yield gang
+
+    def gated(self) -> Iterator[GangId]:
+        """Yield the known gangs of which a pod is gated."""
+        for gang_id, gang in self.known.items():
+            if any(member.gated for member in gang.members):
+                yield gang_id
+
+    def namespace(self, gang_id: GangId) -> str:
+        """Return the namespace of a gang's pods; empty for a gang that is unknown."""
+        gang = self.known.get(gang_id)
+        return gang.namespace if gang is not None else self._index.namespace(gang_id)
+
+    def first_pod(self, gang_id: GangId) -> GangPod | None:
+        """Return the pod that carries a gang's status, of a native gang, too; None without pods."""
+        return first_of(self.pods(gang_id) or self._native.pods(gang_id))
+
+    def reported(self, gang_id: GangId) -> Transition | None:
+        """Return what an earlier leader wrote of the gang's state; None where it wrote nothing."""
+        first = first_of(self.pods(gang_id))
+        return first.reported if first is not None else None
+
+    def asked_gpus(self, gang_id: GangId) -> AskedGpus | None:
+        """Return the GPUs that its gated pods would take in their queue; None for none."""
+        pods = self.pods(gang_id)
+        group = self._context.pod_group(pods[0]) if pods else None
+        return asked_gpus(gang_id, pods, group)
+
+    def evictable(self, asked: Place | Check) -> Sequence[Evictable]:
+        """Return the pods that the gang's scheduler may evict for it; O(pods of the cluster)."""
+        gang, groups = self.known.get(asked.id), self._sources.pod_groups.objects
+        if gang is None or asked.over is None:
+            return ()
+        pods = self._sources.pods.objects
+        return tuple(evictable_pods(gang, pods, groups, below=asked.over))
+
+    def begin_term(self, ahead_s: float) -> None:
+        """Take the difference of the clocks, one for a whole term: it keeps the order of ages."""
+        self._context.ahead_s = ahead_s

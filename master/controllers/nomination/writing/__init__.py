@@ -1,0 +1,1 @@
+"""Writes for gangs to pods and nodes: made from instructions, awaited until they are seen."""

@@ -1,0 +1,98 @@
+"""Instructions of the machine → writes to pods and nodes, and what became of each write."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from master.controllers.nomination.gang_reader import GangReader
+from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.metrics import NominationMetrics
+from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.writing import gang_writes
+from master.controllers.nomination.writing.inflight import InflightWrites
+from master.controllers.nomination.writing.node_labels import NodeLabels
+from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writes import Patch, WriteTarget
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.machine.events import WriteRefused
+from topo.gangs.machine.gang import GangId, Selection
+from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned
+from topo.model.ids import NodeName
+
+
+@dataclass(kw_only=True)
+class InstructionWriter:
+    """Writes what the machine instructs. `wake` has the loop take up what was refused."""
+
+    sources: Sources
+    writer: Writer
+    keys: AnnotationKeys
+    reader: GangReader
+    index: GangIndex
+    inflight: InflightWrites
+    labels: NodeLabels
+    metrics: NominationMetrics
+    wake: Callable[[], None]
+    clock: Callable[[], float]
+    _asked: dict[WriteTarget, GangId] = field(default_factory=dict, init=False)
+    _refused: list[WriteRefused] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.writer.listen(gang_writes.PODS_MANAGER, self._pod_settled)
+        self.writer.listen(gang_writes.NODES_MANAGER, self._node_settled)
+
+    def write_pod(self, asked: Nominate | Open | OpenUnplanned) -> None:
+        """Write what an instruction about a pod asks for."""
+        write = gang_writes.of_pod(asked, self.reader.namespace(asked.id), self.keys)
+        self._asked[write.target] = asked.id
+        self.inflight.wrote(asked.id, (write.target.namespace, write.target.name))
+        self.writer.put(write)
+
+    def label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
+        """Write the labels of a gang to nodes; None takes one off."""
+        for name in wanted:
+            self.inflight.wrote(gang_id, ("", name))
+        for refused in self.labels.want(gang_id, wanted):
+            self.inflight.came(("", refused.subject))
+            self._refused.append(refused)
+            self.wake()
+
+    def take_refused(self) -> list[WriteRefused]:
+        """Return and clear the writes that were refused since the last call."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _pod_settled(self, settled: Settled) -> None:
+        write = settled.write
+        gang_id = self._asked.pop(write.target, None)
+        if not isinstance(write, Patch):
+            return
+        self.inflight.settled(settled, self.sources.pods.objects)
+        if settled.error is None:
+            if "spec" in write.fields:  # also written by the gate timeout of this process
+                self._count_opened(write)
+        elif gang_id is not None:
+            self.metrics.lost.labels("pod").inc()
+            key = write.target.namespace, write.target.name
+            self.inflight.refused(gang_id, key, write.version)
+            why = settled.error.message
+            self._refuse(WriteRefused(gang_id, write.uid, why, write.version))
+
+    def _count_opened(self, write: Patch) -> None:
+        how = "planned" if "nodeSelector" in write.fields["spec"] else "unplanned"
+        self.metrics.opened.labels(how).inc()
+        pod = self.sources.pods.objects.get((write.target.namespace, write.target.name))
+        gang = self.reader.known.get(pod.gang_id) if pod is not None else None
+        if gang is not None:
+            self.metrics.gate_s.observe(max(0.0, self.clock() - gang.created_s))
+
+    def _node_settled(self, settled: Settled) -> None:
+        self.inflight.settled(settled, self.sources.nodes.objects)
+        if settled.error is not None:
+            self.metrics.lost.labels("node").inc()
+        for refused in self.labels.settled(settled):
+            self._refuse(refused)
+
+    def _refuse(self, refused: WriteRefused) -> None:
+        self._refused.append(refused)
+        self.index.mark(refused.id)
+        self.wake()
