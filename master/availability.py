@@ -25,7 +25,7 @@ class Availability:
         """Return why the tree is not shown yet; empty when it is."""
         now_s = self.engine.clock()
         if self.replica.role.acts:
-            self.readiness.startup.reachable(now_s)
+            self.readiness.startup.note_reachable(now_s)
         found = self.readiness.missing(self.engine.snapshot, now_s)
         return (self._stands_by,) if found and self._stands_by else found
 
@@ -45,7 +45,7 @@ class Availability:
         """Whether jobs may be placed on what is published and counted."""
         return self.may_publish and not self.uncounted()
 
-    def unready(self) -> tuple[str, ...]:
+    def unready_reasons(self) -> tuple[str, ...]:
         """Return why this master should not get requests yet; empty when it should.
 
         Once it was ready it stays so: this depends on nothing outside this process.

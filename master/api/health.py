@@ -34,7 +34,7 @@ async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
 async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
     """200 once the tree may be shown and the cluster is known; 503 with what is missing before."""
     service = request.app[SERVICE]
-    missing = service.availability.unready()
+    missing = service.availability.unready_reasons()
     if not missing:
         return _json(_ready(service))
     return problem(

@@ -24,7 +24,7 @@ from master.tree.history import Step
 from master.tree.past import PastForest, between
 from master.tree.topology_document import TopologyView
 from topo.discovery.tree.changes import compare, net
-from topo.history.ring import Moment, Piece, thinned
+from topo.history.ring import Moment, Piece, thin
 from topo.kit.serving.problem import problem, refusal
 from topo.model.errors import Refusal
 from topo.model.forest import Snapshot
@@ -166,7 +166,7 @@ async def get_history(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 def _history_body(pieces: Sequence[Piece], limit: int, now: str) -> bytes:
-    moments = [_moment(moment, size) for moment, size in thinned(pieces, limit)]
+    moments = [_moment(moment, size) for moment, size in thin(pieces, limit)]
     return orjson.dumps(HistoryDocument(now=now, moments=moments))
 
 

@@ -52,7 +52,7 @@ def build_core(
     engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
     engine = _engine(settings, sources, replica, metrics=engine_metrics, clock=clock)
     startup = Startup(began_s=engine.clock(), heard_s=settings.discovery.heard_s)
-    engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
+    engine.on_advanced = lambda now_s: startup.note_reachable(now_s) if replica.role.acts else None
     return Core(
         settings=settings,
         source_rows=source_rows,

@@ -31,9 +31,9 @@ def build_documents(core: Core, topology: CurrentTopology, availability: Availab
 
     def examined(body: Callable[[Examined], bytes]) -> DocumentCache[Examined]:
         return DocumentCache(
-            lambda: Examined(topology.view(), availability.unready()),
+            lambda: Examined(topology.view(), availability.unready_reasons()),
             body,
-            lambda: (topology.version(), availability.unready()),
+            lambda: (topology.version(), availability.unready_reasons()),
             fresh_s=topology_document.FRESH_S,
             clock=engine.clock,
         )

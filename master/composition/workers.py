@@ -59,6 +59,6 @@ def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Ses
         forget_s=settings.discovery.forget_s,
         max_nodes=settings.max_nodes,
         known=engine.knows,
-        on_node=startup.node_reported,
-        on_resumed=startup.worker_resumed,
+        on_node=startup.note_first_report,
+        on_resumed=startup.note_resumed_worker,
     )

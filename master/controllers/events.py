@@ -25,7 +25,7 @@ from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from topo.kit.metrics import counter, gauge
 from topo.model.forest import Snapshot
 from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter
-from topo.publish.node_events import Occurrence, Teller
+from topo.publish.node_events import NodeEventTracker, Occurrence
 
 MANAGER = f"{MANAGER_PREFIX}events"
 PRODUCT = "topo-master"
@@ -70,7 +70,7 @@ class EventTelling:
     registry: prom.CollectorRegistry
     now: Callable[[], float] = time.time
     """Unix time, which Events carry."""
-    _teller: Teller = field(default_factory=Teller)
+    _tracker: NodeEventTracker = field(default_factory=NodeEventTracker)
     _unwritten: set[WriteTarget] = field(default_factory=set)
     _service: Regarding | None = None
 
@@ -94,11 +94,11 @@ class EventTelling:
             await asyncio.sleep(POLL_S)
 
     def _tell(self, now_s: float) -> None:
-        for occurrence in self._teller.advance(self.snapshot()):
+        for occurrence in self._tracker.advance(self.snapshot()):
             about = self._regarding(occurrence)
             if about is not None:
                 self._metrics.occurrences.labels(occurrence.reason).inc()
-                self._series.add(about, occurrence, now_s)
+                self._series.add(about, occurrence.content, now_s)
         self._metrics.count_dropped()
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
         for told in self._series.due(now_s, room):

@@ -26,11 +26,11 @@ from topo.publish.hypernodes import (
     MemberRef,
     faults,
     hypernodes,
-    keeping,
     members,
     spec,
     validate,
-    without,
+    with_kept_nodes,
+    without_members,
 )
 
 MANAGER = f"{MANAGER_PREFIX}hypernodes"
@@ -131,12 +131,12 @@ class HyperNodeComparer:
         names = wanted.keys() & found.others.keys()
         taken = _taken(found.others, wanted)
         if names or taken:
-            wanted = without(wanted, names, taken.keys())
+            wanted = without_members(wanted, names, taken.keys())
         if found.leaving:
             held = {member for each in found.leaving.values() for member in members(each)}
-            wanted = without(wanted, found.leaving.keys(), held)
+            wanted = without_members(wanted, found.leaving.keys(), held)
         validate(wanted)
-        kept = keeping(wanted, found.ours, unheard) if unheard else wanted
+        kept = with_kept_nodes(wanted, found.ours, unheard) if unheard else wanted
         if kept is not wanted and not any(faults(kept)):
             wanted = kept
         return HyperNodePlan(wanted, tuple(self._writes(found, wanted)), _conflicts(names, taken))

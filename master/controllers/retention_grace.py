@@ -11,7 +11,7 @@ from master.kube.objects import NodeObject
 from master.kube.store import Store
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
-from topo.publish.heard import heard
+from topo.publish.known_nodes import known_nodes
 
 
 class RetentionGrace:
@@ -37,5 +37,5 @@ class RetentionGrace:
 
     def _heard_in(self, forest: Forest) -> frozenset[NodeName]:
         if forest is not self._heard[0]:
-            self._heard = forest, heard(forest)
+            self._heard = forest, known_nodes(forest)
         return self._heard[1]

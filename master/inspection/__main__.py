@@ -49,7 +49,7 @@ async def _look(config: KubeConfig, namespace: str) -> ClusterDocument:
     client = await connect(config)
     try:
         await client.call(Call(method="GET", path="/version"))
-        return await Inspection(client, namespace).look()
+        return await Inspection(client, namespace).inspect()
     finally:
         await client.close()
 

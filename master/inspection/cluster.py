@@ -26,9 +26,9 @@ from master.inspection.rights import (
     CONTROLLERS,
     CONTROLLERS_BY_DEFAULT,
     DEVICE_CONFIG_MAP,
-    HEEDING,
     PLACEMENT,
     SHARED_CARDS,
+    VOLCANO_CONFIG,
     VOLCANO_CONFIG_MAP,
     Right,
     rights,
@@ -75,9 +75,9 @@ class Inspection:
     second_look_s: float = _SECOND_LOOK_S
     _problems: list[str] = field(default_factory=list)
 
-    async def look(self) -> ClusterDocument:
+    async def inspect(self) -> ClusterDocument:
         """Return the state of the cluster; refusals of the API server are among its problems."""
-        namespace = self.namespace or await self._found_namespace()
+        namespace = self.namespace or await self._find_namespace()
         if not namespace:
             return ClusterDocument(problems=tuple(self._problems))
         master = await self._one(OWN_DEPLOYMENTS, MASTER, namespace)
@@ -94,7 +94,7 @@ class Inspection:
         )
         return replace(found, problems=tuple(self._problems))
 
-    async def _found_namespace(self) -> str:
+    async def _find_namespace(self) -> str:
         query = {"fieldSelector": f"metadata.name={MASTER}"}
         found = await self._all(OWN_DEPLOYMENTS, query=query) or ()
         names = sorted(each.metadata.namespace for each in found)
@@ -161,7 +161,7 @@ class Inspection:
     async def _denied(self, master: Workload) -> tuple[DeniedDocument, ...] | None:
         """Return the calls that the master's account may not make; None where that is unknown."""
         namespace, denied = master.metadata.namespace, []
-        for right in rights(parts(master.flags)):
+        for right in rights(enabled_parts(master.flags)):
             for verb in right.verbs:
                 review = await self._review(right, verb, (namespace, master.account))
                 if review is None:
@@ -195,7 +195,7 @@ class Inspection:
             }
         }
         call = Call(method="POST", path=_REVIEWS, body=orjson.dumps(asked))
-        return await self._tried(f"POST {_REVIEWS}", _reviewed(self.client, call))
+        return await self._answer(f"POST {_REVIEWS}", _reviewed(self.client, call))
 
     async def _hypernodes(self, flags: Sequence[str]) -> HyperNodesDocument | None:
         found = await self._all(HYPERNODES)
@@ -211,16 +211,16 @@ class Inspection:
 
     async def _one(self, resource: Resource[T], name: str, namespace: str) -> T | None:
         path = object_path(resource, name, namespace)
-        return await self._tried(f"GET {path}", read(self.client, resource, name, namespace))
+        return await self._answer(f"GET {path}", read(self.client, resource, name, namespace))
 
     async def _all(
         self, resource: Resource[T], namespace: str = "", query: Mapping[str, str] | None = None
     ) -> tuple[T, ...] | None:
         path = collection_path(resource, namespace)
         call = read_all(self.client, resource, namespace, query=query)
-        return await self._tried(f"GET {path}", call)
+        return await self._answer(f"GET {path}", call)
 
-    async def _tried(self, what: str, answer: Awaitable[M]) -> M | None:
+    async def _answer(self, what: str, answer: Awaitable[M]) -> M | None:
         """Return the answer, or None. What is missing is no problem; a refusal is noted."""
         try:
             return await answer
@@ -248,7 +248,7 @@ def flag(flags: Sequence[str], name: str) -> str:
     return values[-1] if values else ""
 
 
-def parts(flags: Sequence[str]) -> frozenset[str]:
+def enabled_parts(flags: Sequence[str]) -> frozenset[str]:
     """Return the parts of a master that these flags leave on, where the chart puts them."""
     elsewhere = flag(flags, "device-config-map") not in {"", DEVICE_CONFIG_MAP}
     found = frozenset() if elsewhere else frozenset({SHARED_CARDS})
@@ -256,7 +256,7 @@ def parts(flags: Sequence[str]) -> frozenset[str]:
         is_own = flag(flags, "admission-certificates") in {"", "own"}
         found |= {PLACEMENT, CERTIFICATES} if is_own else {PLACEMENT}
         if flag(flags, "volcano-config-map").rpartition("/")[2] in {"", VOLCANO_CONFIG_MAP}:
-            found |= {HEEDING}
+            found |= {VOLCANO_CONFIG}
     if not any(text.startswith("--controllers=") for text in flags):
         return CONTROLLERS_BY_DEFAULT | found
     return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | found

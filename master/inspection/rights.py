@@ -57,7 +57,7 @@ _NAME = "topo-master"
 NOMINATION = "nomination"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
-HEEDING = "whether Volcano heeds groups"
+VOLCANO_CONFIG = "whether Volcano heeds groups"
 DEVICE_CONFIG_MAP = "metax-device-config"
 VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
 
@@ -83,7 +83,7 @@ RIGHTS = (
     Right(SECRETS, ("get",), RightScope.OWN, PLACEMENT, ADMISSION),
     Right(SECRETS, ("patch",), RightScope.OWN, CERTIFICATES, ADMISSION),
     Right(MUTATING_WEBHOOKS, ("get", "patch"), RightScope.CLUSTER, CERTIFICATES, ADMISSION),
-    Right(CONFIG_MAPS, ("get",), RightScope.CLUSTER, HEEDING, VOLCANO_CONFIG_MAP),
+    Right(CONFIG_MAPS, ("get",), RightScope.CLUSTER, VOLCANO_CONFIG, VOLCANO_CONFIG_MAP),
     Right(NODES, ("patch",), RightScope.CLUSTER, NOMINATION),
     Right(PODS, ("patch",), RightScope.CLUSTER, NOMINATION),
     Right(_POD_STATUS, ("patch",), RightScope.CLUSTER, NOMINATION),
@@ -95,7 +95,7 @@ RIGHTS = (
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
 CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION}
 
-PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, HEEDING}
+PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG}
 """Parts of a master that its flags can switch off or move."""
 
 

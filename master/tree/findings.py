@@ -25,15 +25,18 @@ class Examined:
     """What is judged: the tree as it is shown, and why the master is not ready."""
 
     view: TopologyView
-    unready: tuple[str, ...] = ()
+    unready_reasons: tuple[str, ...] = ()
 
 
 def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
     """In the order in which to look at them; `now_s` on the clock of the snapshot's sources."""
     found = diagnosis.examine(topology_document.document(examined.view, mode, now_s))
-    if not examined.unready or any(map(diagnosis.is_of_source, found)):
+    if not examined.unready_reasons or any(map(diagnosis.is_of_source, found)):
         return found
-    return [*diagnosis.service("/ready", 503, "; ".join(examined.unready), WAIT_STEP), *found]
+    return [
+        *diagnosis.service_findings("/ready", 503, "; ".join(examined.unready_reasons), WAIT_STEP),
+        *found,
+    ]
 
 
 def forest_findings(view: TopologyView, mode: str) -> list[Finding]:

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from master.tree.engine import Engine
 from topo.discovery.tree.changes import compare
-from topo.history.ring import Moment, Piece, Ring, counted, piece, rebuilt
+from topo.history.ring import Moment, Piece, Ring, counted, piece, rebuild
 from topo.history.rows import BrokenEditError
 from topo.kit.metrics import counter_family, gauge_family
 from topo.kit.threads import off_loop
@@ -56,7 +56,7 @@ class PastForest:
 
     def forest(self) -> Forest:
         """The forest; O(nodes) for one that is rebuilt: not for the loop."""
-        return rebuilt(self.pieces) if self.shown is None else self.shown
+        return rebuild(self.pieces) if self.shown is None else self.shown
 
 
 class Past:
@@ -108,7 +108,7 @@ class Past:
         if len(self.ring):
             last = self.ring.pieces_for(len(self.ring) - 1)
             try:
-                self._newest = await asyncio.to_thread(rebuilt, last)
+                self._newest = await asyncio.to_thread(rebuild, last)
             except BrokenEditError as error:
                 _log.warning("the kept history cannot be rebuilt; it begins anew", why=str(error))
                 self.ring.clear()
@@ -180,7 +180,7 @@ def between(one: PastForest, other: PastForest) -> tuple[Forest, Forest]:
     first = one.forest()
     size = len(one.pieces)
     if size and other.pieces[:size] == one.pieces:
-        return first, rebuilt(other.pieces[size:], first)
+        return first, rebuild(other.pieces[size:], first)
     return first, other.forest()
 
 

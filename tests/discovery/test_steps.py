@@ -14,7 +14,7 @@ from topo.discovery.node.workers import Workers
 from topo.discovery.sources import SOURCES, SourceStates
 from topo.discovery.state import Discovery
 from topo.discovery.tree.conflicts import ConflictList
-from topo.discovery.tree.node_status import NO_WORKER, reported
+from topo.discovery.tree.node_status import NO_WORKER, judge_reported
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Conflict, Node, Reason, Status
@@ -116,14 +116,14 @@ def test_a_judged_node_lists_silence_the_manager_the_tier_and_its_hardware_in_th
     membership = wired(record("a", "b"), record("b", "a"))
     node = record("a", "b")
     assert (
-        reported(membership, SETTINGS, node, missing_tier=None, equals_have=0).status
+        judge_reported(membership, SETTINGS, node, missing_tier=None, expected_gpus=0).status
         is Status.READY
     )
     node.stale = True
     for _ in range(2):
         node.take(facts("a", sick=[3]), SETTINGS)
     alone = Reason("no-peer", "alone")
-    found = reported(membership, SETTINGS, node, missing_tier=alone, equals_have=9).reasons
+    found = judge_reported(membership, SETTINGS, node, missing_tier=alone, expected_gpus=9).reasons
     assert [reason.code for reason in found] == [
         "worker-stale",
         "no-peer",
@@ -159,27 +159,27 @@ def test_silence_is_stale_after_three_beats_and_long_after_a_day_each_told_once(
     workers.add(one)
     workers.add(other)
     assert not workers.note_report(other, 10.0)
-    assert [r.name for r in workers.fell_silent(30.0)] == [A]
-    assert list(workers.fell_silent(30.0)) == []
+    assert [r.name for r in workers.mark_stale(30.0)] == [A]
+    assert list(workers.mark_stale(30.0)) == []
     assert workers.note_report(one, 31.0)
-    assert [r.name for r in workers.fell_silent(41.0)] == [B]
-    assert list(workers.long_silent(140.0)) == []
-    assert list(workers.long_silent(141.0)) == [B]
-    assert list(workers.long_silent(141.0)) == []
+    assert [r.name for r in workers.mark_stale(41.0)] == [B]
+    assert list(workers.take_long_silent(140.0)) == []
+    assert list(workers.take_long_silent(141.0)) == [B]
+    assert list(workers.take_long_silent(141.0)) == []
 
 
 def test_a_failing_source_keeps_its_last_good_time_and_its_first_failure():
     """What the mode needs has answered when all of it has."""
     states = SourceStates(SOURCES, Mode.SWITCHBOX)
     assert [state.source for state in states.all] == [WORKERS, CLUSTER_MANAGER]
-    states.answered(WORKERS)
+    states.note_answer(WORKERS)
     states.settle(1.0)
     complete = [states.needed_have_answered]
-    states.answered(CLUSTER_MANAGER)
+    states.note_answer(CLUSTER_MANAGER)
     states.settle(2.0)
     assert [*complete, states.needed_have_answered] == [False, True]
     for now_s in (3.0, 4.0):
-        states.failed(SourceFailed(CLUSTER_MANAGER, "500"), now_s)
+        states.note_failure(SourceFailed(CLUSTER_MANAGER, "500"), now_s)
     (_, manager) = states.all
     assert (manager.last_good_at_s, manager.failing_since_s) == (2.0, 3.0)
     assert manager.trouble == "500"

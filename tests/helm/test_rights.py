@@ -2,7 +2,14 @@
 
 import pytest
 
-from master.inspection.rights import CERTIFICATES, HEEDING, NOMINATION, PARTS, PLACEMENT, rights
+from master.inspection.rights import (
+    CERTIFICATES,
+    NOMINATION,
+    PARTS,
+    PLACEMENT,
+    VOLCANO_CONFIG,
+    rights,
+)
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 
 INSTALLED = sorted(set(cases()) - {"off"})
@@ -25,7 +32,10 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
     [
         ("vendor", set()),
         ("placement-cert-manager", {CERTIFICATES}),
-        ("nvlink", {PLACEMENT, CERTIFICATES, HEEDING, NOMINATION, "hypernodes", "annotations"}),
+        (
+            "nvlink",
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION, "hypernodes", "annotations"},
+        ),
     ],
 )
 def test_the_masters_roles_are_the_calls_that_masters_make(case: str, off: set[str]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.history.forests import forests, next_forests
 from tests.publish.forests import VENDOR
-from topo.history.edits import applied, edit
+from topo.history.edits import apply_edit, edit
 from topo.history.rows import BrokenEditError
 from topo.model.forest import Forest, Group, Reason, Status
 
@@ -17,14 +17,14 @@ from topo.model.forest import Forest, Group, Reason, Status
 @given(forests, forests)
 def test_an_edit_makes_any_forest_of_any_other(old, new):
     """Also after it was written as JSON and read again."""
-    assert applied(json.loads(json.dumps(edit(old, new))), old) == new
+    assert apply_edit(json.loads(json.dumps(edit(old, new))), old) == new
 
 
 @given(forests, st.data())
 def test_an_edit_makes_the_next_forest_of_one(old, data):
     """Where most of it is the same, in the same order or another."""
     new = data.draw(next_forests(old))
-    assert applied(edit(old, new), old) == new
+    assert apply_edit(edit(old, new), old) == new
 
 
 @given(forests)
@@ -57,7 +57,7 @@ def test_what_did_not_change_is_told_as_runs_and_is_the_same_object_afterwards()
     assert other_fly == [1, 2]
     assert "head" not in box
     assert [each for each in fly["child"] if isinstance(each, list)] == [[1, 2]]
-    made = applied(told, VENDOR)
+    made = apply_edit(told, VENDOR)
     assert made == changed
     assert made.roots[1] is VENDOR.roots[1]
 
@@ -79,4 +79,4 @@ def test_what_did_not_change_is_told_as_runs_and_is_the_same_object_afterwards()
 def test_an_edit_that_does_not_fit_is_refused(broken):
     """It names items that are not there, or is none."""
     with pytest.raises(BrokenEditError):
-        applied(broken, VENDOR)
+        apply_edit(broken, VENDOR)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.history.forests import forests
 from tests.history.test_edits import cut
 from tests.publish.forests import VENDOR
-from topo.history.ring import MAX_EDITS, Moment, Piece, Ring, counted, piece, rebuilt, thinned
+from topo.history.ring import MAX_EDITS, Moment, Piece, Ring, counted, piece, rebuild, thin
 from topo.history.rows import BrokenEditError
 from topo.model.forest import Forest
 from topo.model.ids import Generation
@@ -38,7 +38,7 @@ class Told:
         pieces = self.ring.pieces
         for place in range(0, len(pieces), 1 + len(pieces) // 50):
             moment = pieces[place].moment
-            assert rebuilt(self.ring.pieces_for(place)) == self.all[moment.run, moment.generation]
+            assert rebuild(self.ring.pieces_for(place)) == self.all[moment.run, moment.generation]
             assert len(self.ring.pieces_for(place)) <= MAX_EDITS + 1
         assert self.ring.held_bytes == sum(each.held_bytes for each in self.ring.pieces)
 
@@ -113,7 +113,7 @@ def test_a_clock_that_is_set_back_leaves_no_moment_in_the_future():
 def test_content_that_is_none_is_refused(content):
     """Of another forest, cut short, or no content at all."""
     with pytest.raises(BrokenEditError):
-        rebuilt((Piece(Moment(Generation(1), "", 0.0, {}), is_whole=True, content=content),))
+        rebuild((Piece(Moment(Generation(1), "", 0.0, {}), is_whole=True, content=content),))
 
 
 def test_a_ring_does_not_begin_with_an_edit():
@@ -130,7 +130,7 @@ def test_a_thinned_list_has_all_changes_and_the_last_moment(changes, limit):
         Piece(Moment(Generation(at), "", float(at), {"node-status": n}), is_whole=True, content=b"")
         for at, n in enumerate(changes)
     ]
-    found = thinned(pieces, limit)
+    found = thin(pieces, limit)
     assert len(found) == min(limit, len(pieces))
     assert sum(each.changes["node-status"] for each, _ in found) == sum(changes)
     assert sum(stands_for for _, stands_for in found) == len(pieces)

@@ -88,7 +88,7 @@ class Answers:
 
 
 async def test_workloads_pods_lease_rights_and_hypernodes_are_read_once() -> None:
-    found = await Inspection(Answers(), second_look_s=0).look()
+    found = await Inspection(Answers(), second_look_s=0).inspect()
     assert found.problems == ()
     assert found.namespace == "topo"
     assert found.worker is None, "a missing workload is no problem of the call"
@@ -110,7 +110,7 @@ async def test_what_is_refused_or_cannot_be_read_is_told_and_the_rest_is_read() 
     hypernodes = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
     forbidden = KubeError("hypernodes is forbidden", status=403)
     server = Answers({lease: b'{"metadata": []}', hypernodes: forbidden})
-    found = await Inspection(server, second_look_s=0).look()
+    found = await Inspection(server, second_look_s=0).inspect()
     assert found.master is not None
     assert found.lease is None
     assert found.hypernodes is None

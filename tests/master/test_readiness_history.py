@@ -48,7 +48,7 @@ def _missing(
 ) -> tuple[str, ...]:
     """What is missing to a master that workers could reach without a pause until now."""
     for at_s in (*range(100, int(now_s) + 1), now_s):
-        readiness.startup.reachable(float(at_s))
+        readiness.startup.note_reachable(float(at_s))
     return readiness.missing(snapshot or _snapshot(), now_s)
 
 
@@ -84,29 +84,29 @@ def test_readiness_never_goes_back() -> None:
 def test_at_the_first_start_workers_have_settled_when_none_came_for_a_second() -> None:
     readiness = _readiness(Mode.DRAGONFLY, is_first=True)
     assert "0 nodes" in _missing(readiness, 105.0)[0]
-    readiness.startup.node_reported(105.0)
-    readiness.startup.node_reported(105.9)
+    readiness.startup.note_first_report(105.0)
+    readiness.startup.note_first_report(105.9)
     assert "2 nodes" in _missing(readiness, 106.8)[0]
     assert _missing(readiness, 107.0) == ()
 
 
 def test_quiet_proves_nothing_where_workers_ran_before_us() -> None:
     readiness = _readiness(Mode.DRAGONFLY, is_first=True)
-    readiness.startup.node_reported(101.0)
-    readiness.startup.worker_resumed()
+    readiness.startup.note_first_report(101.0)
+    readiness.startup.note_resumed_worker()
     assert _missing(readiness, 109.0) != ()
 
 
 def test_a_worker_that_starts_with_us_proves_nothing_of_those_that_ran_before() -> None:
     """Without a state nobody knows whether this is the first start."""
     readiness = _readiness(Mode.DRAGONFLY)
-    readiness.startup.node_reported(101.0)
+    readiness.startup.note_first_report(101.0)
     assert _missing(readiness, 109.0) != ()
 
 
 def test_it_says_how_many_have_come_and_how_long_another_may_be_silent() -> None:
     readiness = _readiness(Mode.AUTO)
-    readiness.startup.node_reported(101.0)
+    readiness.startup.note_first_report(101.0)
     (why,) = _missing(readiness, 110.0)
     assert "1 node so far" in why
     assert "another 18 s" in why
@@ -121,19 +121,19 @@ def test_nobody_is_waited_for_as_long_as_somebody_could_be_silent() -> None:
 def test_after_a_pause_of_the_master_its_workers_have_all_the_time_again() -> None:
     """While it stood still they tried in vain, and wait."""
     readiness = _readiness(Mode.AUTO, is_first=True)
-    readiness.startup.node_reported(101.0)
+    readiness.startup.note_first_report(101.0)
     assert _missing(readiness, 101.5) != ()
     for at_s in (*range(160, 188), 187.9):
-        readiness.startup.reachable(float(at_s))
+        readiness.startup.note_reachable(float(at_s))
         assert "so far" in readiness.missing(_snapshot(), float(at_s))[0]
-    readiness.startup.reachable(188.0)
+    readiness.startup.note_reachable(188.0)
     assert readiness.missing(_snapshot(), 188.0) == ()
 
 
 def test_switchbox_mode_needs_the_manager_and_then_its_machines() -> None:
     readiness = _readiness(Mode.SWITCHBOX)
     waiting = SourceState(CLUSTER_MANAGER, None)
-    readiness.startup.node_reported(101.0)
+    readiness.startup.note_first_report(101.0)
     assert "cluster manager" in readiness.missing(_snapshot(waiting), 150.0)[0]
     good = SourceState(CLUSTER_MANAGER, 101.0)
     assert readiness.missing(_snapshot(good, unjoined=1), 101.1) != ()
@@ -142,7 +142,7 @@ def test_switchbox_mode_needs_the_manager_and_then_its_machines() -> None:
 
 def test_a_manager_that_lists_no_machine_does_not_say_that_all_have_come() -> None:
     readiness = _readiness(Mode.SWITCHBOX)
-    readiness.startup.node_reported(101.0)
+    readiness.startup.note_first_report(101.0)
     assert readiness.missing(_snapshot(SourceState(CLUSTER_MANAGER, 101.0)), 101.2) != ()
 
 
@@ -173,8 +173,8 @@ def test_after_a_restart_what_is_served_as_whole_is_whole(
             break
         assert heard == len(silences) or _missing(readiness, 100.0 + at_s)
         if resumes:
-            readiness.startup.worker_resumed()
-        readiness.startup.node_reported(100.0 + at_s)
+            readiness.startup.note_resumed_worker()
+        readiness.startup.note_first_report(100.0 + at_s)
         heard += resumes
     assert heard == len(silences) or _missing(readiness, 100.0 + asked_s)
     assert not _missing(readiness, 100.0 + RECONNECT_S + beat_s + 1e-6)

@@ -13,7 +13,7 @@ from tests.builders import discovery
 from tests.master.world import running, settings
 from topo.discovery.groups.tiers import TIERS
 from topo.discovery.modes import Mode
-from topo.discovery.sources import SOURCES, Source, answered
+from topo.discovery.sources import SOURCES, Source, first_answer_rule
 from topo.kit.tasks import Work
 from topo.model.ids import NodeName, SourceName
 from topo.model.observation import (
@@ -60,7 +60,7 @@ async def test_one_row_adds_a_source_that_is_listed_waited_for_and_started() -> 
             name=RACK_PLAN,
             states="which rack each node stands in",
             needed_in=frozenset({Mode.DRAGONFLY}),
-            unsettled=answered("the rack plan was not read yet"),
+            unsettled=first_answer_rule("the rack plan was not read yet"),
         ),
         start,
     )

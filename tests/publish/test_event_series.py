@@ -19,7 +19,7 @@ from topo.publish.event_series import (
     Regarding,
     Reporter,
 )
-from topo.publish.node_events import Occurrence
+from topo.publish.node_events import EventContent, Occurrence
 
 NODE = Regarding("v1", "Node", "node-1", "uid-1")
 OTHER = Regarding("v1", "Node", "node-2", "uid-2")
@@ -27,8 +27,8 @@ MASTER = Regarding("apps/v1", "Deployment", "topo-master", "uid-3", "metax")
 T0 = 1_800_000_000.25
 
 
-def occurrence(reason: str = "LinkDown", note: str = "the link is down") -> Occurrence:
-    return Occurrence(NodeName("node-1"), reason, note)
+def occurrence(reason: str = "LinkDown", note: str = "the link is down") -> EventContent:
+    return Occurrence(NodeName("node-1"), reason, note).content
 
 
 def series() -> EventSeries:

@@ -9,7 +9,7 @@ from topo.model.forest import Snapshot, SourceState
 from topo.model.ids import Generation, SourceName
 from topo.model.machine import Peer, ServerPeers
 from topo.model.observation import ConfigLoaded, Ticked, WorkerReported
-from topo.publish.node_events import EventType, Occurrence, Teller
+from topo.publish.node_events import EventType, NodeEventTracker, Occurrence
 
 PAIRS = (("node-1", "node-2"), ("node-3", "node-4"))
 
@@ -20,17 +20,17 @@ class World:
     def __init__(self) -> None:
         self.state = discovery()
         self.now_s = 0.0
-        self.teller = Teller()
+        self.tracker = NodeEventTracker()
         for pair in PAIRS:
             self.state.advance(self.now_s, *ring(list(pair)))
-        assert self.teller.advance(self.state.snapshot) == ()
+        assert self.tracker.advance(self.state.snapshot) == ()
 
     def readings(self, *events: object, times: int = 3) -> tuple[Occurrence, ...]:
         """The same reports so many times, as hysteresis wants them; what was told then."""
         for _ in range(times):
             self.now_s += 1.0
             self.state.advance(self.now_s, *events)  # type: ignore[arg-type]
-        return self.teller.advance(self.state.snapshot)
+        return self.tracker.advance(self.state.snapshot)
 
 
 def reasons(told: tuple[Occurrence, ...]) -> Counter[tuple[str | None, str]]:
@@ -58,7 +58,7 @@ def test_a_cut_cable_is_told_on_both_nodes_and_on_no_other():
     world = World()
     told = cut(world)
     assert reasons(told) == {("node-1", "LinkDown"): 1, ("node-2", "LinkDown"): 1}
-    assert {each.type for each in told} == {EventType.WARNING}
+    assert {each.content.type for each in told} == {EventType.WARNING}
     assert told[0].note == "the link in slot 1 to node-2 is down"
 
 
@@ -73,7 +73,7 @@ def test_a_healed_link_is_told():
     cut(world)
     told = world.readings(*healed())
     assert reasons(told) == {("node-1", "LinkUp"): 1, ("node-2", "LinkUp"): 1}
-    assert {each.type for each in told} == {EventType.NORMAL}
+    assert {each.content.type for each in told} == {EventType.NORMAL}
     assert told[0].note == "the link in slot 1 to node-2 is up again"
 
 
@@ -91,8 +91,8 @@ def test_a_restart_repeats_nothing_and_still_tells_what_heals():
     """The next process takes the forest as it finds it for known."""
     world = World()
     cut(world)
-    world.teller = Teller()
-    assert world.teller.advance(world.state.snapshot) == ()
+    world.tracker = NodeEventTracker()
+    assert world.tracker.advance(world.state.snapshot) == ()
     assert cut(world) == ()
     told = world.readings(*healed())
     assert reasons(told) == {("node-1", "LinkUp"): 1, ("node-2", "LinkUp"): 1}
@@ -100,32 +100,40 @@ def test_a_restart_repeats_nothing_and_still_tells_what_heals():
 
 def test_nodes_that_find_their_first_group_are_no_news():
     """Else every start of a cluster would be an Event for each of its nodes."""
-    state, teller = discovery(), Teller()
-    teller.advance(state.snapshot)
+    state, tracker = discovery(), NodeEventTracker()
+    tracker.advance(state.snapshot)
     state.advance(0.0, report("node-1", ["node-2"]))
-    assert teller.advance(state.snapshot) == ()
+    assert tracker.advance(state.snapshot) == ()
     state.advance(1.0, report("node-2", ["node-1"]))
-    assert teller.advance(state.snapshot) == ()
+    assert tracker.advance(state.snapshot) == ()
 
 
 def test_a_node_that_moves_leaves_and_comes_back_is_told_each_time():
     """By the config file: from one dragonfly to the other, out of all, and back."""
-    state, teller = discovery(Mode.CONFIG), Teller()
+    state, tracker = discovery(Mode.CONFIG), NodeEventTracker()
 
     def load(*dragonflies: list[str]) -> tuple[Occurrence, ...]:
         flies = {f"fly-{n}": nodes for n, nodes in enumerate(dragonflies, start=1)}
         state.advance(0.0, ConfigLoaded(declared({"box-1": flies})), report("node-2"))
-        return teller.advance(state.snapshot)
+        return tracker.advance(state.snapshot)
 
     assert load(["node-1", "node-2"], ["node-3", "node-4"]) == ()
     (moved,) = load(["node-1"], ["node-2", "node-3", "node-4"])
-    assert (moved.node, moved.reason, moved.type) == ("node-2", "MovedGroup", EventType.NORMAL)
+    assert (moved.node, moved.reason, moved.content.type) == (
+        "node-2",
+        "MovedGroup",
+        EventType.NORMAL,
+    )
     assert moved.note == "the node moved from box-1/fly-1 to box-1/fly-2"
     (left,) = load(["node-1"], ["node-3", "node-4"])
-    assert (left.node, left.reason, left.type) == ("node-2", "LeftGroup", EventType.WARNING)
+    assert (left.node, left.reason, left.content.type) == ("node-2", "LeftGroup", EventType.WARNING)
     assert left.note.startswith("the node is no longer in box-1/fly-2: ")
     (back,) = load(["node-1", "node-2"], ["node-3", "node-4"])
-    assert (back.node, back.reason, back.type) == ("node-2", "RejoinedGroup", EventType.NORMAL)
+    assert (back.node, back.reason, back.content.type) == (
+        "node-2",
+        "RejoinedGroup",
+        EventType.NORMAL,
+    )
     assert back.note == "the node is in a group again: box-1/fly-1"
 
 
@@ -157,25 +165,29 @@ def sources(*failing: str, good: bool = True) -> Snapshot:
 
 
 def test_a_source_that_is_lost_and_recovers_is_told_of_the_service_itself():
-    teller = Teller()
-    assert teller.advance(sources()) == ()
-    (lost,) = teller.advance(sources("cluster-manager"))
-    assert (lost.node, lost.reason, lost.type) == (None, "SourceLost", EventType.WARNING)
+    tracker = NodeEventTracker()
+    assert tracker.advance(sources()) == ()
+    (lost,) = tracker.advance(sources("cluster-manager"))
+    assert (lost.node, lost.reason, lost.content.type) == (None, "SourceLost", EventType.WARNING)
     assert lost.note == (
         "the source cluster-manager fails, what it said stays: connection refused; "
         "look at its service"
     )
-    assert teller.advance(sources("cluster-manager")) == ()
-    (well,) = teller.advance(sources())
-    assert (well.node, well.reason, well.type) == (None, "SourceRecovered", EventType.NORMAL)
+    assert tracker.advance(sources("cluster-manager")) == ()
+    (well,) = tracker.advance(sources())
+    assert (well.node, well.reason, well.content.type) == (
+        None,
+        "SourceRecovered",
+        EventType.NORMAL,
+    )
 
 
 def test_a_source_that_never_answered_is_not_lost_and_its_recovery_is_told():
     """The master is not ready then, and says so by itself."""
-    teller = Teller()
-    assert teller.advance(sources(good=False)) == ()
-    assert teller.advance(sources("cluster-manager", good=False)) == ()
-    (well,) = teller.advance(sources())
+    tracker = NodeEventTracker()
+    assert tracker.advance(sources(good=False)) == ()
+    assert tracker.advance(sources("cluster-manager", good=False)) == ()
+    (well,) = tracker.advance(sources())
     assert well.reason == "SourceRecovered"
 
 
@@ -185,7 +197,7 @@ def test_a_node_that_is_forgotten_takes_its_cut_links_with_it():
     cut(world)
     world.state.advance(world.now_s + 10_000_000.0, Ticked())
     world.now_s += 10_000_000.0
-    world.teller.advance(world.state.snapshot)
+    world.tracker.advance(world.state.snapshot)
     assert world.readings(*ring(["node-1", "node-2"])) == ()
 
 

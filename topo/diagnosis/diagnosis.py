@@ -48,7 +48,7 @@ def examine(document: TopologyDocument) -> list[Finding]:
     ]
 
 
-def service(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
+def service_findings(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
     """Return the finding about a `/health` or `/ready` that does not answer 200."""
     if status != 200:
         what = f"GET {path} answers {status}: {detail}".removesuffix(": ")
@@ -137,8 +137,8 @@ def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
         return
     for _, vertex in walk(root for root in document["groups"] if root["source"] == WORKERS):
         if not is_group(vertex):
-            text = "the cluster manager lists no machine for this node"
-            yield Case(NodeCondition.NOT_MANAGED, (vertex["name"],), text)
+            code = NodeCondition.NOT_MANAGED
+            yield Case(code, (vertex["name"],), code.cause)
 
 
 def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ class Startup:
     def __post_init__(self) -> None:
         self._reachable_s = self.began_s
 
-    def reachable(self, now_s: float) -> None:
+    def note_reachable(self, now_s: float) -> None:
         """Note that workers can reach the master now.
 
         After a pause all begins anew: they have tried in vain, and wait.
@@ -56,11 +56,11 @@ class Startup:
             self.began_s, self.is_first = now_s, False
         self._reachable_s = now_s
 
-    def worker_resumed(self) -> None:
+    def note_resumed_worker(self) -> None:
         """Note a worker that spoke from the middle of its sequence: others may have, too."""
         self.is_first = False
 
-    def node_reported(self, now_s: float) -> None:
+    def note_first_report(self, now_s: float) -> None:
         """Note that a node that had not spoken before sent its facts."""
         self.nodes += 1
         self.newest_node_s = now_s
@@ -115,7 +115,7 @@ class Source:
         return mode in self.needed_in or mode in self.optional_in
 
 
-def answered(waiting: str) -> SettledRule:
+def first_answer_rule(waiting: str) -> SettledRule:
     """Return the rule of a source whose first good answer is complete; `waiting` says what is
     missing.
     """
@@ -149,7 +149,7 @@ CONFIGURED = Source(
     name=CONFIG_FILE,
     states="groups that the operator wrote down, with their nodes",
     needed_in=frozenset({Mode.CONFIG}),
-    unsettled=answered("the config file was not read yet"),
+    unsettled=first_answer_rule("the config file was not read yet"),
 )
 REPORTED = Source(
     name=WORKERS,
@@ -164,13 +164,13 @@ MANAGED = Source(
     states="groups above the dragonflies, and the machines in them",
     needed_in=frozenset({Mode.SWITCHBOX}),
     lists_machines=True,
-    unsettled=answered("the cluster manager has not answered yet"),
+    unsettled=first_answer_rule("the cluster manager has not answered yet"),
 )
 LISTED = Source(
     name=CLUSTER_NODES,
     states="the cluster's nodes: which there are, which are Ready, the names it has for them",
     needed_in=frozenset(Mode),
-    unsettled=answered("the nodes and pods of Kubernetes were not taken up yet"),
+    unsettled=first_answer_rule("the nodes and pods of Kubernetes were not taken up yet"),
 )
 """Where there is Kubernetes every mode needs it: a node is Ready only while it says so."""
 SOURCES = (CONFIGURED, REPORTED, MANAGED)
@@ -211,11 +211,11 @@ class SourceStates:
         """Whether each source that the mode needs has answered in this process."""
         return all(self._states[name].last_good_at_s is not None for name in self._needed)
 
-    def answered(self, source: SourceName) -> None:
+    def note_answer(self, source: SourceName) -> None:
         """Note a good answer of a source; `settle` states its time."""
         self._answered.add(source)
 
-    def failed(self, event: SourceFailed, now_s: float) -> None:
+    def note_failure(self, event: SourceFailed, now_s: float) -> None:
         """Note that a source gave no usable answer; its last good one keeps its time."""
         self._answered.discard(event.source)
         before = self._states.get(event.source, SourceState(event.source, None))
@@ -224,7 +224,7 @@ class SourceStates:
             event.source, before.last_good_at_s, since_s, event.refusal, event.fix
         )
 
-    def warned(self, event: SourceWarned, now_s: float) -> None:
+    def set_warnings(self, event: SourceWarned, now_s: float) -> None:
         """Set the warnings about a source, whether or not it answers."""
         until_s = math.inf if event.lasts_s is None else now_s + event.lasts_s
         self._warned[event.source] = _Warned(event.warnings, until_s)

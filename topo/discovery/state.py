@@ -29,7 +29,7 @@ from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.equals import GroupEquals, PlaceAmongEquals
+from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.sources import SourceCondition
@@ -86,7 +86,7 @@ class Discovery:
         self._cluster = ClusterNodes()
         self._membership = Membership(settings)
         self._placed = PlacedNodes()
-        self._equals = GroupEquals()
+        self._gpu_counts = GroupGpuCounts()
         self._conflicts = conflicts.ConflictList()
         self._marks = Marks()
         self._unjoined: tuple[UnjoinedMachine, ...] = ()
@@ -140,26 +140,26 @@ class Discovery:
         if not event.declared.roots and declared.places:
             text = "it lists nothing any more; what it listed stays until it lists something"
             fix = "write the groups into it again, or restart the master without its state file"
-            self._sources.failed(SourceFailed(CONFIG_FILE, text, fix), now_s)
+            self._sources.note_failure(SourceFailed(CONFIG_FILE, text, fix), now_s)
             return
         self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
             self._placed.keep_groups(declared.empty_groups)
             self._marks.moved |= self._workers.records.keys()
-        self._sources.answered(CONFIG_FILE)
+        self._sources.note_answer(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._membership.machines.replace(event.topology, now_s)
-        self._sources.answered(CLUSTER_MANAGER)
+        self._sources.note_answer(CLUSTER_MANAGER)
         warnings = tuple(
             Reason(SourceCondition.DOUBTFUL_INVENTORY, text) for text in doubts(event.topology)
         )
-        self._sources.warned(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
+        self._sources.set_warnings(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
         if not event.nodes and self._cluster.listed:
             text = "it lists no node any more; those that it listed stay until it lists one"
-            self._sources.failed(SourceFailed(CLUSTER_NODES, text), now_s)
+            self._sources.note_failure(SourceFailed(CLUSTER_NODES, text), now_s)
             return
         was_complete = self._cluster.is_complete
         changed = self._cluster.replace(event.nodes)
@@ -167,7 +167,7 @@ class Discovery:
             declared = self._membership.declared.places.keys()
             self._marks.judged |= (self._workers.records.keys() | declared) - self._cluster.listed
         self._cluster_changed(changed, now_s)
-        self._sources.answered(CLUSTER_NODES)
+        self._sources.note_answer(CLUSTER_NODES)
 
     def _cluster_nodes_told(self, event: ClusterNodesTold, now_s: float) -> None:
         for node in event.nodes:
@@ -175,27 +175,27 @@ class Discovery:
 
     def _cluster_node_seen(self, event: ClusterNodeSeen, now_s: float) -> None:
         self._cluster_changed(self._cluster.put(event.node), now_s)
-        self._sources.answered(CLUSTER_NODES)
+        self._sources.note_answer(CLUSTER_NODES)
 
     def _cluster_node_gone(self, event: ClusterNodeGone, now_s: float) -> None:
         self._cluster_changed(self._cluster.drop(event.node), now_s)
-        self._sources.answered(CLUSTER_NODES)
+        self._sources.note_answer(CLUSTER_NODES)
 
     def _source_failed(self, event: SourceFailed, now_s: float) -> None:
-        self._sources.failed(event, now_s)
+        self._sources.note_failure(event, now_s)
 
     def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
-        self._sources.answered(event.source)
+        self._sources.note_answer(event.source)
 
     def _source_warned(self, event: SourceWarned, now_s: float) -> None:
-        self._sources.warned(event, now_s)
+        self._sources.set_warnings(event, now_s)
 
     def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
         self._marks.moved |= self._cluster.drop(event.node)
         self._forget(event.node)
 
     def _stood_still(self, _event: StoodStill, now_s: float) -> None:
-        self._workers.await_all(now_s)
+        self._workers.expect_all(now_s)
 
     def _ticked(self, _event: Ticked, _now_s: float) -> None:
         """Do nothing: `advance` uses the time."""
@@ -221,7 +221,7 @@ class Discovery:
     def _note_report(self, record: NodeRecord, now_s: float) -> None:
         if self._workers.note_report(record, now_s):
             self._marks.judged.add(record.name)
-        self._sources.answered(WORKERS)
+        self._sources.note_answer(WORKERS)
 
     def _update(self, record: NodeRecord, now_s: float) -> None:
         """Feed the indices with what the node states of itself now."""
@@ -255,11 +255,11 @@ class Discovery:
 
     def _expire(self, now_s: float) -> None:
         settings, workers = self._settings, self._workers
-        for record in workers.fell_silent(now_s):
+        for record in workers.mark_stale(now_s):
             self._marks.judged.add(record.name)
             if self._cluster.has_dropped(record.name):
                 self._forget(record.name)
-        for node in workers.long_silent(now_s):
+        for node in workers.take_long_silent(now_s):
             self._forget(node)
         for record, gone in workers.take_long_lost(now_s):
             record.drop(gone, settings)
@@ -279,7 +279,7 @@ class Discovery:
         for node in moved:
             self._place(node, self._workers.records.get(node))
         judged = [*moved, *(marks.judged - marks.moved)]
-        for node in (*judged, *self._count_equals(judged).difference(judged)):
+        for node in (*judged, *self._update_gpu_counts(judged).difference(judged)):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
 
@@ -298,14 +298,14 @@ class Discovery:
         self._placed.place(node, self._position(node, record))
         self._conflicts.set_node(node, self._conflicts_of(record))
 
-    def _count_equals(self, nodes: Iterable[NodeName]) -> set[NodeName]:
+    def _update_gpu_counts(self, nodes: Iterable[NodeName]) -> set[NodeName]:
         """Compare nodes with those of their groups anew; the others that may differ now."""
         touched: set[NodeName] = set()
         for node in nodes:
-            touched |= self._equals.put(node, self._place_among_equals(node))
+            touched |= self._gpu_counts.put(node, self._gpu_place(node))
         return touched
 
-    def _place_among_equals(self, node: NodeName) -> PlaceAmongEquals | None:
+    def _gpu_place(self, node: NodeName) -> GpuPlace | None:
         """Return where a node is compared, once its GPUs are known: in a group that
         hardware makes.
         """
@@ -317,7 +317,7 @@ class Discovery:
         hardware = record.hardware
         if hardware.gpus is None:
             return None
-        return PlaceAmongEquals(path[-1].key, hardware.gpu_type, hardware.gpus)
+        return GpuPlace(path[-1].key, hardware.gpu_type, hardware.gpus)
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):
@@ -361,14 +361,14 @@ class Discovery:
         membership, settings = self._membership, self._settings
         of_cluster = self._cluster.trouble(node)
         if record is None:
-            return node_status.silent(membership, settings, node, of_cluster)
-        return node_status.reported(
+            return node_status.judge_unreported(membership, settings, node, of_cluster)
+        return node_status.judge_reported(
             membership,
             settings,
             record,
             of_cluster=of_cluster,
             missing_tier=self._placed.missing_tier(node),
-            equals_have=self._equals.expected(node),
+            expected_gpus=self._gpu_counts.expected(node),
         )
 
     # -- for readers and for restarts --------------------------------------------------------
@@ -457,7 +457,7 @@ class Discovery:
             if record is not None:
                 self._membership.validate_names(record, self._cluster.find(node))
         self._placed.validate({n: self._position(n, record) for n, record in records.items()})
-        self._equals.validate({node: self._place_among_equals(node) for node in records})
+        self._gpu_counts.validate({node: self._gpu_place(node) for node in records})
         for node, record in records.items():
             require(
                 self._placed.nodes[node] == self._judged(node, record), f"{node} is judged of old"

@@ -1,4 +1,4 @@
-"""An edit: what of one forest makes another, as plain JSON. `applied(edit(a, b), a) == b`.
+"""An edit: what of one forest makes another, as plain JSON. `apply_edit(edit(a, b), a) == b`.
 
 A forest is four sequences: roots, unplaced nodes, conflicts, unjoined machines. The edit of a
 sequence is a list, in the order of the new one, whose items are
@@ -35,7 +35,7 @@ def edit(old: Forest, new: Forest) -> list[list[Json]]:
     ]
 
 
-def applied(found: Json, old: Forest) -> Forest:
+def apply_edit(found: Json, old: Forest) -> Forest:
     """Apply an edit to a forest; raise `BrokenEditError` where it does not fit."""
     tops: Sequence[Vertex] = old.roots
     try:

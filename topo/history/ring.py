@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
-from topo.history.edits import applied, edit
+from topo.history.edits import apply_edit, edit
 from topo.history.rows import BrokenEditError
 from topo.model.forest import Change, Forest
 from topo.model.ids import Generation
@@ -73,14 +73,14 @@ def piece(moment: Moment, old: Forest | None, new: Forest) -> Piece:
     return Piece(moment, old is None, _packed(edit(old or Forest(), new)))
 
 
-def rebuilt(pieces: Sequence[Piece], start: Forest | None = None) -> Forest:
+def rebuild(pieces: Sequence[Piece], start: Forest | None = None) -> Forest:
     """Return the forest that a whole piece and the edits after it make, or edits of `start`.
 
     Raises `BrokenEditError` where they are none. O(nodes + edits).
     """
     forest = start or Forest()
     for each in pieces:
-        forest = applied(_unpacked(each.content), Forest() if each.is_whole else forest)
+        forest = apply_edit(_unpacked(each.content), Forest() if each.is_whole else forest)
     return forest
 
 
@@ -225,7 +225,7 @@ def _not_after(each: Piece, at_s: float) -> Piece:
     return replace(each, moment=replace(each.moment, at_s=at_s))
 
 
-def thinned(pieces: Sequence[Piece], limit: int) -> list[tuple[Moment, int]]:
+def thin(pieces: Sequence[Piece], limit: int) -> list[tuple[Moment, int]]:
     """Return at most `limit` moments, each with the number and changes that it stands for.
 
     Each is the last one of those that it stands for, so what is told of it is what it shows.

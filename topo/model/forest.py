@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from topo.model.conditions.condition import Condition
 from topo.model.ids import (
     Generation,
     GroupName,
@@ -32,6 +33,11 @@ class Reason:
 
     code: str
     text: str
+
+    @classmethod
+    def of(cls, condition: Condition) -> Self:
+        """Make the reason of a condition whose cause is the sentence for people."""
+        return cls(condition, condition.cause)
 
 
 class LinkState(StrEnum):

@@ -27,10 +27,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from topo.model.plain_text import plain
-from topo.publish.node_events import EventType
+from topo.publish.node_events import EventContent
 
 BURST = 25
 REFILL_S = 300.0
@@ -57,30 +57,6 @@ class Regarding(NamedTuple):
         return self.namespace or "default"
 
 
-class Happening(Protocol):
-    """What happened to an object: equal ones repeat."""
-
-    @property
-    def reason(self) -> str:
-        """In a word."""
-        ...
-
-    @property
-    def note(self) -> str:
-        """In a sentence."""
-        ...
-
-    @property
-    def type(self) -> EventType:
-        """Whether somebody should look at it."""
-        ...
-
-    @property
-    def action(self) -> str:
-        """What this program was doing."""
-        ...
-
-
 class Reporter(NamedTuple):
     """Who tells: the program, and which of its pods."""
 
@@ -99,7 +75,7 @@ class EventRecord(NamedTuple):
 @dataclass(slots=True)
 class _Series:
     about: Regarding
-    what: Happening
+    what: EventContent
     first_s: float
     last_s: float
     count: int = 1
@@ -138,7 +114,7 @@ class EventSeries:
         """Events that have something to tell."""
         return len(self._waiting)
 
-    def add(self, about: Regarding, what: Happening, now_s: float) -> None:
+    def add(self, about: Regarding, what: EventContent, now_s: float) -> None:
         """Count one occurrence."""
         key = about, what.reason, what.note
         series = self._series.get(key)
@@ -168,7 +144,7 @@ class EventSeries:
                 continue
             del self._waiting[key]
             most -= 1
-            yield _told(series, self.reporter)
+            yield _event_record(series, self.reporter)
 
     def _bucket(self, about: Regarding) -> _Bucket:
         bucket = self._buckets.setdefault(about, _Bucket())
@@ -178,7 +154,7 @@ class EventSeries:
         return bucket
 
 
-def _told(series: _Series, reporter: Reporter) -> EventRecord:
+def _event_record(series: _Series, reporter: Reporter) -> EventRecord:
     about, what = series.about, series.what
     name = _name(series)
     fields: dict[str, Any] = {

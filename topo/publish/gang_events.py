@@ -1,10 +1,9 @@
-"""What the owner of a job should hear of its gang, as Events on the job."""
+"""Events on a job about its gang."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from topo.model.conditions.gang_states import JOB_EVENTS, GangState
-from topo.publish.node_events import EventType
+from topo.publish.node_events import EventContent, EventType
 
 ACTION = "PlaceGang"
 GANG_REASONS: Mapping[str, EventType] = {
@@ -14,19 +13,6 @@ GANG_REASONS: Mapping[str, EventType] = {
 """Every reason with its type."""
 
 
-@dataclass(frozen=True, slots=True)
-class GangOccurrence:
-    """One thing to report; `reason` is one of `GANG_REASONS`, `note` a sentence for people."""
-
-    reason: str
-    note: str
-
-    @property
-    def type(self) -> EventType:
-        """Whether somebody should look at it."""
-        return GANG_REASONS[self.reason]
-
-    @property
-    def action(self) -> str:
-        """What this program was doing."""
-        return ACTION
+def gang_event(reason: str, note: str) -> EventContent:
+    """Return the content of an Event on a job; `reason` is one of `GANG_REASONS`."""
+    return EventContent(reason, note, GANG_REASONS[reason], ACTION)

@@ -76,34 +76,36 @@ class _View:
         self._goals = {name: frozenset(members(each)) for name, each in wanted.items()}
         self._held = frozenset[MemberRef]().union(*self._found.values())
         self.going = frozenset[str]()
-        while more := self._left_with_nobody():
+        while more := self._emptied():
             self.going |= more
 
     def target(self, name: str) -> HyperNode | None:
         """Return what a present HyperNode should be made now; None for one that goes or waits."""
         if name in self.going:
             return None
-        now = self._possible(name)
+        now = self._available(name)
         if self._found[name] <= now and now != self._goals[name]:
             return None
         return with_members(self._wanted[name], now)
 
     def is_whole(self, name: str) -> bool:
         """Return whether all members of a HyperNode that is not there can be had now."""
-        return self._possible(name) == self._goals[name]
+        return self._available(name) == self._goals[name]
 
-    def _left_with_nobody(self) -> frozenset[str]:
+    def _emptied(self) -> frozenset[str]:
         """Return the HyperNodes that are not wanted or would be empty; more may follow."""
         left = self._found.keys() - self.going
-        return frozenset(name for name in left if not self._possible(name))
+        return frozenset(name for name in left if not self._available(name))
 
-    def _possible(self, name: str) -> frozenset[MemberRef]:
+    def _available(self, name: str) -> frozenset[MemberRef]:
         """Return the wanted members that it has already, or that nobody has."""
         found = self._found.get(name, frozenset[MemberRef]())
         goal = self._goals.get(name, frozenset[MemberRef]())
-        return frozenset(m for m in goal if not self._goes(m) and (m in found or self._is_free(m)))
+        return frozenset(
+            m for m in goal if not self._is_going(m) and (m in found or self._is_free(m))
+        )
 
-    def _goes(self, member: MemberRef) -> bool:
+    def _is_going(self, member: MemberRef) -> bool:
         return member.type == GROUP and member.name in self.going
 
     def _is_free(self, member: MemberRef) -> bool:

@@ -114,7 +114,9 @@ def faults(tree: HyperNodes) -> Iterator[str]:
                 yield f"{child} is not below {hypernode.name}"
 
 
-def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[MemberRef]) -> HyperNodes:
+def without_members(
+    tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[MemberRef]
+) -> HyperNodes:
     """Return the tree without the HyperNodes of these names and without these members.
 
     What has no member left goes, too.
@@ -132,7 +134,7 @@ def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[MemberRef
         found = less
 
 
-def keeping(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> HyperNodes:
+def with_kept_nodes(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> HyperNodes:
     """Return the tree, and these nodes where they are in the present one.
 
     The HyperNodes above them stay with them; both trees are valid, and so is the result.

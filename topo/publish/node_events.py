@@ -12,6 +12,7 @@ Cost: O(what differs): subtrees that nothing touched are the same objects and ar
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.forest import Conflict, Forest, Group, LinkState, Node, Snapshot, SourceState, Wire
@@ -53,11 +54,23 @@ REASONS: Mapping[str, EventType] = {
 """Every reason that there is; docs/kubernetes.md says what each means."""
 
 
+class EventContent(NamedTuple):
+    """What happened to an object: `reason` in a word, `note` in a sentence; equal ones repeat.
+
+    `action` is what this program was doing.
+    """
+
+    reason: str
+    note: str
+    type: EventType
+    action: str
+
+
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One thing to tell. `node` is None where it is about the service itself.
+    """One thing to report; `reason` is one of `REASONS`, `note` a sentence for people.
 
-    `reason` is one of `REASONS`, `note` a sentence for people; equal occurrences repeat.
+    `node` is None where it is about the service itself.
     """
 
     node: NodeName | None
@@ -65,17 +78,12 @@ class Occurrence:
     note: str
 
     @property
-    def type(self) -> EventType:
-        """Whether somebody should look at it."""
-        return REASONS[self.reason]
-
-    @property
-    def action(self) -> str:
-        """What this program was doing."""
-        return ACTION
+    def content(self) -> EventContent:
+        """What the Event says."""
+        return EventContent(self.reason, self.note, REASONS[self.reason], ACTION)
 
 
-class Teller:
+class NodeEventTracker:
     """Remembers what was so at the last call. Mutable; one owner."""
 
     def __init__(self) -> None:

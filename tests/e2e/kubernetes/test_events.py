@@ -27,7 +27,7 @@ async def test_a_link_that_flaps_is_one_event_of_its_node_with_a_count(api: Api)
     node = await api.get(f"{NODES}/node-sample1")
     about = Regarding("v1", "Node", "node-sample1", node["metadata"]["uid"])
     note = "the link in slot 1 to node-sample2 is down " + "链" * 1000
-    what = Occurrence(NodeName("node-sample1"), "LinkDown", note)
+    what = Occurrence(NodeName("node-sample1"), "LinkDown", note).content
     events = series()
     for tick in range(3):
         events.add(about, what, T0 + tick)
@@ -42,7 +42,7 @@ async def test_a_link_that_flaps_is_one_event_of_its_node_with_a_count(api: Api)
 async def test_an_event_of_the_deployment_stands_in_its_namespace(api: Api, namespace: str) -> None:
     about = Regarding("apps/v1", "Deployment", "topo-master", "", namespace)
     note = "the source cluster-manager answers again"
-    what = Occurrence(None, "SourceRecovered", note)
+    what = Occurrence(None, "SourceRecovered", note).content
     events = series()
     events.add(about, what, T0)
     for told in events.due(T0, 10):

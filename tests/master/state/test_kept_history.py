@@ -18,7 +18,7 @@ from tests.master.world import Master, facts, running
 from tests.publish.forests import VENDOR
 from tests.support.waiting import eventually
 from topo.discovery.modes import DiscoverySettings
-from topo.history.ring import Piece, rebuilt
+from topo.history.ring import Piece, rebuild
 from topo.model.rest.changes import DiffDocument
 from topo.model.rest.findings import FindingsDocument
 from topo.model.rest.history import HistoryDocument
@@ -323,7 +323,7 @@ def test_the_file_stays_in_proportion_to_what_is_kept(
     kept.tell(3000)
     assert kept.file.path.stat().st_size < 2 * 200_000 + (1 << 20) + 10_000
     assert kept.file.path.stat().st_mode & 0o777 == 0o600
-    assert rebuilt(kept.loaded()) == kept.told.forest
+    assert rebuild(kept.loaded()) == kept.told.forest
 
 
 async def test_a_disk_that_takes_nothing_costs_no_moment(tmp_path: Path) -> None:

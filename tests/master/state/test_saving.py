@@ -20,7 +20,7 @@ from tests.master.state.conftest import FAST
 from tests.master.world import facts, running
 from tests.support.waiting import CEILING_S, eventually
 from topo.discovery.modes import Mode
-from topo.discovery.sources import Source, answered
+from topo.discovery.sources import Source, first_answer_rule
 from topo.kit.tasks import Work
 from topo.model.ids import Generation, GroupName, Kind, NodeName, SourceName
 from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
@@ -218,7 +218,7 @@ async def test_when_a_part_dies_the_last_save_is_not_overtaken_by_one_under_way(
     breaks = Source(
         name=SourceName("breaks"),
         states="nothing",
-        unsettled=answered("nothing is waited for"),
+        unsettled=first_answer_rule("nothing is waited for"),
         needed_in=frozenset(),
         optional_in=frozenset(Mode),
     )

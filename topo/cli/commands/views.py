@@ -169,9 +169,9 @@ def doctor(
                 of_api = of_master()
             except CliError as error:
                 of_api = checkup.unreachable(error)
-            result = checkup.together(result, of_api)
+            result = checkup.merge(result, of_api)
         else:
-            result = checkup.together(result, checkup.NOT_ASKED)
+            result = checkup.merge(result, checkup.NOT_ASKED)
     connection.print_document(
         {"wrong": result.is_wrong, **asdict(result)},
         output,

@@ -31,7 +31,7 @@ class Checkup:
         return any(finding.severity is Severity.WRONG for finding in self.findings)
 
 
-def together(*checkups: Checkup) -> Checkup:
+def merge(*checkups: Checkup) -> Checkup:
     """Return all of their findings, in this order."""
     findings = tuple(finding for each in checkups for finding in each.findings)
     return Checkup(findings, tuple(line for each in checkups for line in each.healthy))
@@ -60,7 +60,7 @@ async def examine(master: MasterClient) -> Checkup:
     for path in ("/health", "/ready"):
         answer = await master.get(path)
         said = problem_of(answer.body)
-        findings += diagnosis.service(path, answer.status, said["detail"], said["fix"])
+        findings += diagnosis.service_findings(path, answer.status, said["detail"], said["fix"])
         if answer.status == 200:
             healthy.append(f"GET {master.url.joinpath(path[1:])} answers {answer.status}")
     described = await master.get("/openapi.json")
@@ -74,7 +74,7 @@ async def examine(master: MasterClient) -> Checkup:
     found = diagnosis.examine(document)
     if any(map(diagnosis.is_of_source, found)):  # who is waited for is said there, with the fix
         findings = [finding for finding in findings if finding.code != ServiceCondition.READY]
-    return Checkup((*findings, *found), (*healthy, *_well(document, found)))
+    return Checkup((*findings, *found), (*healthy, *_healthy(document, found)))
 
 
 def _version(body: bytes) -> str | None:
@@ -86,7 +86,7 @@ def _version(body: bytes) -> str | None:
     return stated if isinstance(stated, str) else None
 
 
-def _well(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:
+def _healthy(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:
     ill = {finding.subject for finding in found}
     lines = [
         f"source {source['source']} is well"

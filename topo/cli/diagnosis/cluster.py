@@ -25,7 +25,7 @@ _STEPS = (
 def examine(found: ClusterDocument) -> tuple[list[Finding], list[str]]:
     """Return the findings, causes first, and a line for each thing that is well."""
     findings = list(_findings(found))
-    return findings, list(_well(found, {finding.code for finding in findings}))
+    return findings, list(_healthy(found, {finding.code for finding in findings}))
 
 
 def _findings(found: ClusterDocument) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ def _hypernodes(found: HyperNodesDocument) -> Iterator[Finding]:
         yield Finding.of(ClusterCondition.FOREIGN_HYPERNODES, "HyperNodes", what)
 
 
-def _well(found: ClusterDocument, codes: set[str]) -> Iterator[str]:
+def _healthy(found: ClusterDocument, codes: set[str]) -> Iterator[str]:
     for workload in (found.master, found.worker):
         if workload is not None and workload.wanted and workload.ready >= workload.wanted:
             yield f"all {workload.wanted} pods of {workload.name} are ready"

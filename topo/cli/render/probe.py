@@ -167,19 +167,21 @@ def _components(matrix: LinkMatrix) -> list[list[int]]:
     while left:
         part = [left.pop(0)]
         for one in part:
-            part += [i for i in left if _joined(matrix, one, i)]
+            part += [i for i in left if _has_direct_link(matrix, one, i)]
             left = [i for i in left if i not in part]
         found.append(sorted(part))
     return found
 
 
-def _joined(matrix: LinkMatrix, a: int, b: int) -> bool:
+def _has_direct_link(matrix: LinkMatrix, a: int, b: int) -> bool:
     return not {matrix.links[a][b].kind, matrix.links[b][a].kind} <= _INDIRECT
 
 
 def _codes(matrix: LinkMatrix, part: Sequence[int]) -> str:
     return ", ".join(
-        sorted({matrix.links[a][b].code for a in part for b in part if _joined(matrix, a, b)})
+        sorted(
+            {matrix.links[a][b].code for a in part for b in part if _has_direct_link(matrix, a, b)}
+        )
     )
 
 

@@ -49,5 +49,5 @@ def _path_group(group: DeclaredGroup) -> PathGroup:
     not_ready = Status.NOT_READY
     caused = any(child.status is not_ready for child in group.children)
     written = group.status is not_ready and not caused
-    troubles = (Reason(NodeCondition.CONFIG, "the config file says NotReady"),) if written else ()
+    troubles = (Reason.of(NodeCondition.CONFIG),) if written else ()
     return PathGroup(group.kind, group.name, group.name, CONFIG_FILE, troubles=troubles)

@@ -242,7 +242,7 @@ class Machines:
                 continue
             if before is not None:
                 affected.update(before)
-                self._undo(machine, before)
+                self._drop_join(machine, before)
             affected.update(found)
             self._joined[machine] = found
             if len(found) == 1:
@@ -251,7 +251,7 @@ class Machines:
                 self._failures[machine] = self._explain(machine, found)
         return affected
 
-    def _undo(self, machine: str, before: tuple[NodeName, ...]) -> None:
+    def _drop_join(self, machine: str, before: tuple[NodeName, ...]) -> None:
         if len(before) == 1:
             self._of_node.discard(before, machine)
         else:

@@ -37,7 +37,7 @@ class Tier(NamedTuple):
 
 def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
     """Return the node's place by the tiers of a mode. O(1) but for the first node of a group."""
-    why = Reason(NodeCondition.UNKNOWN, "no source says where this node belongs")
+    why = Reason.of(NodeCondition.UNKNOWN)
     for tiers in TIERS[mode]:
         path: Path = ()
         missing: Reason | None = None
@@ -57,10 +57,8 @@ def _declared(membership: Membership, node: NodeName) -> Path | Reason:
     """Return the groups written in the config file."""
     place = membership.declared.places.get(node)
     if place is None:
-        return Reason(NodeCondition.NOT_IN_CONFIG, "the config file does not list this node")
-    return place.path or Reason(
-        NodeCondition.NO_GROUP_IN_CONFIG, "the config file lists this node in no group"
-    )
+        return Reason.of(NodeCondition.NOT_IN_CONFIG)
+    return place.path or Reason.of(NodeCondition.NO_GROUP_IN_CONFIG)
 
 
 def _wired(membership: Membership, node: NodeName) -> Path | Reason:
@@ -68,9 +66,8 @@ def _wired(membership: Membership, node: NodeName) -> Path | Reason:
     component = membership.wiring.component(node)
     if len(component) < 2:
         if membership.nvlink.names(node) is not None:
-            return Reason(
-                NodeCondition.OTHER_FABRIC, "its GPUs state an NVLink domain, and it sees no server"
-            )
+            text = "its GPUs state an NVLink domain, and it sees no server"
+            return Reason(NodeCondition.OTHER_FABRIC, text)
         return Reason(NodeCondition.NO_PEER, _why_alone(membership, node))
     return membership.dragonfly(component)
 
@@ -95,15 +92,12 @@ def _managed(membership: Membership, node: NodeName) -> Path | Reason:
     if not chain:
         around = membership.chains(membership.wiring.component(node))
         chain = next(iter(around)) if len(around) == 1 else ()
-    return membership.machines.groups.path(chain) or Reason(
-        NodeCondition.NOT_MANAGED, _why_unmanaged(membership, node)
-    )
-
-
-def _why_unmanaged(membership: Membership, node: NodeName) -> str:
+    if path := membership.machines.groups.path(chain):
+        return path
     if membership.machines.machine(node) is None:
-        return "the cluster manager lists no machine for this node"
-    return "the cluster manager puts this machine in no group"
+        return Reason.of(NodeCondition.NOT_MANAGED)
+    text = "the cluster manager puts this machine in no group"
+    return Reason(NodeCondition.NOT_MANAGED, text)
 
 
 def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
@@ -113,7 +107,7 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
         if membership.wiring.has(node):
             text = "its worker reports servers over MetaXLink, and its GPUs state no NVLink domain"
             return Reason(NodeCondition.OTHER_FABRIC, text)
-        return Reason(NodeCondition.NO_FABRIC, "its GPUs belong to no multi-node NVLink domain")
+        return Reason.of(NodeCondition.NO_FABRIC)
     cluster, clique = names
     return (
         PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS, generated=True),

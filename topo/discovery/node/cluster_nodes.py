@@ -13,10 +13,7 @@ from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
 
-NOT_LISTED = Reason(
-    NodeCondition.NOT_IN_CLUSTER,
-    "the cluster lists no node of this name, so no job can start there",
-)
+NOT_LISTED = Reason.of(NodeCondition.NOT_IN_CLUSTER)
 
 
 class ClusterNodes:

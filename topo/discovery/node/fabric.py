@@ -27,7 +27,7 @@ _NO_FAILURE = _UNSUPPORTED | {"success"}
 _MEMBER = "member"
 
 
-def outside(facts: NodeFacts) -> Mapping[int, str]:
+def gpus_outside_domain(facts: NodeFacts) -> Mapping[int, str]:
     """Return the GPUs that are in no domain and should be, each with why."""
     if not facts.fabrics:
         return {}
@@ -51,17 +51,17 @@ def judge_fabric(facts: NodeFacts) -> dict[Subject, Reason]:
         (_MEMBER, f"{gpu:03}"): Reason(
             NodeCondition.FABRIC_LOST, f"GPU {gpu} is in no NVLink domain: {why}"
         )
-        for gpu, why in outside(facts).items()
+        for gpu, why in gpus_outside_domain(facts).items()
     }
 
 
-def with_lost_fabrics(facts: NodeFacts) -> NodeFacts:
+def with_failed_gpus(facts: NodeFacts) -> NodeFacts:
     """Return the facts with the GPUs outside failed: what asks a GPU for its health hears of its
     fabric.
 
     The same object where there are none.
     """
-    lost = outside(facts)
+    lost = gpus_outside_domain(facts)
     if not lost:
         return facts
     gpus = tuple(

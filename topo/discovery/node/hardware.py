@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from topo.discovery.modes import MISSED
-from topo.discovery.node.health import Subject, failing
+from topo.discovery.node.health import Subject, failing_probes
 from topo.discovery.node.inside_links import LinkCounts, fast_links
 from topo.discovery.node.per_object import once_per_object
 from topo.model.conditions.tree import NodeCondition
@@ -205,5 +205,5 @@ def _nics(facts: NodeFacts) -> int:
 
 
 def _with_failing(what: str, facts: NodeFacts) -> str:
-    why = failing(facts)
+    why = failing_probes(facts)
     return f"{what} reported ({why})" if why else f"{what} reported"

@@ -112,7 +112,7 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
     bad: dict[Subject, Reason] = {}
-    unread = not facts.gpus and bool(failing(facts))
+    unread = not facts.gpus and bool(failing_probes(facts))
     if len(facts.gpus) < expected_gpus or unread:
         bad["gpus", ""] = Reason(NodeCondition.GPUS_MISSING, _missing(facts, expected_gpus))
     for gpu in facts.gpus:
@@ -146,7 +146,7 @@ def _which(port: LinkPort) -> str:
     return f"{port.gpu:03}/{port.port:04}"
 
 
-def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:
+def unmentioned(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:
     """Return the parts that are down and that a reading does not mention: silence heals none.
 
     A GPU is said to be well by its health, a port by being up, a fabric by its health or domain;
@@ -164,11 +164,11 @@ def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Re
 
 def _missing(facts: NodeFacts, expected: int) -> str:
     found = f"{len(facts.gpus)} of {expected}" if expected else "no"
-    why = failing(facts)
+    why = failing_probes(facts)
     return f"{found} GPUs reported ({why})" if why else f"{found} GPUs reported"
 
 
-def failing(facts: NodeFacts) -> str:
+def failing_probes(facts: NodeFacts) -> str:
     """Return the probes that fail, with their words; empty where none does."""
     return "; ".join(
         f"probe {p.probe}: {p.detail or p.state}"

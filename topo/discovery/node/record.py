@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from topo.discovery.modes import DiscoverySettings
-from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
+from topo.discovery.node.fabric import judge_fabric, with_failed_gpus
 from topo.discovery.node.hardware import GPUS, ShownHardware, is_missing
-from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unsaid
+from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unmentioned
 from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
@@ -58,7 +58,7 @@ class NodeRecord:
         board out.
         """
         rebooted = facts.identity.boot_id != self.identity.boot_id
-        self.identity, self.facts = facts.identity, with_lost_fabrics(facts)
+        self.identity, self.facts = facts.identity, with_failed_gpus(facts)
         self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
         is_known_anew = self.hardware.see(facts, self.gpu_type, rebooted=rebooted)
         if facts.peers is not None:
@@ -70,7 +70,7 @@ class NodeRecord:
                 u: claim._replace(connected=claim.seen) for u, claim in self.claims.items()
             }
         self._see_wiring()
-        silent = {} if self.verdict.settled else unsaid(facts, self.verdict.down)
+        silent = {} if self.verdict.settled else unmentioned(facts, self.verdict.down)
         if rebooted:
             for subject in silent:
                 self._forget(subject)

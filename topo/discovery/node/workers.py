@@ -50,7 +50,7 @@ class Workers:
         self.records[record.name] = record
         (self._stale if record.stale else self._awaited)[record.name] = now_s
 
-    def await_all(self, now_s: float) -> None:
+    def expect_all(self, now_s: float) -> None:
         """Expect every worker anew: the master was away, so silence until now proves nothing."""
         self._awaited = dict.fromkeys([*self._awaited, *self._fresh], now_s)
         self._fresh.clear()
@@ -91,7 +91,7 @@ class Workers:
             del self._losses[node, subject]
         return self.records.pop(node, None) is not None
 
-    def fell_silent(self, now_s: float) -> Collection[NodeRecord]:
+    def mark_stale(self, now_s: float) -> Collection[NodeRecord]:
         """Mark the nodes stale that have not spoken for too long; those newly marked."""
         settings = self._settings
         late = _older(self._fresh, now_s - settings.stale_s)
@@ -102,7 +102,7 @@ class Workers:
             self._stale[record.name] = now_s
         return silent
 
-    def long_silent(self, now_s: float) -> Collection[NodeName]:
+    def take_long_silent(self, now_s: float) -> Collection[NodeName]:
         """Return the nodes that have been stale for `forget_s`; each is named once."""
         return _older(self._stale, now_s - self._settings.forget_s)
 

@@ -245,7 +245,7 @@ def _group_reasons(
 ) -> Iterator[Reason]:
     yield from stated.troubles
     if not nodes:
-        yield Reason(GroupCondition.EMPTY, "no node stands in this group")
+        yield Reason.of(GroupCondition.EMPTY)
     if stated.expected is not None and nodes < stated.expected:
         yield Reason(GroupCondition.INCOMPLETE, f"{nodes} of {stated.expected} nodes")
     if stated.expected is not None and stated.exact and nodes > stated.expected:

@@ -12,37 +12,34 @@ from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Node, Reason, Status
 from topo.model.ids import NodeName, ServerUuid
 
-NO_WORKER = Reason(
-    NodeCondition.NO_WORKER,
-    "the cluster lists this node and no worker has reported from it; start the worker there",
-)
+NO_WORKER = Reason.of(NodeCondition.NO_WORKER)
 """Why a node that only the cluster names is in no group."""
 
 
-def reported(
+def judge_reported(
     membership: Membership,
     settings: DiscoverySettings,
     record: NodeRecord,
     *,
     of_cluster: Reason | None = None,
     missing_tier: Reason | None,
-    equals_have: int,
+    expected_gpus: int,
 ) -> Node:
     """Return a node that a worker reports.
 
     `of_cluster`: why the cluster starts no job there. `missing_tier`: why it is in no innermost
-    group. `equals_have`: GPUs of its equals in its group.
+    group. `expected_gpus`: GPUs of its equals in its group.
     """
     reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
     reasons += _reasons(membership, settings, record, missing_tier)
-    if (fewer := _fewer_gpus(record, equals_have)) is not None:
+    if (fewer := _fewer_gpus(record, expected_gpus)) is not None:
         reasons += (fewer,)
     status = Status.NOT_READY if reasons else Status.READY
     ends = wires(record, membership.wiring) if record.claims else ()
     return Node(record.name, status, reasons, record.gpus, record.gpu_type, ends)
 
 
-def silent(
+def judge_unreported(
     membership: Membership,
     settings: DiscoverySettings,
     node: NodeName,
@@ -54,7 +51,7 @@ def silent(
     if place is None:
         return Node(node, Status.NOT_READY, (*reasons, NO_WORKER))
     if place.status is Status.NOT_READY:
-        reasons += (Reason(NodeCondition.CONFIG, "the config file says NotReady"),)
+        reasons += (Reason.of(NodeCondition.CONFIG),)
     status = Status.NOT_READY if reasons else Status.READY
     return Node(node, status, reasons, settings.gpus_per_node)
 
@@ -72,7 +69,7 @@ def _reasons(
         reasons.append(Reason(NodeCondition.WORKER_STALE, text))
     machine = membership.machines.machine(record.name)
     if machine is not None and machine.status is Status.NOT_READY:
-        reasons.append(Reason(NodeCondition.MANAGER, "the cluster manager says NotReady"))
+        reasons.append(Reason.of(NodeCondition.MANAGER))
     if missing_tier is not None:
         kind = innermost_kind(settings.mode)
         reasons.append(Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}"))
@@ -82,12 +79,12 @@ def _reasons(
     return tuple(reasons)
 
 
-def _fewer_gpus(record: NodeRecord, equals_have: int) -> Reason | None:
+def _fewer_gpus(record: NodeRecord, expected_gpus: int) -> Reason | None:
     """Return the reason of a node that never showed as many GPUs as its equals."""
     known = max(record.hardware.gpus or 0, record.gpus)
-    if known >= equals_have or GPUS in record.troubles:
+    if known >= expected_gpus or GPUS in record.troubles:
         return None
-    text = f"{known} GPUs, where the others of its group have {equals_have}"
+    text = f"{known} GPUs, where the others of its group have {expected_gpus}"
     return Reason(NodeCondition.GPUS_FEWER, text)
 
 

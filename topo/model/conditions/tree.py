@@ -20,7 +20,7 @@ class NodeCondition(Condition):
     )
     NO_WORKER = Row(
         "no-worker",
-        "Kubernetes lists the node, and no worker has reported from it",
+        "the cluster lists this node and no worker has reported from it; start the worker there",
         "start topo-worker on NODE, or see why its pod does not run there",
     )
     NODE_NOT_READY = Row(
@@ -30,7 +30,7 @@ class NodeCondition(Condition):
     )
     NOT_IN_CLUSTER = Row(
         "not-in-cluster",
-        "a worker or the config file names the node, and Kubernetes does not list it",
+        "the cluster lists no node of this name, so no job can start there",
         "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
         "--node-name is the name of its Node",
     )
@@ -126,7 +126,7 @@ class NodeCondition(Condition):
     )
     NO_FABRIC = Row(
         "no-fabric",
-        "it states no NVLink domain",
+        "its GPUs belong to no multi-node NVLink domain",
         "`topo node NODE` shows state and status; look at the Fabric Manager's log",
     )
     OTHER_FABRIC = Row(
@@ -136,22 +136,22 @@ class NodeCondition(Condition):
     )
     NOT_MANAGED = Row(
         "not-managed",
-        "the cluster manager lists no machine for it",
+        "the cluster manager lists no machine for this node",
         "add the machine to the cluster manager, or give it a name that joins",
     )
     NOT_IN_CONFIG = Row(
         "not-in-config",
-        "the config file does not name it",
+        "the config file does not list this node",
         "add the node to nodegroup.yaml",
     )
     NO_GROUP_IN_CONFIG = Row(
         "no-group-in-config",
-        "the config file names it outside all groups",
+        "the config file lists this node in no group",
         "put the node into a group of nodegroup.yaml",
     )
     UNKNOWN = Row(
         "unknown",
-        "no source says where it belongs",
+        "no source says where this node belongs",
         "start topo-worker on this node, or check --mode",
     )
 
@@ -166,7 +166,7 @@ class GroupCondition(Condition):
     )
     EMPTY = Row(
         "empty",
-        "a group of the manager or the file has no node",
+        "no node stands in this group",
         "start topo-worker on its nodes, or take it out of the inventory",
     )
     OVERSIZE = Row(

@@ -15,7 +15,7 @@ from topo.model.conditions.gang_states import (
     PodCondition,
 )
 from topo.publish.event_series import EventSeries, Regarding, Reporter
-from topo.publish.gang_events import GangOccurrence
+from topo.publish.gang_events import gang_event
 
 EVENTS_MANAGER = f"{MANAGER_PREFIX}gang-events"
 CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
@@ -44,7 +44,7 @@ class StatusWriter:
         """
         row = status.state.row
         if row.event:
-            self._series.add(_about(pod), GangOccurrence(row.event, status.message), now_s)
+            self._series.add(_about(pod), gang_event(row.event, status.message), now_s)
         about = _about(pod).uid
         if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
             self._waited.add(about)
@@ -69,17 +69,17 @@ class StatusWriter:
             " covers this namespace (topo doctor), then delete the job and create it again, unless"
             " topo why says that it is placed or bound"
         )
-        self._series.add(_about(pod), GangOccurrence(BYPASSED_WEBHOOK.reason, note), now_s)
+        self._series.add(_about(pod), gang_event(BYPASSED_WEBHOOK.reason, note), now_s)
 
     def write_ungrouped(self, pod: GangPod, why: str, now_s: float) -> None:
         """Write to the job of the pod why it has no groups."""
         note = f"no groups are planned for the job: {why}"
-        self._series.add(_about(pod), GangOccurrence(UNGROUPED.reason, note), now_s)
+        self._series.add(_about(pod), gang_event(UNGROUPED.reason, note), now_s)
 
     def write_ignored(self, pod: GangPod, why: str, now_s: float) -> None:
         """Write to the job of the pod that its scheduler ignores its groups."""
         note = f"its groups may be split: {why}; topo doctor has the patch"
-        self._series.add(_about(pod), GangOccurrence(GROUPS_IGNORED.reason, note), now_s)
+        self._series.add(_about(pod), gang_event(GROUPS_IGNORED.reason, note), now_s)
 
     def flush(self, now_s: float) -> None:
         """Write the Events whose turn it is."""

@@ -3,13 +3,13 @@
 import random
 from collections import Counter
 
-from topo.discovery.tree.equals import GroupEquals, PlaceAmongEquals
+from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts
 from topo.model.ids import NodeName
 
 NODES = [NodeName(f"node-{n}") for n in range(7)]
 
 
-def counted(places: dict[NodeName, PlaceAmongEquals], node: NodeName) -> int:
+def counted(places: dict[NodeName, GpuPlace], node: NodeName) -> int:
     """What most of a node's equals have, by looking at every node."""
     own = places.get(node)
     if own is None:
@@ -23,11 +23,11 @@ def test_after_any_moves_the_number_is_that_of_most_and_all_whose_number_changed
     """Groups of one make and of several, of types nobody knows, nodes that come, change and go."""
     draw, changes = random.Random(7), 0  # noqa: S311 - no secret
     for _ in range(60):
-        equals, places = GroupEquals(), dict[NodeName, PlaceAmongEquals]()
+        equals, places = GroupGpuCounts(), dict[NodeName, GpuPlace]()
         for _ in range(60):
             before = {node: equals.expected(node) for node in NODES}
             node = draw.choice(NODES)
-            place = PlaceAmongEquals(
+            place = GpuPlace(
                 draw.choice("ab"), draw.choice(["", "H200", "C500"]), draw.choice([7, 8])
             )
             stays = draw.random() < 0.8

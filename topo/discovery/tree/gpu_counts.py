@@ -28,7 +28,7 @@ _NOBODY: AbstractSet[NodeName] = frozenset()
 _NONE: Mapping[int, int] = {}
 
 
-class PlaceAmongEquals(NamedTuple):
+class GpuPlace(NamedTuple):
     """The key of a node's innermost group, and the type and number of GPUs that it has."""
 
     group: str
@@ -79,14 +79,14 @@ class _Group:
         return self.most(gpu_type), self.most("") if "" in self.numbers else 0
 
 
-class GroupEquals:
+class GroupGpuCounts:
     """The numbers of all groups that hardware makes. Mutable; owned by the discovery state."""
 
     def __init__(self) -> None:
-        self._places: dict[NodeName, PlaceAmongEquals] = {}
+        self._places: dict[NodeName, GpuPlace] = {}
         self._groups: dict[str, _Group] = {}
 
-    def put(self, node: NodeName, place: PlaceAmongEquals | None) -> AbstractSet[NodeName]:
+    def put(self, node: NodeName, place: GpuPlace | None) -> AbstractSet[NodeName]:
         """Take where a node is, None for nowhere; the others that may be compared otherwise now."""
         before = self._places.get(node)
         if before == place:
@@ -105,14 +105,14 @@ class GroupEquals:
         place = self._places.get(node)
         return 0 if place is None else self._groups[place.group].most(place.gpu_type)
 
-    def validate(self, places: Mapping[NodeName, PlaceAmongEquals | None]) -> None:
+    def validate(self, places: Mapping[NodeName, GpuPlace | None]) -> None:
         """Check that the numbers are those of the nodes in the group."""
-        again = GroupEquals()
+        again = GroupGpuCounts()
         for node, place in places.items():
             again.put(node, place)
         require(vars(again) == vars(self), "the equals of a group are counted wrongly")
 
-    def _count(self, node: NodeName, place: PlaceAmongEquals, step: int) -> AbstractSet[NodeName]:
+    def _count(self, node: NodeName, place: GpuPlace, step: int) -> AbstractSet[NodeName]:
         """Count a node in or out; all nodes of its group where that changes a number."""
         group = self._groups.get(place.group)
         if group is None:

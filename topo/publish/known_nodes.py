@@ -9,7 +9,7 @@ from topo.model.forest import Forest, Group
 from topo.model.ids import NodeName
 
 
-def heard(forest: Forest) -> frozenset[NodeName]:
+def known_nodes(forest: Forest) -> frozenset[NodeName]:
     """Return the nodes of which a source has said something, be it that they are in no group.
     O(nodes).
     """
