@@ -13,7 +13,7 @@ from bench.discovery.core import Collector
 from bench.scale import SEED
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.advice.alternatives import alternatives
-from topo.placement.advice.suggestions import would_fit
+from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import HOSTNAME, Host
 from topo.placement.engine import place
@@ -28,7 +28,7 @@ TYPES = 200
 LARGEST = 1_000
 """Pods of the largest job that is placed on the loop."""
 _MANY = f"{TYPES} types, none named"
-ASIDE = (f"{_MANY}, refused", f"{_MANY}, a pod", "would_fit", "alternatives")
+ASIDE = (f"{_MANY}, refused", f"{_MANY}, a pod", "find_suggestions", "alternatives")
 """What runs in a thread, on a copy: it takes nothing of the loop but the copy."""
 _IN_SWITCHBOX = 50
 """Dragonflies, or nodes that are dragonflies of their own."""
@@ -177,7 +177,7 @@ def _words(nodes: int) -> Iterator[Case]:
     if split is not None:
         yield Case("split inside a switchbox", lambda: place(capacity, split), stir)
     if isinstance(refused, NoFit):
-        yield Case(ASIDE[2], lambda: would_fit(capacity, refused), stir)
+        yield Case(ASIDE[2], lambda: find_suggestions(capacity, refused), stir)
     if isinstance(plan, Plan):
         yield Case(ASIDE[3], lambda: alternatives(capacity, plan))
 

@@ -64,7 +64,7 @@ def _json(document: HealthDocument | ReadyDocument) -> web.Response:
 async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse:
     """The Prometheus text format."""
     service = request.app[SERVICE]
-    await service.placements.totals.renew()
+    await service.placements.totals.refresh()
     text = prom.generate_latest(service.registry)
     return web.Response(body=text, headers={"Content-Type": prom.CONTENT_TYPE_PLAIN_0_0_4})
 

@@ -38,7 +38,7 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
     """All holds, the oldest first."""
-    body = await request.app[SERVICE].placements.holds.listed(_listed)
+    body = await request.app[SERVICE].placements.holds.render_list(_listed)
     return json_response(body)
 
 

@@ -69,14 +69,14 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
     read_hold_request(request, body, job)
     await check_nodes(job, service.placements)
     question, planner = Question(job, body.explain), service.placements.planner
-    if assumptions is not None or planner.takes_long(job):
+    if assumptions is not None or planner.needs_thread(job):
         render = partial(_rendered, service)
         with refuse_when_full():
             return json_response(
                 await planner.what_if(question, assumptions or Assumptions(), render)
             )
-    seen = planner.seen_by(question)
-    return json_response(_rendered(service, await planner.in_words(planner.plan(job), seen)))
+    seen = planner.copy_to_explain(question)
+    return json_response(_rendered(service, await planner.explain_outcome(planner.plan(job), seen)))
 
 
 async def answer_with_hold(
@@ -89,16 +89,16 @@ async def answer_with_hold(
     holds, planner, seen = service.placements.holds, service.placements.planner, None
     wish = read_hold_request(request, body, placement_request(body))
     assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
-    known, aside = holds.known(wish), None
+    known, aside = holds.find_existing(wish), None
     if known is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, service.placements)
-        if planner.takes_long(wish.request):
+        if planner.needs_thread(wish.request):
             with refuse_when_full():
-                aside = await planner.planned_aside(wish.request)
-            known = holds.known(wish)  # meanwhile somebody may have asked with the same key
+                aside = await planner.plan_in_thread(wish.request)
+            known = holds.find_existing(wish)  # meanwhile somebody may have asked with the same key
     answer: Outcome | Hold | HoldRefused | None = known
     if answer is None:
-        seen = planner.seen_by(Question(wish.request, body.explain))
+        seen = planner.copy_to_explain(Question(wish.request, body.explain))
         answer = holds.hold(wish, given, aside)
     if isinstance(answer, HoldRefused):
         return hold_problem(answer)
@@ -106,7 +106,7 @@ async def answer_with_hold(
     if booked and (refused := await holds.wait_until_saved(booked, new=booked is not known)):
         return hold_problem(refused)
     if isinstance(answer, Outcome):
-        answer = await planner.in_words(answer, seen)
+        answer = await planner.explain_outcome(answer, seen)
     render = partial(_rendered, service, answer)
     large = wish.request.pods > LARGE_PODS
     return json_response(await asyncio.to_thread(render) if large else render())

@@ -8,10 +8,14 @@ from functools import partial
 
 from master.booking.executors import SingleThreadExecutor
 from topo.placement.advice.explain import explain
-from topo.placement.advice.largest_job import if_all_were_free, largest_ever, never
+from topo.placement.advice.largest_job import (
+    largest_possible_pods,
+    never_fits_text,
+    refusal_on_empty_nodes,
+)
 from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestion import Suggestion
-from topo.placement.advice.suggestions import would_fit
+from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
@@ -40,12 +44,12 @@ class Advice:
 
 def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
     """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
-    why, largest = reasons(capacity, refused), largest_ever(capacity, refused.request)
-    fits = would_fit(capacity, refused)
+    why, largest = reasons(capacity, refused), largest_possible_pods(capacity, refused.request)
+    fits = find_suggestions(capacity, refused)
     if largest is None:
         return Advice(why, fits)
-    why = (why[0], never(refused.request, largest), *why[1:])
-    return Advice(why, fits, largest, if_all_were_free(capacity, refused.request, largest))
+    why = (why[0], never_fits_text(refused.request, largest), *why[1:])
+    return Advice(why, fits, largest, refusal_on_empty_nodes(capacity, refused.request, largest))
 
 
 class Adviser:

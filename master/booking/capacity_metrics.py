@@ -24,7 +24,7 @@ class GpuTotals:
         self.shared: Mapping[str, SharedCards] = {}
         self._version = -1
 
-    async def renew(self) -> None:
+    async def refresh(self) -> None:
         """Counts anew if the capacity is another than the one that was counted."""
         if self._version != self._state.version:
             usage = self._state.usage()
@@ -39,10 +39,10 @@ class CapacityCollector(Collector):
     def __init__(
         self,
         metrics: PlacementMetrics,
-        booked: Callable[[], Iterable[tuple[HoldState, int]]],
+        booked_gpus: Callable[[], Iterable[tuple[HoldState, int]]],
         totals: GpuTotals,
     ) -> None:
-        self._metrics, self._booked, self._totals = metrics, booked, totals
+        self._metrics, self._booked, self._totals = metrics, booked_gpus, totals
         self._types: dict[str, SeenLabels] = {field: SeenLabels() for field in TypeCounts._fields}
         self._kinds, self._resources = (SeenLabels(), SeenLabels()), SeenLabels()
 

@@ -38,7 +38,7 @@ class FragmentationReporter:
         self._lock = asyncio.Lock()
         self._begun = 0
 
-    def job_held(self, job: Request) -> None:
+    def add_job(self, job: Request) -> None:
         """A job was given a hold: it counts for the mix of jobs that the report assumes."""
         self._jobs.append(job)
 

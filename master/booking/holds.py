@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from master.booking.planner import Outcome, PlannedAside, Planner
+from master.booking.planner import Outcome, Planner, ThreadPlan
 from master.booking.state import BookingState
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
@@ -37,7 +37,7 @@ class HoldService:
         self._list: tuple[object, float, bytes] = None, 0.0, b""
         self._listing = asyncio.Lock()
 
-    def known(self, wish: HoldRequest) -> Hold | HoldRefused | None:
+    def find_existing(self, wish: HoldRequest) -> Hold | HoldRefused | None:
         """The hold that the wish's key has, if any, or why there can be none, before planning."""
         bookings, metrics, now_s = self._state.bookings, self._state.metrics, self._state.clock()
         found = bookings.find_by_key(wish, now_s) or bookings.refuse_impossible(wish, now_s)
@@ -51,16 +51,16 @@ class HoldService:
         self,
         wish: HoldRequest,
         given: Sequence[Pods] | None = None,
-        aside: PlannedAside | None = None,
+        aside: ThreadPlan | None = None,
     ) -> Outcome | HoldRefused:
         """The best placement now, booked; or the groups `given`, where they still fit.
 
         Ask `known` before. `aside` is what was planned for the wish just before, if anything.
         """
         planner, request = self._planner, wish.request
-        outcome = planner.still(request, aside) if aside else planner.plan(request)
+        outcome = planner.confirm_or_replan(request, aside) if aside else planner.plan(request)
         if given is not None:
-            outcome = planner.with_groups(request, outcome, given)
+            outcome = planner.prefer_groups(request, outcome, given)
         if isinstance(outcome.result, NoFit):
             return outcome
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
@@ -98,12 +98,12 @@ class HoldService:
         *_, change = self._state.advance(HoldReleased(hold_id))
         return change.hold if isinstance(change, HoldChange) else self._state.find_hold(hold_id)
 
-    def booked(self) -> list[tuple[HoldState, int]]:
+    def booked_gpus(self) -> list[tuple[HoldState, int]]:
         """Return the state of each hold and the GPUs that it books for pods that are not there."""
         awaited = self._state.bookings.awaited
         return [(hold.state, sum(awaited(hold.id).values())) for hold in self._state.holds()]
 
-    async def listed(self, render: Callable[[Sequence[Hold], float], bytes]) -> bytes:
+    async def render_list(self, render: Callable[[Sequence[Hold], float], bytes]) -> bytes:
         """Return all holds rendered, at most `LIST_AGE_S` old; made once for all who ask."""
         async with self._listing:
             holds, now_s = self._state.holds(), self._state.clock()

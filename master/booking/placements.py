@@ -24,5 +24,5 @@ class Placements:
         self.feed = BookingFeed()
         self.totals = GpuTotals(self.state)
         reporter = FragmentationReporter(self.state, metrics)
-        self.holds = HoldService(self.state, self.planner, reporter.job_held)
+        self.holds = HoldService(self.state, self.planner, reporter.add_job)
         self.maintenance = BookingMaintenance(self.state, reporter)

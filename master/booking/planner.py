@@ -12,10 +12,10 @@ from master.booking.state import BookingState
 from topo.model.errors import BadInputError, Refusal
 from topo.placement.advice.explain import explain
 from topo.placement.advice.suggestion import Suggestion
-from topo.placement.booking.confirm import confirmed
+from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.holds import Hold
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.what_if import Assumptions, under_assumptions
+from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan, Pods
 from topo.placement.job.request import Request
@@ -58,7 +58,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedAside:
+class ThreadPlan:
     """What was found on a copy of the capacity, and the version that the copy had."""
 
     outcome: Outcome
@@ -80,7 +80,7 @@ class Planner:
         """The best placement now, without words about it: see `in_words`."""
         return self._on(self._state.capacity, request)
 
-    def takes_long(self, request: Request) -> bool:
+    def needs_thread(self, request: Request) -> bool:
         """Whether placing a job would keep the loop from others: to be done aside."""
         if request.pods > LARGE_PODS:
             return True
@@ -88,18 +88,18 @@ class Planner:
             len(self._state.capacity.gpu_types()) > MANY_TYPES
         )
 
-    async def planned_aside(self, request: Request) -> PlannedAside:
+    async def plan_in_thread(self, request: Request) -> ThreadPlan:
         """The best placement on a copy, found in a thread; raises `QueueFullError`."""
 
-        def prepare() -> Callable[[], PlannedAside]:
+        def prepare() -> Callable[[], ThreadPlan]:
             copy, generation = self._state.capacity.copy(), self._state.generation
-            return lambda: PlannedAside(
+            return lambda: ThreadPlan(
                 replace(self._on(copy, request), generation=generation), copy.version
             )
 
         return await self.executor.run(prepare)
 
-    def still(self, request: Request, found: PlannedAside) -> Outcome:
+    def confirm_or_replan(self, request: Request, found: ThreadPlan) -> Outcome:
         """What was planned aside, where it can still be had; else the best placement now.
 
         Nothing is proven of a plan once the capacity has changed: something better may be free.
@@ -112,12 +112,12 @@ class Planner:
         given = [group.pods for group in best.groups]
         # Without its groups the plan is not taken for what would be planned now.
         then = replace(best, groups=(), bounds=dict.fromkeys(best.bounds))
-        plan = confirmed(capacity, request, given, then)
+        plan = confirm_groups(capacity, request, given, then)
         if isinstance(plan, str):
             return self.plan(request)
         return _planned(capacity, plan, self._state.generation)
 
-    def seen_by(self, question: Question) -> CapacityView | None:
+    def copy_to_explain(self, question: Question) -> CapacityView | None:
         """A copy of the capacity before a plan is booked, if the reasons for one are wanted."""
         if not question.explain:
             return None
@@ -135,7 +135,7 @@ class Planner:
             return partial(find, self._state.capacity.copy(), self._state.generation)
 
         def find(copy: CapacityView, generation: int) -> R:
-            seen = under_assumptions(copy, assumptions)
+            seen = apply_assumptions(copy, assumptions)
             if isinstance(seen, Refusal):
                 raise BadInputError(seen)
             outcome = replace(self._on(seen, question.request), generation=generation)
@@ -147,7 +147,7 @@ class Planner:
 
         return await self.executor.run(prepare)
 
-    async def in_words(self, outcome: Outcome, seen: CapacityView | None) -> Outcome:
+    async def explain_outcome(self, outcome: Outcome, seen: CapacityView | None) -> Outcome:
         """The same with why the job does not fit, if so, and the changes under which it would.
 
         Or with why the plan is as it is on the capacity `seen` for it, if that is given.
@@ -159,11 +159,11 @@ class Planner:
         words = await self._adviser.explanation(seen, outcome.result)
         return replace(outcome, explanation=words)
 
-    def with_groups(self, request: Request, outcome: Outcome, given: Sequence[Pods]) -> Outcome:
+    def prefer_groups(self, request: Request, outcome: Outcome, given: Sequence[Pods]) -> Outcome:
         """The groups given instead of the best ones; or the best ones, and why not those given."""
         capacity, best = self._state.capacity, outcome.result
         plan = best if isinstance(best, Plan) else None
-        found = confirmed(capacity, request, given, plan)
+        found = confirm_groups(capacity, request, given, plan)
         if isinstance(found, str):
             return replace(outcome, replanned=found)
         if found is best:

@@ -147,14 +147,14 @@ class BookingState:
             self._record_hosts(self._follower.follow(snapshot.forest))
         self._capacity.layout()  # now, so that no decision waits until groups are in order
 
-    async def follow_ahead(self, snapshot: Snapshot) -> None:
+    async def follow_in_turns(self, snapshot: Snapshot) -> None:
         """Takes over in turns what is about to be published, where much in it may be new."""
         before, after = self._follower.forest, snapshot.forest
         found = await asyncio.to_thread(differences, before, after)
         if self._follower.forest is not before:
             return  # something else was published: this will be followed at once
         self._follower.begin(after, found)
-        while self._follower.waits:
+        while self._follower.has_pending:
             self._record_hosts(self._follower.join(TURN))
             await asyncio.sleep(0)
 

@@ -108,6 +108,6 @@ def _placements(
     metrics = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, metrics, engine.clock)
     engine.on_published.append(placements.state.follow)
-    engine.before_published.append(placements.state.follow_ahead)
-    registry.register(CapacityCollector(metrics, placements.holds.booked, placements.totals))
+    engine.before_published.append(placements.state.follow_in_turns)
+    registry.register(CapacityCollector(metrics, placements.holds.booked_gpus, placements.totals))
     return placements

@@ -141,12 +141,12 @@ async def test_what_was_proven_aside_is_not_said_of_a_capacity_that_changed_sinc
         taken = {NodeName("n0-0-0"): 8, NodeName("n0-1-0"): 8}
         split = replace(wish, mode=PlacementMode.PREFERRED)
         capacity.book("another", taken)
-        found = await planner.planned_aside(split)
-        refused = await planner.planned_aside(wish)
+        found = await planner.plan_in_thread(split)
+        refused = await planner.plan_in_thread(wish)
         capacity.release("another")
-        late = planner.still(split, found).result
+        late = planner.confirm_or_replan(split, found).result
         assert isinstance(late, Plan)
         assert late.objective.span[-1] == 2, "what was found is given: it can still be had"
         assert not any(late.certified.values()), "one dragonfly would do now"
-        again = planner.still(wish, refused).result
+        again = planner.confirm_or_replan(wish, refused).result
         assert isinstance(again, Plan), "what is refused is refused for what is there now"

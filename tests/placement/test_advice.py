@@ -12,14 +12,18 @@ from tests.support.capacity import host_at, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.model.limits import MAX_PODS
-from topo.placement.advice.largest_job import if_all_were_free, largest_ever, never
+from topo.placement.advice.largest_job import (
+    largest_possible_pods,
+    never_fits_text,
+    refusal_on_empty_nodes,
+)
 from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
-from topo.placement.advice.suggestions import MOST, would_fit
+from topo.placement.advice.suggestions import MOST, find_suggestions
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.what_if import Assumptions, opened, under_assumptions
+from topo.placement.capacity.what_if import Assumptions, apply_assumptions, open_host
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
@@ -31,14 +35,14 @@ ROOMIEST = "The switchboxes with most room have it:"
 
 
 def suggested(capacity: Capacity, request: Request) -> dict[Kind, Suggestion]:
-    return {one.kind: one for one in would_fit(capacity, refused(capacity, request))}
+    return {one.kind: one for one in find_suggestions(capacity, refused(capacity, request))}
 
 
 def fits(capacity: Capacity, request: Request, suggestion: Suggestion) -> bool:
     """Whether the job fits once the suggestion is followed by its machine part alone."""
     if suggestion.request is not None:
         return isinstance(place(capacity, suggestion.request), Plan)
-    changed = under_assumptions(capacity, suggestion.assume or Assumptions())
+    changed = apply_assumptions(capacity, suggestion.assume or Assumptions())
     assert isinstance(changed, CapacityView)
     return isinstance(place(changed.with_changes(released=suggestion.owners), request), Plan)
 
@@ -63,7 +67,7 @@ small_worlds = settings(
 def test_every_suggestion_fits_when_it_is_followed_and_nothing_else_changes(world):
     capacity, nofit = world
     before = state(capacity)
-    told = would_fit(capacity, nofit)
+    told = find_suggestions(capacity, nofit)
     assert state(capacity) == before
     assert len(told) <= MOST
     assert [one.kind for one in told] == sorted((one.kind for one in told), key=list(Kind).index)
@@ -79,7 +83,7 @@ def test_the_next_smaller_job_is_the_largest_that_fits(world):
     request = nofit.request
     smaller = (replace(request, pods=pods) for pods in range(request.pods - 1, 0, -1))
     largest = next((one for one in smaller if isinstance(place(capacity, one), Plan)), None)
-    told = {one.kind: one for one in would_fit(capacity, nofit)}.get(Kind.FEWER_PODS)
+    told = {one.kind: one for one in find_suggestions(capacity, nofit)}.get(Kind.FEWER_PODS)
     assert (told.request if told else None) == largest
 
 
@@ -93,13 +97,13 @@ def test_reasons_and_suggestions_are_the_same_each_time_and_every_reason_has_a_n
         assert NUMBER.search(text), text
         assert text.endswith(".")
     assert told == reasons(capacity.copy(), nofit)
-    assert would_fit(capacity, nofit) == would_fit(capacity.copy(), nofit)
+    assert find_suggestions(capacity, nofit) == find_suggestions(capacity.copy(), nofit)
 
 
 def emptied(capacity: Capacity) -> Capacity:
     empty = Capacity(capacity.policy)
     for each in capacity.hosts():
-        empty.upsert(each if each.open else opened(each, capacity.policy))
+        empty.upsert(each if each.open else open_host(each, capacity.policy))
     return empty
 
 
@@ -110,10 +114,10 @@ def test_never_is_said_of_jobs_that_fit_on_no_empty_cluster_with_the_largest_tha
     request, empty = nofit.request, emptied(capacity)
     smaller = (replace(request, pods=pods) for pods in range(request.pods - 1, 0, -1))
     if isinstance(place(empty, request), Plan):
-        assert largest_ever(capacity, request) is None
+        assert largest_possible_pods(capacity, request) is None
         return
     fitting = (one.pods for one in smaller if isinstance(place(empty, one), Plan))
-    assert largest_ever(capacity, request) == next(fitting, 0)
+    assert largest_possible_pods(capacity, request) == next(fitting, 0)
 
 
 @pytest.mark.parametrize("known", [0, 2], ids=["no node", "some nodes"])
@@ -126,22 +130,22 @@ def test_never_is_not_said_while_nobody_knows_how_many_gpus_a_node_of_a_group_ha
     asked = Request(pods=4, gpus_per_pod=8, group_size=16)
     told = f"{4 - known} of 4 nodes have no known number of GPUs: no worker and no setting says it."
     for request in (asked, replace(asked, eligible=Eligibility(gpu_type="A"))):
-        assert largest_ever(capacity, request) is None
+        assert largest_possible_pods(capacity, request) is None
         assert told in reasons(capacity, refused(capacity, request))
     left_out = Eligibility(exclude=frozenset(NodeName(f"n-0-1-{n}") for n in (2, 3)))
     if known:
-        assert largest_ever(capacity, replace(asked, eligible=left_out)) == 2
+        assert largest_possible_pods(capacity, replace(asked, eligible=left_out)) == 2
 
 
 @pytest.mark.parametrize("nodes", [2, 1], ids=["of two nodes", "of one node"])
 def test_a_job_that_fills_no_dragonfly_is_told_never_and_one_that_waits_is_not(nodes):
     capacity = partly_free((0, nodes), (nodes, 0), whole=nodes)
     asked = Request(pods=2 * nodes, gpus_per_pod=8, group_size=16 * nodes, within=SWITCHBOX)
-    assert largest_ever(capacity, asked) is None
-    assert largest_ever(capacity, replace(asked, pods=3 * nodes)) == 2 * nodes
-    assert largest_ever(capacity, replace(asked, within=DRAGONFLY)) == nodes
-    assert largest_ever(capacity, replace(asked, gpus_per_pod=16)) == 0
-    assert never(asked, 2) == (
+    assert largest_possible_pods(capacity, asked) is None
+    assert largest_possible_pods(capacity, replace(asked, pods=3 * nodes)) == 2 * nodes
+    assert largest_possible_pods(capacity, replace(asked, within=DRAGONFLY)) == nodes
+    assert largest_possible_pods(capacity, replace(asked, gpus_per_pod=16)) == 0
+    assert never_fits_text(asked, 2) == (
         "Never: with all nodes open and empty such a job of 2 pods would fit at most, "
         f"of {2 * nodes} pods."
     )
@@ -157,7 +161,7 @@ def test_fewer_pods_than_a_group_are_suggested_where_the_limit_holds_no_whole_gr
 @given(refusals())
 def test_a_job_is_left_without_a_suggestion_only_where_hardly_anything_is_free(world):
     capacity, nofit = world
-    if would_fit(capacity, nofit):
+    if find_suggestions(capacity, nofit):
         return
     anything = Request(
         pods=1, gpus_per_pod=1, eligible=Eligibility(tolerations=(Toleration(operator="Exists"),))
@@ -186,7 +190,7 @@ def test_a_job_is_left_without_a_suggestion_only_where_hardly_anything_is_free(w
 def test_where_no_change_suffices_several_are_named_together(changes, text, found):
     capacity = partly_free((2, 2), (2, 2), whole=2)
     request = replace(Request(pods=2, gpus_per_pod=8, group_size=16), **changes)
-    (told,) = would_fit(capacity, refused(capacity, request))
+    (told,) = find_suggestions(capacity, refused(capacity, request))
     assert (told.kind, told.text) == (Kind.SEVERAL_CHANGES, text)
     assert told.request == replace(request, **found)
     assert fits(capacity, request, told)
@@ -195,7 +199,7 @@ def test_where_no_change_suffices_several_are_named_together(changes, text, foun
 def test_a_job_whose_smaller_pods_would_be_more_than_a_job_may_have_is_told_what_fits():
     capacity = partly_free((2, 2), (2, 2), whole=2)
     request = Request(pods=MAX_PODS // 4, gpus_per_pod=16)
-    (told,) = would_fit(capacity, refused(capacity, request))
+    (told,) = find_suggestions(capacity, refused(capacity, request))
     assert told.text.startswith("8 of 500000 pods fit in pods of 8 GPUs")
     assert fits(capacity, request, told)
 
@@ -346,7 +350,7 @@ def test_reasons_name_what_is_near_and_what_is_shut_away(request_, facts):
 def test_an_empty_cluster_is_refused_with_numbers_and_without_suggestions():
     nofit = refused(Capacity(), Request(pods=1, gpus_per_pod=8))
     assert reasons(Capacity(), nofit)[-1] == "Of 0 nodes, 0 have GPUs."
-    assert would_fit(Capacity(), nofit) == ()
+    assert find_suggestions(Capacity(), nofit) == ()
 
 
 def test_an_unknown_kind_of_group_is_answered_with_zero_of_them():
@@ -408,7 +412,7 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
     @given(refusals())
     def compare(world: tuple[Capacity, NoFit]) -> None:
         capacity, nofit = world
-        told = {one.kind: one.numbers for one in would_fit(capacity, nofit)}
+        told = {one.kind: one.numbers for one in find_suggestions(capacity, nofit)}
         least = fewest_nodes(capacity, nofit.request), fewest_gpus(capacity, nofit.request)
         found = (
             told.get(Kind.OPEN_NODES, {}).get("nodes"),
@@ -428,7 +432,7 @@ def fewest_nodes(capacity: Capacity, request: Request) -> int | None:
         for nodes in combinations(closed, number):
             copy = capacity.copy()
             for host in nodes:
-                copy.upsert(opened(host, capacity.policy))
+                copy.upsert(open_host(host, capacity.policy))
             if isinstance(place(copy, request), Plan):
                 return number
     return None
@@ -455,20 +459,20 @@ def test_a_job_that_never_fits_is_told_what_is_wrong_with_it_however_full_the_cl
     request = Request(pods=8, gpus_per_pod=8, group_size=64)
     for free in ((2, 2), (0, 0)):
         cluster = partly_free(free, free, whole=2)
-        why, change = if_all_were_free(cluster, request, 0)
+        why, change = refusal_on_empty_nodes(cluster, request, 0)
         assert why == "no group of nodes can hold 64 GPUs; the largest there is holds 32"
         assert change.startswith("All 8 pods fit in groups of 32 GPUs, the largest that exist")
 
 
 def test_a_job_that_is_too_large_is_told_how_many_pods_would_ever_fit_not_how_many_fit_now():
     full, request = partly_free((0, 0), whole=2), Request(pods=5, gpus_per_pod=8)
-    largest = largest_ever(full, request)
+    largest = largest_possible_pods(full, request)
     assert largest is not None
-    why, change = if_all_were_free(full, request, largest)
+    why, change = refusal_on_empty_nodes(full, request, largest)
     assert why == "the job needs 40 GPUs, 32 are free on nodes that it may use"
     assert change == "Such a job of 4 pods would fit at most."
 
 
 def test_a_job_that_fits_once_all_is_free_is_told_nothing_of_that_kind():
     request = Request(pods=2, gpus_per_pod=8, group_size=16)
-    assert if_all_were_free(partly_free((0, 0), whole=2), request, 0) == ()
+    assert refusal_on_empty_nodes(partly_free((0, 0), whole=2), request, 0) == ()

@@ -9,7 +9,7 @@ from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.what_if import Assumptions, under_assumptions
+from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 
 
 def member(name: str, dragonfly: str = "d1") -> Host:
@@ -36,7 +36,7 @@ def test_a_node_assumed_free_loses_its_bookings_and_opens_while_owners_keep_the_
     capacity.upsert(replace(member("node-1"), ready=False, cordoned=True))
     capacity.book("job", {NodeName("node-1"): 8, NodeName("node-2"): 4})
     before = state(capacity)
-    copy = under_assumptions(capacity, Assumptions(free=nodes("node-1")))
+    copy = apply_assumptions(capacity, Assumptions(free=nodes("node-1")))
     assert isinstance(copy, CapacityView)
     assert held(copy, "node-1").open
     assert copy.free(NodeName("node-1")) == 8
@@ -48,7 +48,7 @@ def test_a_node_assumed_free_sheds_the_taints_of_its_trouble_and_keeps_its_own()
     capacity = one_dragonfly(1)
     taints = (Taint("node.kubernetes.io/unschedulable"), Taint("team", "a"))
     capacity.upsert(replace(member("node-1"), cordoned=True, taints=taints))
-    copy = under_assumptions(capacity, Assumptions(free=nodes("node-1")))
+    copy = apply_assumptions(capacity, Assumptions(free=nodes("node-1")))
     assert isinstance(copy, CapacityView)
     assert held(copy, "node-1").taints == (Taint("team", "a"),)
 
@@ -56,7 +56,7 @@ def test_a_node_assumed_free_sheds_the_taints_of_its_trouble_and_keeps_its_own()
 def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
     capacity = one_dragonfly()
     capacity.book("job", {NodeName("node-3"): 2})
-    copy = under_assumptions(capacity, Assumptions(drain=nodes("node-3")))
+    copy = apply_assumptions(capacity, Assumptions(drain=nodes("node-3")))
     assert isinstance(copy, CapacityView)
     assert not held(copy, "node-3").open
     assert held(copy, "node-3").ready
@@ -65,7 +65,7 @@ def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
 
 def test_a_node_assumed_down_is_not_ready():
     capacity = one_dragonfly()
-    copy = under_assumptions(capacity, Assumptions(down=nodes("node-4", "node-4")))
+    copy = apply_assumptions(capacity, Assumptions(down=nodes("node-4", "node-4")))
     assert isinstance(copy, CapacityView)
     assert not held(copy, "node-4").ready
     assert held(capacity, "node-4").ready
@@ -75,7 +75,7 @@ def test_a_node_assumed_down_is_not_ready():
     ("asked", "near"), [("node-12x", "node-12"), ("nod-7", "node-7"), ("mode-3", "node-3")]
 )
 def test_an_unknown_node_is_refused_with_its_field_and_the_nearest_name(asked, near):
-    refusal = under_assumptions(one_dragonfly(40), Assumptions(down=nodes(asked)))
+    refusal = apply_assumptions(one_dragonfly(40), Assumptions(down=nodes(asked)))
     assert isinstance(refusal, Refusal)
     assert refusal.where == "assume.down"
     assert asked in refusal.what
@@ -83,14 +83,14 @@ def test_an_unknown_node_is_refused_with_its_field_and_the_nearest_name(asked, n
 
 
 def test_a_name_like_no_other_is_answered_with_names_that_exist():
-    refusal = under_assumptions(one_dragonfly(9), Assumptions(free=nodes("x" * 5_000)))
+    refusal = apply_assumptions(one_dragonfly(9), Assumptions(free=nodes("x" * 5_000)))
     assert isinstance(refusal, Refusal)
     assert refusal.fix == "nodes are called node-1, node-2, node-3, node-4 and 5 more"
     assert len(refusal.what) < 100
 
 
 def test_without_nodes_the_refusal_says_that_none_is_known():
-    refusal = under_assumptions(Capacity(), Assumptions(free=nodes("node-1")))
+    refusal = apply_assumptions(Capacity(), Assumptions(free=nodes("node-1")))
     assert isinstance(refusal, Refusal)
     assert "no node is known yet" in refusal.fix
 
@@ -111,7 +111,7 @@ def test_without_nodes_the_refusal_says_that_none_is_known():
     ],
 )
 def test_a_node_cannot_be_two_things(assumptions, what, where):
-    refusal = under_assumptions(one_dragonfly(), assumptions)
+    refusal = apply_assumptions(one_dragonfly(), assumptions)
     assert isinstance(refusal, Refusal)
     assert (refusal.what, refusal.where) == (what, where)
 
@@ -119,4 +119,4 @@ def test_a_node_cannot_be_two_things(assumptions, what, where):
 def test_no_assumption_gives_the_capacity_itself():
     capacity = one_dragonfly()
     capacity.book("job", {NodeName("node-1"): 8})
-    assert under_assumptions(capacity, Assumptions()) is capacity
+    assert apply_assumptions(capacity, Assumptions()) is capacity

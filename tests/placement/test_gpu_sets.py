@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topo.placement.gpus.gpu_sets import EXACT_GPUS, WORST_LOSS, BestSets, best_sets, scaled
+from topo.placement.gpus.gpu_sets import EXACT_GPUS, WORST_LOSS, BestSets, best_sets, scale
 from topo.placement.gpus.pair_weights import BEST, Weights
 
 
@@ -147,12 +147,12 @@ def test_four_gpus_cost_least_where_others_want_them_least():
 
 
 def test_the_scale_is_the_sum_up_to_sixteen_gpus_and_keeps_the_order_above():
-    assert scaled(0) == 0
-    assert best_sets(islands(16)).scores[16] == scaled(1920) == 1920
-    assert scaled(1921) == 1921
-    steps = [scaled(total) for total in range(0, 140_000, 7)]
+    assert scale(0) == 0
+    assert best_sets(islands(16)).scores[16] == scale(1920) == 1920
+    assert scale(1921) == 1921
+    steps = [scale(total) for total in range(0, 140_000, 7)]
     assert steps == sorted(steps)
-    assert scaled(BEST * 128 * 127 // 2) == steps[-1] == 2000
+    assert scale(BEST * 128 * 127 // 2) == steps[-1] == 2000
 
 
 @pytest.mark.parametrize("size", [EXACT_GPUS + 1, 32])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.capacity import capacity_of, host
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.booking.confirm import confirmed
+from topo.placement.booking.confirm import confirm_groups
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan, Pods
@@ -45,13 +45,13 @@ def test_the_plan_of_now_is_itself() -> None:
     capacity = six_dragonflies()
     plan = best(capacity)
     given = [group.pods for group in plan.groups]
-    assert confirmed(capacity, JOB, given, plan) is plan
+    assert confirm_groups(capacity, JOB, given, plan) is plan
 
 
 def test_other_groups_that_fit_are_taken_with_their_own_numbers() -> None:
     capacity = six_dragonflies()
     given = [fly(1, 2), fly(1, 0, 2)]
-    found = confirmed(capacity, JOB, given, best(capacity))
+    found = confirm_groups(capacity, JOB, given, best(capacity))
     assert isinstance(found, Plan)
     assert [group.pods for group in found.groups] == given
     assert [group.tail for group in found.groups] == [False, True]
@@ -63,7 +63,7 @@ def test_other_groups_that_fit_are_taken_with_their_own_numbers() -> None:
 
 def test_worse_groups_are_not_certified() -> None:
     capacity = six_dragonflies()
-    found = confirmed(capacity, JOB, [fly(0, 0), fly(1, 0, 2)], best(capacity))
+    found = confirm_groups(capacity, JOB, [fly(0, 0), fly(1, 0, 2)], best(capacity))
     assert isinstance(found, Plan)
     assert found.objective.span == (2, 2)
     assert not found.certified["top_groups"]
@@ -109,7 +109,7 @@ def change_moved(capacity: Capacity) -> None:
 def test_what_came_between_is_said(change: Callable[[Capacity], None], part: str) -> None:
     capacity = six_dragonflies()
     change(capacity)
-    found = confirmed(capacity, JOB, [fly(1, 2), fly(1, 0, 2)], best(capacity))
+    found = confirm_groups(capacity, JOB, [fly(1, 2), fly(1, 0, 2)], best(capacity))
     assert isinstance(found, str)
     assert part in found
 
@@ -126,7 +126,7 @@ def test_what_came_between_is_said(change: Callable[[Capacity], None], part: str
 )
 def test_groups_of_another_shape_are_not_the_jobs(given: list[Pods]) -> None:
     capacity = six_dragonflies()
-    found = confirmed(capacity, JOB, given, best(capacity))
+    found = confirm_groups(capacity, JOB, given, best(capacity))
     assert isinstance(found, str)
     assert "pods where the job's groups have" in found
 
@@ -134,11 +134,11 @@ def test_groups_of_another_shape_are_not_the_jobs(given: list[Pods]) -> None:
 def test_two_pods_on_a_node_with_room_for_one_do_not_fit() -> None:
     capacity = six_dragonflies()
     twice = ((NodeName("n0-0-0"), 2), *pods("n0-0-1", "n0-0-2"))
-    found = confirmed(capacity, JOB, [twice, fly(0, 1, 2)], best(capacity))
+    found = confirm_groups(capacity, JOB, [twice, fly(0, 1, 2)], best(capacity))
     assert isinstance(found, str)
     assert "n0-0-0 has 8 free GPUs where 16 are needed" in found
     across = [fly(0, 0), pods("n0-0-3", "n0-1-0")]
-    again = confirmed(capacity, JOB, across, best(capacity))
+    again = confirm_groups(capacity, JOB, across, best(capacity))
     assert isinstance(again, str)
     assert "n0-0-3" in again
 
@@ -146,10 +146,10 @@ def test_two_pods_on_a_node_with_room_for_one_do_not_fit() -> None:
 def test_a_span_and_a_selector_count_for_given_groups_too() -> None:
     capacity = six_dragonflies()
     within = replace(JOB, within=Kind("switchbox"))
-    found = confirmed(capacity, within, [fly(0, 0), fly(1, 0, 2)], best(capacity, within))
+    found = confirm_groups(capacity, within, [fly(0, 0), fly(1, 0, 2)], best(capacity, within))
     assert found == "they are in 2 groups of kind switchbox"
     excluded = replace(JOB, eligible=Eligibility(exclude=frozenset({NodeName("n0-0-0")})))
-    found = confirmed(capacity, excluded, [fly(0, 0), fly(0, 1, 2)], best(capacity, excluded))
+    found = confirm_groups(capacity, excluded, [fly(0, 0), fly(0, 1, 2)], best(capacity, excluded))
     assert isinstance(found, str)
     assert "exclusions" in found
 
@@ -158,11 +158,11 @@ def test_a_split_group_is_taken_where_the_job_allows_it() -> None:
     capacity = six_dragonflies()
     split = [pods("n0-0-0", "n0-0-1", "n0-1-0", "n0-1-1"), fly(0, 2, 2)]
     preferred = replace(JOB, mode=PlacementMode.PREFERRED)
-    found = confirmed(capacity, preferred, split, best(capacity, preferred))
+    found = confirm_groups(capacity, preferred, split, best(capacity, preferred))
     assert isinstance(found, Plan)
     assert found.mode is PlacementMode.PREFERRED
     assert [ref.name for ref in found.groups[0].domains] == ["d0-0", "d0-1"]
-    assert isinstance(confirmed(capacity, JOB, split, best(capacity)), str)
+    assert isinstance(confirm_groups(capacity, JOB, split, best(capacity)), str)
 
 
 def test_groups_that_are_kept_free_are_not_taken_while_others_do() -> None:
@@ -170,7 +170,7 @@ def test_groups_that_are_kept_free_are_not_taken_while_others_do() -> None:
     capacity = six_dragonflies(kept)
     plan = best(capacity)
     assert not plan.used_reserve
-    found = confirmed(capacity, JOB, [fly(1, 0), fly(1, 1, 2)], plan)
+    found = confirm_groups(capacity, JOB, [fly(1, 0), fly(1, 1, 2)], plan)
     assert found == "they would use groups that are kept free in s1"
-    other = confirmed(capacity, JOB, [fly(0, 2), fly(0, 0, 2)], plan)
+    other = confirm_groups(capacity, JOB, [fly(0, 2), fly(0, 0, 2)], plan)
     assert isinstance(other, Plan)

@@ -276,7 +276,7 @@ class Everything(RuleBasedStateMachine):
     def see_together(self, each: list[tuple[Pod, PodPhase]]) -> None:
         """What many pods mean for holds in the end does not depend on looking in between."""
         one_by_one = Bookings(threes(), LIMITS)
-        one_by_one.take_up(self.bookings.state())
+        one_by_one.load_state(self.bookings.state())
         for one, phase in each:
             one_by_one.advance(self.now_s, PodSeen(one, phase))
         changes = self.advance(*(PodSeen(one, phase) for one, phase in each))
@@ -325,7 +325,7 @@ class Everything(RuleBasedStateMachine):
             assert again.advance(now_s, *events) == changes
         assert again.state() == self.bookings.state()
         onward = Bookings(threes(), LIMITS)
-        onward.take_up(self.bookings.state())
+        onward.load_state(self.bookings.state())
         onward.validate()
         assert onward.state() == self.bookings.state()
         later = self.now_s + 100

@@ -17,7 +17,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.host_follower import HostFollower, differences, hosts_of
 from topo.placement.capacity.recount import host_differences, restore_hosts
-from topo.placement.capacity.what_if import Assumptions, under_assumptions
+from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility
 
@@ -116,7 +116,7 @@ def test_a_forest_that_is_joined_in_turns_is_overtaken_by_the_next_one(most):
     changed = [*follower.join(most), *follower.follow_cluster([stated("a")])]
     other = CHANGES["a node fell ill"][0]
     follower.begin(other, differences(FOREST, other))
-    while follower.waits:
+    while follower.has_pending:
         changed += follower.join(most)
     assert set(changed) >= set("abcde")
     assert host_differences(capacity, other, follower.cluster) == ()
@@ -356,7 +356,7 @@ class TwoDoors(RuleBasedStateMachine):
         if self.capacity.host(name) is None:
             return
         for assume in ("free", "down", "drain"):
-            copy = under_assumptions(self.capacity, Assumptions(**{assume: (name,)}))
+            copy = apply_assumptions(self.capacity, Assumptions(**{assume: (name,)}))
             assert isinstance(copy, CapacityView)
             host = copy.host(name)
             assert host is not None

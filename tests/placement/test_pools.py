@@ -10,13 +10,13 @@ from tests.placement.oracle.model import _eligible as judged_by_the_oracle
 from tests.support.capacity import host, shares
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.ids import NodeName
-from topo.placement.advice.largest_job import largest_ever
+from topo.placement.advice.largest_job import largest_possible_pods
 from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.several_changes import several_changes
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import is_eligible, unsized
+from topo.placement.capacity.eligibility import hosts_of_unknown_size, is_eligible
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.node_usage import SharedCards
 from topo.placement.engine import place
@@ -157,8 +157,8 @@ def test_a_node_that_shares_its_cards_has_no_whole_gpu_and_is_counted_in_its_own
     refused = place(capacity, two)
     assert isinstance(refused, NoFit)
     assert any(f"hand out parts of their cards ({SGPU})" in s for s in reasons(capacity, refused))
-    assert list(unsized(capacity.hosts(), Eligibility())) == []
-    assert largest_ever(capacity, two) == 1
+    assert list(hosts_of_unknown_size(capacity.hosts(), Eligibility())) == []
+    assert largest_possible_pods(capacity, two) == 1
     assert capacity.usage(()).shared == {"n1-1-1": (SharedCards(SGPU, 32, 0),)}
     version = capacity.version
     capacity.upsert(stated("n1-1-1", shared=((SGPU, 16),)))

@@ -11,7 +11,7 @@ from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Request
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import measure
-from topo.placement.search.reserves import taken_from, ways_to_keep
+from topo.placement.search.reserves import reserve_taken_from, ways_to_keep
 
 PAIR = Request(pods=2, gpus_per_pod=8, group_size=16, eligible=Eligibility(gpu_type="A"))
 SWITCHBOX = GroupPath((GroupName("s1"),))
@@ -30,8 +30,8 @@ def test_a_reserve_is_kept_where_it_costs_the_job_least_and_missed_when_no_pair_
     reserves = [(SWITCHBOX, 1)]
     view = view_of(pairs((2, 2, 1, 0)), PAIR, "A")
     assert [way.tolist() for way in ways_to_keep(view, reserves)] == [[0, 2, 1, 0]]
-    assert taken_from(view, {1: 2}, reserves) is None
-    assert taken_from(view, {0: 2, 1: 1}, reserves) == SWITCHBOX
+    assert reserve_taken_from(view, {1: 2}, reserves) is None
+    assert reserve_taken_from(view, {0: 2, 1: 1}, reserves) == SWITCHBOX
 
 
 def test_a_plan_that_meets_its_bounds_is_proven_and_one_that_spans_more_is_not() -> None:

@@ -20,12 +20,12 @@ import numpy as np
 from topo.model.ids import Kind
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.exact.improve import MOST_STEPS
-from topo.placement.exact.split_dp import improved_split
+from topo.placement.exact.split_dp import improve_split
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.candidate import Candidate, Proven, candidate_of
 from topo.placement.quality.measure import Key
-from topo.placement.search.extra_domains import with_extra_domains
-from topo.placement.search.reserves import Reserves, taken_from, ways_to_keep
+from topo.placement.search.extra_domains import use_extra_domains
+from topo.placement.search.reserves import Reserves, reserve_taken_from, ways_to_keep
 from topo.placement.search.split_groups import best_split
 from topo.placement.view.free_view import TAIL_CANNOT_FIT, FreeView
 from topo.placement.whole_groups import best_whole
@@ -94,7 +94,7 @@ def most_slots(view: FreeView, request: Request) -> int:
     """The most free slots that one job may use: in one group of the kind asked for, or in all."""
     if request.within is None:
         return int(view.free.sum())
-    inside = limited(view.layout, view.free, request.within)
+    inside = free_inside_by_tier(view.layout, view.free, request.within)
     return max((int(view.layout.rolled(free, tier).max()) for tier, free in inside), default=0)
 
 
@@ -124,7 +124,7 @@ def _within_reserves(
     if (
         best is None
         or not reserves
-        or taken_from(view, best.found.allocation.tier1_pods, reserves) is None
+        or reserve_taken_from(view, best.found.allocation.tier1_pods, reserves) is None
     ):
         return best
     others = [search(view.only(free), request) for free in ways_to_keep(view, reserves)]
@@ -142,7 +142,7 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
         found = best_whole(view, None)
         if found is None:
             return None
-        found = with_extra_domains(view, found, partial(best_whole, limit=None))
+        found = use_extra_domains(view, found, partial(best_whole, limit=None))
         return SearchResult(found, view, view, PlacementMode.REQUIRED)
     answers = [(best_whole(part, tier), part) for tier, part in _inside_kind(view, request)]
     placed = [(found, part) for found, part in answers if found is not None]
@@ -157,13 +157,13 @@ def _bounding(view: FreeView, request: Request) -> FreeView:
     """The slots that the job may use at all."""
     if request.within is None:
         return view
-    return view.only(inside_any(view.layout, view.free, request.within))
+    return view.only(free_inside(view.layout, view.free, request.within))
 
 
 def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
     """For each tier that groups of the kind asked for have, the slots inside such groups."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101 - for mypy
-    for tier, free in limited(view.layout, view.free, request.within):
+    for tier, free in free_inside_by_tier(view.layout, view.free, request.within):
         if tier >= view.shape.tier or not view.group_can_fit:
             yield tier, view.only(free)
         elif not view.shape.m:
@@ -194,7 +194,7 @@ def _split(view: FreeView, request: Request) -> SearchResult | None:
         return None
     steps = max(MOST_STEPS // len(equal), _LEAST_STEPS)
     improved = [
-        (improved_split(part, candidate_of(part, found), steps), part) for found, part in equal
+        (improve_split(part, candidate_of(part, found), steps), part) for found, part in equal
     ]
     best, part = min(improved, key=lambda each: each[0].key)
     all_tried = len(parts) < _SPLIT_TRIES
@@ -221,7 +221,7 @@ def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
             yield part.only(free)
 
 
-def limited(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
+def free_inside_by_tier(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
     """For each tier that groups of a kind have: the tier, and the free slots inside of them."""
     for tier, domains in layout.of_kind(kind).items():
         inside = free * 0
@@ -229,9 +229,9 @@ def limited(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Cou
         yield tier, inside
 
 
-def inside_any(layout: Layout, free: Counts, kind: Kind) -> Counts:
+def free_inside(layout: Layout, free: Counts, kind: Kind) -> Counts:
     """The free slots inside groups of a kind, of whatever tier."""
     inside = free * 0
-    for _, some in limited(layout, free, kind):
+    for _, some in free_inside_by_tier(layout, free, kind):
         inside += some
     return inside

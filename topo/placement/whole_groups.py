@@ -31,7 +31,7 @@ from itertools import islice
 
 from topo.placement.capacity.layout import DomainIndices
 from topo.placement.exact.fewest_children import fewest_children
-from topo.placement.exact.improve import improved_in_one, improved_in_several
+from topo.placement.exact.improve import improve_in_one_domain, improve_over_domains
 from topo.placement.job.allocation import joined
 from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.quality.lower_bounds import least_domains
@@ -85,7 +85,7 @@ def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate 
         best = better_of(view, best, best_inside(view, tier, bound.domain, (shape.m, shape.r > 0)))
     exact_window = shape.tier == 1 and tier == 2 and shape.k == shape.canonical
     if best is None or not (exact_window and view.nothing_kept_back):
-        return improved_in_one(view, tier, bounds, best)
+        return improve_in_one_domain(view, tier, bounds, best)
     if complete:
         return best.with_proof(Proven.PROFILE_TIER1)
     return best.with_proof(Proven.PROFILE_TOP) if bounds[0].reached(best.key) else best
@@ -108,7 +108,7 @@ def _in_several_domains(view: FreeView) -> Candidate | None:
     elif not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = best.with_proof(Proven.PROFILE_TOP)
-    return improved_in_several(view, tier, best)
+    return improve_over_domains(view, tier, best)
 
 
 def _with_fewer_children(view: FreeView, tier: int, best: Candidate) -> Candidate:

@@ -11,7 +11,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.slots import ELIGIBLE
-from topo.placement.capacity.what_if import opened
+from topo.placement.capacity.what_if import open_host
 from topo.placement.job.request import PlacementMode
 
 DOMAINS_TRIED = 128
@@ -20,20 +20,20 @@ NODES_TRIED = 256
 """Nodes whose owners are compared."""
 
 
-def closed_nodes(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
+def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
     """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
     slots = job.view.slots
     found = []
     for host in capacity.closed_hosts():
         gain = capacity.free(host.name) // slots.gpus
         if gain and is_eligible(
-            opened(host, capacity.policy) if host.taints else host, slots.eligibility
+            open_host(host, capacity.policy) if host.taints else host, slots.eligibility
         ):
             found.append(RepairCandidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
     return found
 
 
-def owners(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
+def owners_to_release(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
     """Owners of bookings in the domains that lack least for one more group; costs are their GPUs.
 
     O(bookings), and O(nodes) of those domains.

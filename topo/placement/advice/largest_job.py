@@ -18,11 +18,11 @@ from dataclasses import replace
 from topo.placement.advice.other_requests import most_pods
 from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.advice.suggestion import SuggestionKind
-from topo.placement.advice.suggestions import would_fit
+from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import unsized
+from topo.placement.capacity.eligibility import hosts_of_unknown_size
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.what_if import opened
+from topo.placement.capacity.what_if import open_host
 from topo.placement.engine import place, view_on
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
@@ -30,12 +30,12 @@ from topo.placement.job.words import counted
 from topo.placement.one_type import could_place
 
 
-def largest_ever(capacity: CapacityView, request: Request) -> int | None:
+def largest_possible_pods(capacity: CapacityView, request: Request) -> int | None:
     """None if the job could fit on open and empty nodes; else the most pods that could, or 0.
 
     None also where a node of a group is of unknown size: who may be large is not called too small.
     """
-    if any(unsized(capacity.hosts(), request.eligible)):
+    if any(hosts_of_unknown_size(capacity.hosts(), request.eligible)):
         return None
     types = capacity.types_for(request.eligible)
     jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]
@@ -49,8 +49,8 @@ def largest_ever(capacity: CapacityView, request: Request) -> int | None:
     return max((job.request.pods for job in smaller if _fits(job)), default=0)
 
 
-def never(request: Request, largest: int) -> str:
-    """That a job never fits, in words; `largest` as `largest_ever` gives it."""
+def never_fits_text(request: Request, largest: int) -> str:
+    """That a job never fits, in words; `largest` as `largest_possible_pods` gives it."""
     size = f"{request.gpus_per_pod} GPUs" if request.gpus_per_pod > 1 else "1 GPU"
     most = f"such a job of {counted(largest, 'pod')}" if largest else f"{largest} pods of {size}"
     return (
@@ -59,29 +59,35 @@ def never(request: Request, largest: int) -> str:
     )
 
 
-def if_all_were_free(capacity: CapacityView, request: Request, largest: int) -> tuple[str, ...]:
+def refusal_on_empty_nodes(
+    capacity: CapacityView, request: Request, largest: int
+) -> tuple[str, ...]:
     """Why a job would be refused with all nodes open and empty, and the smallest change found with
-    which it would fit then; nothing where it fits then. `largest` as `largest_ever` gives it.
+    which it would fit then; nothing where it fits then. `largest` as `largest_possible_pods` gives it.
 
     O(nodes + bookings) and a handful of placements.
     """
     closed = [host for host in capacity.hosts() if not host.open or host.taints]
     empty = capacity.with_changes(
         released=tuple(capacity.bookings()),
-        hosts=[opened(host, capacity.policy) for host in closed],
+        hosts=[open_host(host, capacity.policy) for host in closed],
     )
     found = place(empty, request)
     if isinstance(found, Plan):
         return ()
     fewer = f"Such a job of {counted(largest, 'pod')} would fit at most." if largest else ""
-    whole = (each for each in would_fit(empty, found) if each.kind is not SuggestionKind.FEWER_PODS)
+    whole = (
+        each
+        for each in find_suggestions(empty, found)
+        if each.kind is not SuggestionKind.FEWER_PODS
+    )
     change = next((each.text for each in whole), fewer)
     return (found.text, change) if change else (found.text,)
 
 
 def _on_empty_nodes(capacity: CapacityView, request: Request, gpu_type: str | None) -> RefusedJob:
     def as_open(host: Host) -> Host:
-        return opened(host, capacity.policy) if host.taints and not host.open else host
+        return open_host(host, capacity.policy) if host.taints and not host.open else host
 
     slots = capacity.slots(request.eligible, gpu_type or "", request.gpus_per_pod)
     return RefusedJob(request, view_on(capacity, request, capacity.empty_slots(slots, as_open)))

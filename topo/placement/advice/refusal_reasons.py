@@ -7,7 +7,7 @@ import numpy as np
 
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import is_eligible, unsized
+from topo.placement.capacity.eligibility import hosts_of_unknown_size, is_eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
@@ -33,7 +33,7 @@ def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
 
 def _unsized(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
     """Nodes that may be the ones that are missing."""
-    if bare := sum(1 for _ in unsized(hosts, wish)):
+    if bare := sum(1 for _ in hosts_of_unknown_size(hosts, wish)):
         yield (
             f"{bare} of {counted(len(hosts), 'node')} have no known number of GPUs: "
             "no worker and no setting says it."

@@ -7,7 +7,7 @@ the change holds.
 from collections.abc import Sequence
 
 from topo.model.ids import NodeName
-from topo.placement.advice.candidate_changes import closed_nodes, owners
+from topo.placement.advice.candidate_changes import nodes_to_open, owners_to_release
 from topo.placement.advice.other_requests import fewer_pods, other_requests
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.advice.repairs import cheapest_repair
@@ -15,7 +15,7 @@ from topo.placement.advice.several_changes import several_changes
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.what_if import Assumptions, opened
+from topo.placement.capacity.what_if import Assumptions, open_host
 from topo.placement.engine import fits
 from topo.placement.job.plan import NoFit
 from topo.placement.job.words import counted, listed
@@ -25,7 +25,7 @@ MOST = 6
 _NAMES_SHOWN = 6
 
 
-def would_fit(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion, ...]:
+def find_suggestions(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion, ...]:
     """The changes found to suffice, at most `MOST`, most useful first; none is no proof of none.
 
     `capacity` is the one that refused. O(nodes + bookings) and a handful of placements.
@@ -46,11 +46,11 @@ def would_fit(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion, ...]:
 
 def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
     """The fewest nodes found whose repair, or whose end of cordon, makes the job fit."""
-    repair = cheapest_repair([(job, closed_nodes(capacity, job)) for job in jobs])
+    repair = cheapest_repair([(job, nodes_to_open(capacity, job)) for job in jobs])
     if repair is None:
         return None
     hosts = [host for host in map(capacity.host, map(NodeName, repair.names)) if host is not None]
-    repaired = capacity.with_changes(hosts=[opened(host, capacity.policy) for host in hosts])
+    repaired = capacity.with_changes(hosts=[open_host(host, capacity.policy) for host in hosts])
     if not fits(repaired, jobs[0].request):
         return None
     broken = [host.name for host in hosts if not host.ready]
@@ -73,7 +73,7 @@ def _step(nodes: Sequence[str], how: str) -> str:
 
 def _release(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
     """The owners with the fewest GPUs found whose release makes the job fit."""
-    repair = cheapest_repair([(job, owners(capacity, job)) for job in jobs])
+    repair = cheapest_repair([(job, owners_to_release(capacity, job)) for job in jobs])
     if repair is None:
         return None
     if not fits(capacity.with_changes(released=repair.names), jobs[0].request):

@@ -75,13 +75,13 @@ class Bookings(BookingsView):
         changes = [*self._expired(now_s)]
         for event in events:
             if isinstance(event, PodSeen):
-                changes += self._pod_seen(event)
+                changes += self._see_pod(event)
             elif isinstance(event, PodGone):
-                changes += self._pod_gone(event.uid)
+                changes += self._drop_pod(event.uid)
             else:
-                changes += self._follow_pods(now_s)
+                changes += self._settle_pods(now_s)
                 changes += self._hold_event(event, now_s)
-        changes += self._follow_pods(now_s)
+        changes += self._settle_pods(now_s)
         return tuple(changes)
 
     def _hold_event(
@@ -89,11 +89,11 @@ class Bookings(BookingsView):
     ) -> Iterator[Change]:
         match event:
             case HoldAsked():
-                yield self._asked(event, now_s)
+                yield self._reserve(event, now_s)
             case HoldCommitted():
-                yield from self._committed(event.id)
+                yield from self._commit(event.id)
             case HoldReleased():
-                yield self._released(event.id, now_s)
+                yield self._release(event.id, now_s)
 
     def _expired(self, now_s: float) -> Iterator[Change]:
         while self._deadlines and self._deadlines[0][0] <= now_s:
@@ -102,7 +102,7 @@ class Bookings(BookingsView):
             if hold is not None and hold.deadline_s == deadline_s:
                 yield self._end(hold, What.EXPIRED, deadline_s)
 
-    def _asked(self, asked: HoldAsked, now_s: float) -> Change:
+    def _reserve(self, asked: HoldAsked, now_s: float) -> Change:
         """All of it or nothing: a node that is gone, closed or too full by now declines it."""
         if self.find(asked.id) is not None:
             raise BrokenInvariantError(f"bookings: {asked.id} is not a new name for a hold")
@@ -128,7 +128,7 @@ class Bookings(BookingsView):
         self._add(hold, gpus)
         return HoldChange(What.RESERVED, hold)
 
-    def _committed(self, hold_id: HoldId) -> Iterator[Change]:
+    def _commit(self, hold_id: HoldId) -> Iterator[Change]:
         hold = self._holds.get(hold_id)
         if hold is None:
             yield Absent(hold_id, self._ends.get(hold_id))
@@ -137,13 +137,13 @@ class Bookings(BookingsView):
             self._version += 1
             yield HoldChange(What.COMMITTED, kept)
 
-    def _released(self, hold_id: HoldId, now_s: float) -> Change:
+    def _release(self, hold_id: HoldId, now_s: float) -> Change:
         hold = self._holds.get(hold_id)
         if hold is None:
             return Absent(hold_id, self._ends.get(hold_id))
         return self._end(hold, What.RELEASED, now_s)
 
-    def _pod_seen(self, seen: PodSeen) -> Iterator[Change]:
+    def _see_pod(self, seen: PodSeen) -> Iterator[Change]:
         """A pod that is bound is not nominated any more, whatever an older message says."""
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         if before is not None and (
@@ -151,7 +151,7 @@ class Bookings(BookingsView):
         ):
             return
         if before is not None and (before.pod.hold, before.pod.owner) != (pod.hold, pod.owner):
-            yield from self._pod_gone(pod.uid)
+            yield from self._drop_pod(pod.uid)
         if before is not None:
             self._touch(before.pod)
         self._take(seen)
@@ -159,7 +159,7 @@ class Bookings(BookingsView):
         self._touch(pod)
         yield PodChange(pod, seen.phase)
 
-    def _pod_gone(self, uid: str) -> Iterator[Change]:
+    def _drop_pod(self, uid: str) -> Iterator[Change]:
         seen = self._pods.pop(uid, None)
         if seen is None:
             return
@@ -178,15 +178,15 @@ class Bookings(BookingsView):
         if pod.hold is not None:
             self._touched.setdefault(pod.hold, {})[pod.node] = None
 
-    def _follow_pods(self, now_s: float) -> Iterator[Change]:
+    def _settle_pods(self, now_s: float) -> Iterator[Change]:
         """Books what the holds of pods still wait for; ends those that bound pods take all of."""
         for hold_id, nodes in self._touched.items():
             if hold_id in self._holds:
-                yield from self._follow(self._holds[hold_id], nodes, now_s)
+                yield from self._settle_hold(self._holds[hold_id], nodes, now_s)
         self._touched.clear()
 
-    def _follow(self, hold: Hold, nodes: Iterable[NodeName], now_s: float) -> Iterator[Change]:
-        if not self._booked_on(hold.id, nodes):
+    def _settle_hold(self, hold: Hold, nodes: Iterable[NodeName], now_s: float) -> Iterator[Change]:
+        if not self._rebook_on(hold.id, nodes):
             self._book(hold)
         before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold.id)
         self._elsewhere[hold.id] = now
@@ -196,7 +196,7 @@ class Bookings(BookingsView):
         elif now and now != before:
             yield HoldChange(What.STRAYED, hold, now)
 
-    def _booked_on(self, hold_id: HoldId, nodes: Iterable[NodeName]) -> bool:
+    def _rebook_on(self, hold_id: HoldId, nodes: Iterable[NodeName]) -> bool:
         """Books what a hold waits for on the nodes on which its pods changed; whether that is all.
 
         It is while its pods take nowhere more than was planned: what is taken on one node changes
@@ -211,7 +211,7 @@ class Bookings(BookingsView):
 
     # A state to go on from, and checks
 
-    def take_up(self, state: BookingsState) -> None:
+    def load_state(self, state: BookingsState) -> None:
         """Goes on from a state, in a machine that nothing has happened to yet."""
         for seen in state.pods:
             self._take(seen)
@@ -267,11 +267,11 @@ class Bookings(BookingsView):
 
         O(holds and pods and their nodes).
         """
-        for broken, what in self._broken():
+        for broken, what in self._invariants():
             if broken:
                 raise BrokenInvariantError(f"bookings: {what}")
 
-    def _broken(self) -> Iterator[tuple[bool, str]]:
+    def _invariants(self) -> Iterator[tuple[bool, str]]:
         """Each invariant as (does it fail, what fails)."""
         holds = self._holds
         yield (

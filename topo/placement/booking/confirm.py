@@ -13,11 +13,11 @@ from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import objective_of
-from topo.placement.search.reserves import taken_from
+from topo.placement.search.reserves import reserve_taken_from
 from topo.placement.view.free_view import FreeView
 
 
-def confirmed(
+def confirm_groups(
     capacity: CapacityView, request: Request, given: Sequence[Pods], best: Plan | None
 ) -> Plan | str:
     """The groups as a plan, or in words what is against them; O(nodes given).
@@ -37,7 +37,7 @@ def confirmed(
         return against
     view = view_of(capacity, request, gpu_type)
     if best is not None and not best.used_reserve:
-        kept = taken_from(view, _pods_by_domain(capacity, given), capacity.policy.reserves)
+        kept = reserve_taken_from(view, _pods_by_domain(capacity, given), capacity.policy.reserves)
         if kept is not None:
             return f"they would use groups that are kept free in {'/'.join(kept)}"
     found = objective_of(capacity, view, given)

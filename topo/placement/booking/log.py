@@ -44,7 +44,7 @@ class LogHeader:
         for host in self.hosts:
             capacity.upsert(host)
         bookings = Bookings(capacity, self.limits)
-        bookings.take_up(self.bookings)
+        bookings.load_state(self.bookings)
         return capacity, bookings
 
 
@@ -128,11 +128,11 @@ def _read(line: bytes, number: int) -> Entry | Refusal:
     if isinstance(entry, LogHeader) != (number == 1):
         what = "a log begins with its header" if number == 1 else "a second header"
         return Refusal(what, f"line {number}", fix)
-    what = _senseless(entry)
+    what = _inconsistency(entry)
     return Refusal(what, f"line {number}", fix) if what else entry
 
 
-def _senseless(entry: Entry) -> str:
+def _inconsistency(entry: Entry) -> str:
     """What no master writes although its form is right; empty where all is well."""
     if isinstance(entry, Advanced):
         asked = (event.wish.request for event in entry.events if isinstance(event, HoldAsked))

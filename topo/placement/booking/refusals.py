@@ -49,7 +49,7 @@ def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
 
 def no_longer_fits(gpus: Mapping[NodeName, int], capacity: CapacityView) -> HoldRefused | None:
     """The refusal of a plan of which a node is gone, closed or too full by now; O(nodes of it)."""
-    for node in capacity.short_of(gpus):
+    for node in capacity.nodes_short_of(gpus):
         fix = "place the job again"
         what = shortage(capacity, node, gpus[node])
         return HoldRefused(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))

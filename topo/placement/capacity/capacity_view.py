@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName, natural_key
-from topo.placement.capacity.columns import HostColumns, HostsOfType, Taken
+from topo.placement.capacity.columns import HostColumns, HostsOfType, UsageChange
 from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.label_values import LabelValues
@@ -54,7 +54,7 @@ class _Changes(NamedTuple):
     base_version: int
     hosts: list[tuple[_HostRow, _HostRow]]
     at: DomainIndices
-    taken: Taken
+    taken: UsageChange
 
 
 class CapacityView:
@@ -122,7 +122,7 @@ class CapacityView:
         """Return the free GPUs of those of some nodes that have any; O(nodes given)."""
         return {name: free for name in names if (free := self.free(name))}
 
-    def short_of(self, gpus: Mapping[NodeName, int]) -> list[NodeName]:
+    def nodes_short_of(self, gpus: Mapping[NodeName, int]) -> list[NodeName]:
         """Those of some nodes that cannot take so many GPUs, at least 1 each; O(nodes given)."""
         ids, free = self._index.ids, self._columns.free_gpus
         return [name for name, need in gpus.items() if name not in ids or free[ids[name]] < need]
@@ -237,7 +237,7 @@ class CapacityView:
 
     def _rebook(
         self, bookings: Mapping[str, Mapping[NodeName, int]]
-    ) -> tuple[DomainIndices, Taken]:
+    ) -> tuple[DomainIndices, UsageChange]:
         """Let owners take something else, on a view without classes; the hosts that are touched."""
         used, touched = self._used, dict[NodeName, None]()
         for owner, gpus in bookings.items():
@@ -263,7 +263,7 @@ class CapacityView:
 
     def slots(self, eligibility: Eligibility, gpu_type: str, gpus: int) -> Slots:
         """A class's free slots along the tier-1 domains of `layout`; O(1) if asked for lately."""
-        if not self._index.settled:
+        if not self._index.is_settled:
             self._settle()
         wish = eligibility
         key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, wish.usage, gpus)
@@ -285,7 +285,7 @@ class CapacityView:
         return found
 
     def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
-        """What a class would have if all hosts were as `opened` makes them, and nothing ran there.
+        """What a class would have if all hosts were as `opened` returns them, and nothing ran there.
 
         None: closed hosts stay closed. O(hosts of the type).
         """
@@ -404,7 +404,7 @@ class CapacityView:
         return host_id, index.domain_of_host[host_id].at, host, self._columns.free_gpus[host_id]
 
     def _settle(self) -> None:
-        if not self._index.settled:
+        if not self._index.is_settled:
             self._own()
             before = self._index.settle()
             for counts in self._counts():

@@ -34,7 +34,7 @@ class HostsOfType(NamedTuple):
     penalized: NDArray[np.bool_]
 
 
-class Taken(NamedTuple):
+class UsageChange(NamedTuple):
     """What bookings made of some hosts: their free GPUs before and after, an entry each.
 
     `busier`: 1 for a host that is busy now and was not, -1 for one that is not any more.
@@ -84,7 +84,7 @@ class HostColumns:
         self._guards[host_id] = codes.setdefault(host.guards, len(codes))
         self._marks[host_id] = (OPEN if host.open else 0) | (PENALIZED if host.penalty > 0 else 0)
 
-    def taken(self, host_ids: list[int], used: list[int]) -> Taken:
+    def taken(self, host_ids: list[int], used: list[int]) -> UsageChange:
         """Counts the free GPUs of some hosts anew, of which so many are used; O(hosts given)."""
         ids = np.array(host_ids, np.intp)
         free, gpus = (
@@ -96,7 +96,7 @@ class HostColumns:
         after = np.maximum(0, gpus - np.array(used)) * is_open
         free[ids] = after
         busier = ((after < gpus) * 1 - (before < gpus)) * is_open
-        return Taken(ids, before, after, busier)
+        return UsageChange(ids, before, after, busier)
 
     def drop(self, host_id: int) -> None:
         """A host went; its id may be given to another."""

@@ -25,7 +25,7 @@ def is_eligible(host: Host, eligibility: Eligibility) -> bool:
     return host.name not in eligibility.exclude
 
 
-def unsized(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
+def hosts_of_unknown_size(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
     """Members of groups that the job might use, were it known how many GPUs they have; O(hosts).
 
     Until a worker, a setting or the cluster says it, they count 0 GPUs of no type.

@@ -68,7 +68,7 @@ class HostFollower:
         return self.join(len(self._waiting))
 
     @property
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether `join` has something to do."""
         return bool(self._waiting)
 

@@ -110,7 +110,7 @@ class Tier1Domain:
                 return at + 1
         return 0
 
-    def is_beside(self, other: "Tier1Domain", tier: int) -> bool:
+    def shares_domain_with(self, other: "Tier1Domain", tier: int) -> bool:
         """Whether both are in one domain of a tier above 1."""
         depth = self.depth(tier)
         paths = self.key[0][:depth], other.key[0][: other.depth(tier)]
@@ -347,7 +347,7 @@ class HostIndex:
         self._layout = self._domain_at = None
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the places of the domains are those of the natural order."""
         return not self._astray
 
@@ -391,7 +391,7 @@ class HostIndex:
             kept = self._begins[tier] = np.insert(begins[stays[: len(begins)]], places, True)
             kept[:1] = True
             for at in touched:
-                kept[at] = not self.order[at].is_beside(self.order[at - 1], tier)
+                kept[at] = not self.order[at].shares_domain_with(self.order[at - 1], tier)
 
     def layout(self) -> Layout:
         """The ranges of all tiers over settled domains; O(these x tiers) after a change."""
@@ -406,7 +406,7 @@ class HostIndex:
         if known is not None:
             return known
         pairs = zip(self.order[1:], self.order, strict=False)
-        begins = (True, *(not later.is_beside(earlier, tier) for later, earlier in pairs))
+        begins = (True, *(not later.shares_domain_with(earlier, tier) for later, earlier in pairs))
         return np.array(begins[: len(self.order)], np.bool_)
 
     def domain_at(self) -> DomainIndices:

@@ -42,7 +42,7 @@ class _Rollups(ABC):
         """The number of a tier-1 domain is another one."""
         self._changes[at] = self._changes.get(at, 0) + by
 
-    def all_changed(self, at: DomainIndices, by: Counts) -> None:
+    def change_many(self, at: DomainIndices, by: Counts) -> None:
         """The numbers of some tier-1 domains, which may come more than once, are others."""
         if len(at) * _MENDED_AS_FAST > len(self._values):
             self._layout, self._changes = None, {}

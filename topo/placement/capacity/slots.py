@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.placement.capacity.columns import HostsOfType, Taken
+from topo.placement.capacity.columns import HostsOfType, UsageChange
 from topo.placement.capacity.eligibility import is_eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
@@ -62,7 +62,7 @@ class Slots:
         """Count everything anew from the hosts of the type, and which the job may use; O(hosts)."""
         slots = np.where(allowed, hosts.free_gpus // self.gpus, 0)
         busy = hosts.at[hosts.open & (hosts.free_gpus < hosts.gpus)]
-        self._set(summed(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
+        self._set(sum_by_domain(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
         mask = np.zeros(ids, np.uint8)
         mask[hosts.ids] = np.where(allowed, ELIGIBLE, 1)
         self.mask = bytearray(mask.tobytes())
@@ -124,7 +124,7 @@ class Slots:
             if change:
                 self._add(at, change)
 
-    def update_all_free(self, at: DomainIndices, taken: Taken) -> None:
+    def update_all_free(self, at: DomainIndices, taken: UsageChange) -> None:
         """The free GPUs of many hosts changed, each in its domain; O(hosts given)."""
         kinds = np.frombuffer(self.mask, np.uint8)[taken.ids]
         np.add.at(self.busy, at, taken.busier * (kinds > 0))
@@ -132,8 +132,8 @@ class Slots:
         self.free_gpus += int((taken.after - taken.before)[may].sum())
         changes = (taken.after // self.gpus - taken.before // self.gpus) * may
         np.add.at(self.free, at, changes)
-        self.sums.all_changed(at, changes)
-        self.most.all_changed(at, changes)
+        self.sums.change_many(at, changes)
+        self.most.change_many(at, changes)
         self.total += int(changes.sum())
 
     def remove_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
@@ -192,7 +192,7 @@ class Sizes:
 
     def fill(self, hosts: HostsOfType, domains: int) -> None:
         """Count everything anew; O(hosts)."""
-        self.whole = summed(hosts.at, hosts.gpus // self.gpus, domains)
+        self.whole = sum_by_domain(hosts.at, hosts.gpus // self.gpus, domains)
 
     def copy(self) -> "Sizes":
         """The same counts, apart from then on."""
@@ -214,7 +214,7 @@ class Sizes:
         self.whole = self.whole[before]
 
 
-def summed(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
+def sum_by_domain(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
     """Sums of some numbers by the domain that each belongs to."""
     sums: Counts = np.bincount(at, weights=numbers, minlength=domains).astype(np.int64)
     return sums

@@ -33,7 +33,7 @@ class Assumptions:
     drain: tuple[NodeName, ...] = ()
 
 
-def under_assumptions(capacity: CapacityView, assumptions: Assumptions) -> CapacityView | Refusal:
+def apply_assumptions(capacity: CapacityView, assumptions: Assumptions) -> CapacityView | Refusal:
     """Return the capacity under the assumptions, or a refusal that names the one that cannot hold.
 
     Refused are an unknown node, and a node that is assumed to be two things. O(bookings) where
@@ -43,7 +43,7 @@ def under_assumptions(capacity: CapacityView, assumptions: Assumptions) -> Capac
     if refusal is not None:
         return refusal
     assumed_state = (
-        (assumptions.free, opened),
+        (assumptions.free, open_host),
         (assumptions.down, _down),
         (assumptions.drain, _drained),
     )
@@ -55,7 +55,7 @@ def under_assumptions(capacity: CapacityView, assumptions: Assumptions) -> Capac
     return capacity.with_changes(taken=_rest_elsewhere(capacity, assumptions.free), hosts=hosts)
 
 
-def opened(host: Host, policy: Policy) -> Host:
+def open_host(host: Host, policy: Policy) -> Host:
     """The host as it is once repaired and uncordoned: both of its halves say so."""
     forest, cluster = host.halves
     return _joined(

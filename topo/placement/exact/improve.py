@@ -40,7 +40,7 @@ SPREAD_STEPS = 100
 """Steps that one use of a domain costs whose groups spread over domains of a lower tier."""
 
 
-def improved_in_one(
+def improve_in_one_domain(
     view: FreeView, tier: int, bounds: Sequence[DomainBound], best: Candidate | None
 ) -> Candidate | None:
     """The best candidate inside one domain of a tier; `bounds` come in the order of the search."""
@@ -65,7 +65,7 @@ def improved_in_one(
     return best and best.with_proof(proven)
 
 
-def improved_in_several(view: FreeView, tier: int, best: Candidate) -> Candidate:
+def improve_over_domains(view: FreeView, tier: int, best: Candidate) -> Candidate:
     """The best candidate over all domains of the top tier that could be one of the fewest."""
     shape = view.shape
     groups, holds = view.groups(tier), view.holds(tier)

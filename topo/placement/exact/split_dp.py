@@ -57,7 +57,7 @@ class _Branch(NamedTuple):
     knapsack: Knapsack | None
 
 
-def improved_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
+def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
     """The best of a candidate and of an exact search, with what that proves."""
     best = found
     ways = [*loose_ways(view)]

@@ -66,12 +66,12 @@ class GpuSet:
     @property
     def score(self) -> int:
         """`value` on the scale 0…2000, higher is better."""
-        return scaled(self.value)
+        return scale(self.value)
 
     @property
     def loss(self) -> int:
         """`lost` on the scale 0…2000, lower is better."""
-        return scaled(self.lost)
+        return scale(self.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class BestSets:
         return ((count, self.of_size(count)) for count in range(1, self.gpus + 1))
 
 
-def scaled(total: int) -> int:
+def scale(total: int) -> int:
     """A sum of weights as 0…2000: itself up to 1920, the rest in proportion up to 128 GPUs."""
     if total <= _PLAIN:
         return total

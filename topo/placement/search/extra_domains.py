@@ -35,7 +35,7 @@ Search = Callable[[FreeView], Candidate | None]
 """The best candidate with every group whole."""
 
 
-def with_extra_domains(view: FreeView, best: Candidate, search: Search) -> Candidate:
+def use_extra_domains(view: FreeView, best: Candidate, search: Search) -> Candidate:
     """The candidate, or one that loses fewer canonical groups with a few domains more."""
     shape = view.shape
     if not shape.extra_domains:

@@ -171,7 +171,7 @@ def _taken(view: FreeView, free: Counts, kept: Sequence[_Kept], sign: int) -> Co
     return left
 
 
-def taken_from(
+def reserve_taken_from(
     view: FreeView, tier1_pods: Mapping[int, int], reserves: Reserves
 ) -> GroupPath | None:
     """The first reserve that loses groups it needs if so many slots of each domain are taken.

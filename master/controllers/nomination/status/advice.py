@@ -16,7 +16,7 @@ async def smallest_change(
     `text` is why it waits, which is not repeated. The search runs in a thread, one gang at a time.
     """
     request = request_of(gang, clock())
-    outcome = await planner.in_words(planner.plan(request), None)
+    outcome = await planner.explain_outcome(planner.plan(request), None)
     return _change(outcome, text)
 
 
