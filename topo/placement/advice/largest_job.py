@@ -62,9 +62,9 @@ def never_fits_text(request: Request, largest: int) -> str:
 def refusal_on_empty_nodes(
     capacity: CapacityView, request: Request, largest: int
 ) -> tuple[str, ...]:
-    """Why a job would be refused with all nodes open and empty, and the smallest change found with
-    which it would fit then; nothing where it fits then. `largest` as `largest_possible_pods` gives it.
+    """Return why a job is refused even on open and empty nodes, then the smallest change that helps.
 
+    Empty if it fits there. `largest` is what `largest_possible_pods` returned.
     O(nodes + bookings) and a handful of placements.
     """
     closed = [host for host in capacity.hosts() if not host.open or host.taints]

@@ -285,9 +285,9 @@ class CapacityView:
         return found
 
     def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
-        """What a class would have if all hosts were as `opened` returns them, and nothing ran there.
+        """Return what a class would have if nothing ran on any host, each being as `opened` gives it.
 
-        None: closed hosts stay closed. O(hosts of the type).
+        Without `opened`, closed hosts stay closed. O(hosts of the type).
         """
         hosts = self._of_type(like.eligibility.gpu_type or "")
         found = Slots(like.eligibility, like.gpus)
