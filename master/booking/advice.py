@@ -43,7 +43,7 @@ class Advice:
 
 
 def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
-    """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
+    """Return the advice on a refusal by this capacity. O(nodes) and some placements."""
     why, largest = reasons(capacity, refused), largest_possible_pods(capacity, refused.request)
     fits = find_suggestions(capacity, refused)
     if largest is None:
@@ -53,10 +53,10 @@ def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
 
 
 class Adviser:
-    """Looks for changes in a thread, one job at a time, and remembers what it found.
+    """Finds advice in a thread, one job at a time, and caches it by version of the capacity.
 
-    Advice is good for as long as the capacity is what it was: those who wait for GPUs ask for the
-    same again and again. When too many ask at once, the later ones learn only what failed.
+    Those who wait for GPUs ask for the same job again and again. If too many ask at once, the later
+    ones get only the test that failed.
     """
 
     def __init__(self, capacity: Callable[[], CapacityView]) -> None:
@@ -65,17 +65,17 @@ class Adviser:
         self._executor = SingleThreadExecutor(AT_ONCE)
 
     def __len__(self) -> int:
-        """How many answers are remembered."""
+        """Return how many answers are remembered."""
         return len(self._known)
 
     async def explanation(self, seen: CapacityView, plan: Plan) -> Sequence[str]:
-        """Why a plan is as it is; `seen` is a copy of the capacity that it was made on."""
+        """Return why a plan is as it is; `seen` is a copy of the capacity that it was made on."""
         if self._executor.full:
             return (NOT_EXPLAINED,)
         return await self._executor.run(lambda: partial(explain, seen, plan))
 
     async def advice(self, refused: NoFit) -> Advice:
-        """Why the capacity has just refused the job, and the changes under which it would fit."""
+        """Return why the capacity refuses a job now, and the changes under which it would fit."""
         capacity = self._capacity()
         key = (capacity.version, refused.request)
         if key in self._known or self._executor.full:

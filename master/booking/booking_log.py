@@ -24,11 +24,11 @@ _log = structlog.get_logger(__name__)
 
 
 class BookingLog:
-    """Writes entries behind the loop's back, in their order.
+    """Writes entries in a thread, in their order.
 
-    A file begins with the state as it is then, so each can be replayed alone. One that is full, and
-    one of an earlier process, is kept beside as FILE.1, in the place of the one before. It is one
-    process's: another one on the same file says that it cannot write.
+    A file begins with the state at that time, so each file can be replayed by itself. A full file,
+    or that of an earlier process, is renamed to FILE.1 and replaces the one before. A file lock
+    keeps a second process from writing the same file.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class BookingLog:
         self._writing = threading.Lock()
 
     def record(self, entry: Entry) -> None:
-        """Something happened; on the loop."""
+        """Queue an entry. To be called on the event loop."""
         self._entries.append(entry)
 
     async def run(self) -> None:
-        """Writes until cancelled, and then what is left."""
+        """Write until cancelled, then write what is left."""
         try:
             while True:
                 await self.flush()
@@ -57,7 +57,7 @@ class BookingLog:
             self._lock.release()
 
     async def flush(self) -> None:
-        """What happened until now is in the file, or why not is said (once)."""
+        """Write all queued entries; a failure is logged once."""
         entries, anew = self._taken()
         writing = asyncio.ensure_future(asyncio.to_thread(self._write, entries, anew=anew))
         try:
@@ -66,13 +66,13 @@ class BookingLog:
             await asyncio.wait({writing})  # the last entries must not be overtaken by these
 
     def _taken(self) -> tuple[list[Entry], bool]:
-        """What is to be written, and whether to a new file: then only the state as it is now."""
+        """Return the entries to write, and whether to begin a new file with the state now."""
         anew = not 0 < self._bytes < self._limit
         entries, self._entries = self._entries, []
         return ([self._header()] if anew else entries), anew
 
     def _write(self, entries: list[Entry], *, anew: bool) -> None:
-        """Nothing is ever left out in between: after a failure a new file is begun."""
+        """Write entries. After a failure a new file is begun, so that no file has a gap."""
         with self._writing:  # a write that was under way when the loop ended
             try:
                 text = b"".join(map(line_of, entries))
@@ -88,7 +88,7 @@ class BookingLog:
                 self._say("")
 
     def _begin(self, text: bytes) -> None:
-        """Puts a new file in the place of the last, once it is whole: a full disk costs neither."""
+        """Replace the file by a new one once that is complete: a full disk loses neither."""
         if self._path.exists() and not self._path.is_file():  # a directory, a device: not ours
             raise OSError(errno.EEXIST, "it is no regular file")
         self._lock.acquire()
@@ -100,7 +100,7 @@ class BookingLog:
         new.replace(self._path)
 
     def _append(self, text: bytes) -> None:
-        """Adds to the file as this process left it: what is moved or cut has no header to go by."""
+        """Append to the file of this process; raise `OSError` if another program changed it."""
         with self._path.open("r+b") as file:
             if file.seek(0, os.SEEK_END) != self._bytes:
                 raise OSError(errno.ESTALE, "somebody else changed it")

@@ -25,7 +25,7 @@ class GpuTotals:
         self._version = -1
 
     async def refresh(self) -> None:
-        """Counts anew if the capacity is another than the one that was counted."""
+        """Count again if the capacity has changed since the last count."""
         if self._version != self._state.version:
             usage = self._state.usage()
             self.by_type = await asyncio.to_thread(usage.by_type)
@@ -34,7 +34,7 @@ class GpuTotals:
 
 
 class CapacityCollector(Collector):
-    """What is held, where the GPUs are, and how whole the free ones were at the last report."""
+    """Gauges of holds, of GPUs by type, and of the last fragmentation report."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class CapacityCollector(Collector):
         self._kinds, self._resources = (SeenLabels(), SeenLabels()), SeenLabels()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The families, at scrape time."""
+        """Return the metric families of one scrape."""
         held: Tally[str] = Tally({state.value: 0 for state in HoldState})
         gpus = 0
         for state, waiting in self._booked():
@@ -105,7 +105,7 @@ def _type_label(gpu_type: str) -> str:
 
 
 def _bounded(pairs: Iterable[tuple[str, int]]) -> Tally[str]:
-    """Sums by label; labels beyond `MAX_KINDS` are `other`."""
+    """Sum by label; labels beyond `MAX_KINDS` become `other`."""
     sums: Tally[str] = Tally()
     for label, number in pairs:
         known = label in sums or len(sums) < MAX_KINDS

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class QueueFullError(Exception):
-    """So many wait already that one more is better sent away."""
+    """The queue is full: one more caller would wait too long."""
 
 
 class LoopQueue:
@@ -31,9 +31,9 @@ class LoopQueue:
         self._busy = False
 
     async def acquire(self) -> None:
-        """Returns in an iteration of the loop that no other caller runs in.
+        """Wait for an iteration of the loop in which no other caller runs.
 
-        The caller has it until it awaits something. Raises `QueueFullError` when too many wait.
+        The caller has it until its next await. Raises `QueueFullError` if too many wait.
         """
         loop = asyncio.get_running_loop()
         if not self._busy:
@@ -66,13 +66,14 @@ class SingleThreadExecutor:
 
     @property
     def full(self) -> bool:
-        """Whether one more would be sent away."""
+        """Whether `run` would raise `QueueFullError`."""
         return self._waiting >= self._limit
 
     async def run(self, prepare: Callable[[], Callable[[], R]]) -> R:
-        """The result of a job, which `prepare` makes on the loop once the thread is free for it.
+        """Run the job that `prepare` makes, in the thread, and return its result.
 
-        Raises `QueueFullError` when too many wait, and what the two raise.
+        `prepare` is called on the loop once the thread is free. Raises `QueueFullError` if too many
+        wait, and what the two raise.
         """
         if self.full:
             raise QueueFullError

@@ -11,10 +11,10 @@ MAX_BYTES = 8 << 20
 
 
 class BookingFeed:
-    """Events as text, numbered; only while somebody listens.
+    """Numbered events as text, for as many listeners as there are.
 
-    As with the history of the forest, a listener remembers the number that it has read up to. One
-    that is too slow finds that its place is gone.
+    A listener remembers the number up to which it has read. One that is too slow finds that its
+    events are no longer kept.
     """
 
     def __init__(self, limit_bytes: int = MAX_BYTES) -> None:
@@ -30,7 +30,7 @@ class BookingFeed:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While one more listens."""
+        """Count one more listener inside the block."""
         self.listeners += 1
         try:
             yield
@@ -38,7 +38,7 @@ class BookingFeed:
             self.listeners -= 1
 
     def add(self, text: bytes) -> None:
-        """Appends an event; the oldest go where they are too much, never the last."""
+        """Append an event and drop the oldest beyond the limit, but never the last."""
         self._texts.append(text)
         self._size += len(text)
         while self._size > self._limit_bytes and len(self._texts) > 1:
@@ -48,11 +48,11 @@ class BookingFeed:
         self._added = asyncio.Event()
 
     def since(self, number: int) -> tuple[bytes, ...] | None:
-        """The events after a number; None where they are not kept any more."""
+        """Return the events after a number; None if they are no longer kept."""
         skipped = number - (self.now - len(self._texts))
         return None if skipped < 0 else tuple(islice(self._texts, skipped, None))
 
     async def wait_beyond(self, number: int) -> None:
-        """Returns when there is a later one."""
+        """Wait until there is an event after a number."""
         if self.now == number:
             await self._added.wait()

@@ -16,9 +16,9 @@ JOBS_NEEDED = 20
 
 @dataclass(frozen=True, slots=True)
 class FragmentationReport:
-    """A report with the version of the capacity that it is about.
+    """A report, with the version of the capacity that it describes.
 
-    `observed`: its mix is that of jobs that were held, not the assumed one.
+    `observed`: its job mix is that of the jobs that were held, not the assumed one.
     """
 
     version: int
@@ -28,7 +28,7 @@ class FragmentationReport:
 
 
 class FragmentationReporter:
-    """Makes reports in a thread on a copy, and remembers the last one and the jobs that came."""
+    """Makes reports on a copy in a thread, and keeps the last report and the jobs of the mix."""
 
     def __init__(self, state: BookingState, metrics: PlacementMetrics) -> None:
         self._state = state
@@ -39,11 +39,11 @@ class FragmentationReporter:
         self._begun = 0
 
     def add_job(self, job: Request) -> None:
-        """A job was given a hold: it counts for the mix of jobs that the report assumes."""
+        """Add a job that was given a hold to the mix that reports assume."""
         self._jobs.append(job)
 
     async def report(self, generation: int) -> FragmentationReport:
-        """The report on the capacity now; `generation` is that of the forest it follows."""
+        """Return the report on the capacity now; `generation` is that of its forest."""
         begun = self._begun
         async with self._lock:
             last = self._last

@@ -38,7 +38,7 @@ class HoldService:
         self._listing = asyncio.Lock()
 
     def find_existing(self, wish: HoldRequest) -> Hold | HoldRefused | None:
-        """The hold that the wish's key has, if any, or why there can be none, before planning."""
+        """Return the hold that the wish's key has, or why the wish is impossible; None: plan it."""
         bookings, metrics, now_s = self._state.bookings, self._state.metrics, self._state.clock()
         found = bookings.find_by_key(wish, now_s) or bookings.refuse_impossible(wish, now_s)
         if isinstance(found, HoldRefused):
@@ -53,9 +53,10 @@ class HoldService:
         given: Sequence[Pods] | None = None,
         aside: ThreadPlan | None = None,
     ) -> Outcome | HoldRefused:
-        """The best placement now, booked; or the groups `given`, where they still fit.
+        """Book the best placement now, or the groups `given` if they still fit.
 
-        Ask `known` before. `aside` is what was planned for the wish just before, if anything.
+        Call `find_existing` before. `aside` is what was planned for the wish in a thread, if
+        anything.
         """
         planner, request = self._planner, wish.request
         outcome = planner.confirm_or_replan(request, aside) if aside else planner.plan(request)
@@ -73,9 +74,9 @@ class HoldService:
         return replace(outcome, hold=change.hold)
 
     async def wait_until_saved(self, hold: Hold, *, new: bool) -> HoldRefused | None:
-        """None once the hold is on disk, where holds are kept there; else why it is not.
+        """Wait until the hold is on disk, if holds are kept there; return why it is not, or None.
 
-        A new one is then given back: it could be lost.
+        A new hold that cannot be saved is released, since a restart would forget it.
         """
         why = await self._state.saved.wait()
         if not why:
@@ -89,22 +90,30 @@ class HoldService:
         return HoldRefused(Obstacle.DISK, Refusal(what, "--state-file", fix))
 
     def commit(self, hold_id: HoldId) -> Hold | Ended | None:
-        """The hold without its time limit; how it ended, or None for one that never was."""
+        """Remove the time limit of a hold and return it.
+
+        Returns how it ended if it is gone, None if it never was.
+        """
         self._state.advance(HoldCommitted(hold_id))
         return self._state.find_hold(hold_id)
 
     def release(self, hold_id: HoldId) -> Hold | Ended | None:
-        """The hold that is not any more; how it ended before, or None for one that never was."""
+        """End a hold and return it.
+
+        Returns how it ended before if it was gone, None if it never was.
+        """
         *_, change = self._state.advance(HoldReleased(hold_id))
         return change.hold if isinstance(change, HoldChange) else self._state.find_hold(hold_id)
 
     def booked_gpus(self) -> list[tuple[HoldState, int]]:
-        """Return the state of each hold and the GPUs that it books for pods that are not there."""
+        """Return the state of each hold and the GPUs that it books for pods not there yet."""
         awaited = self._state.bookings.awaited
         return [(hold.state, sum(awaited(hold.id).values())) for hold in self._state.holds()]
 
     async def render_list(self, render: Callable[[Sequence[Hold], float], bytes]) -> bytes:
-        """Return all holds rendered, at most `LIST_AGE_S` old; made once for all who ask."""
+        """Return the rendered list of all holds, at most `LIST_AGE_S` old, shared by concurrent
+        callers.
+        """
         async with self._listing:
             holds, now_s = self._state.holds(), self._state.clock()
             shown_are = self._state.bookings.version, len(holds)
@@ -115,5 +124,5 @@ class HoldService:
             return body
 
     def unusable_nodes(self, hold: Hold) -> Mapping[NodeName, str]:
-        """The nodes of a hold that are not as they were, with why."""
+        """Return the nodes of a hold that changed since it was made, with the reason."""
         return unusable_nodes(self._state.capacity, hold)

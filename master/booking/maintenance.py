@@ -20,14 +20,17 @@ _log = structlog.get_logger(__name__)
 
 
 class BookingMaintenance:
-    """Ends holds in time, counts everything anew now and then, and renews the report."""
+    """Ends holds in time, recounts from nothing now and then, and renews the report.
+
+    Its timer is the only one that ends holds.
+    """
 
     def __init__(self, state: BookingState, reporter: FragmentationReporter) -> None:
         self._state, self._reporter = state, reporter
         self._absent: set[str] = set()
 
     async def run(self, recount_s: float = RECOUNT_S) -> None:
-        """Works until cancelled; recounts every `recount_s` seconds."""
+        """Run until cancelled; recount every `recount_s` seconds."""
         clock = self._state.clock
         recounted_s = reported_s = clock()
         while True:
@@ -42,14 +45,14 @@ class BookingMaintenance:
                 await self.report()
 
     async def report(self) -> FragmentationReport:
-        """The report on the capacity now."""
+        """Return the report on the capacity now."""
         return await self._reporter.report(self._state.generation)
 
     async def recount(self) -> None:
-        """Counts everything anew; what the increments got wrong is said, and corrected.
+        """Recount everything from nothing; log and correct what differs.
 
-        The hosts are compared in a thread, on a copy: that is most of the work. Raises
-        `BrokenInvariantError` where bookings contradict themselves, which ends the process.
+        Hosts are compared in a thread, on a copy: that is most of the work. Raises
+        `BrokenInvariantError` if bookings contradict themselves, which ends the process.
         """
         state = self._state
         state.settle()
@@ -69,7 +72,7 @@ class BookingMaintenance:
         self._check_reserves()
 
     def _check_reserves(self) -> None:
-        """Says once that a reserve names a group that is not there (any more)."""
+        """Log, once each, the reserves that name a group which is not there."""
         layout = self._state.capacity.layout()
         paths = [path for path, _ in self._state.policy.reserves]
         absent = {"/".join(path) for path in paths if layout.range_of(path) is None}

@@ -28,7 +28,7 @@ class PlacementMetrics:
         self.report: Fragmentation | None = None
 
     def placed(self, result: Plan | NoFit, took_s: float) -> None:
-        """One placement was looked for."""
+        """Count one search for a placement, and its time."""
         self._seconds.observe(took_s)
         if isinstance(result, Plan):
             self._fits.inc()
@@ -37,18 +37,18 @@ class PlacementMetrics:
             self._placed.labels("infeasible", result.failed.value).inc()
 
     def count(self, event: str) -> None:
-        """Something happened to a hold."""
+        """Count an event of a hold."""
         self._events.labels(event).inc()
 
     def declined(self, obstacle: Obstacle) -> None:
-        """A hold was not given."""
+        """Count a hold that was refused."""
         self._declined.labels(obstacle.value).inc()
 
     def recounted(self, differences: int) -> None:
-        """A recount found so many nodes counted wrongly."""
+        """Count a recount, and the nodes that it found counted wrongly."""
         self._recounts.inc()
         self._differences.inc(differences)
 
     def reported(self, report: Fragmentation) -> None:
-        """The report that the gauges are taken from."""
+        """Take the gauges from this report from now on."""
         self.report = report

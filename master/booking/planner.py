@@ -39,11 +39,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A plan or a refusal, in words; `hold` where it was booked.
+    """A plan or a refusal with its words, and the hold if it was booked.
 
-    `explanation` is empty for a plan unless it was asked for. `replanned` is None where no groups
-    were given to take. `largest_ever`: the pods of the largest such job that could ever fit, where
-    this one never does; `ever`: why, and what would fit.
+    `explanation` is empty for a plan unless it was asked for. `replanned` is None if no groups were
+    given. `largest_ever`: the pods of the largest such job that could ever fit, if this one never
+    does; `ever`: why, and what would fit.
     """
 
     result: Plan | NoFit
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPlan:
-    """What was found on a copy of the capacity, and the version that the copy had."""
+    """An outcome found on a copy of the capacity, and the version of that copy."""
 
     outcome: Outcome
     version: int
@@ -77,11 +77,11 @@ class Planner:
         self.loop_queue, self.executor = LoopQueue(), SingleThreadExecutor()
 
     def plan(self, request: Request) -> Outcome:
-        """The best placement now, without words about it: see `in_words`."""
+        """Return the best placement now, without words; `explain_outcome` adds them."""
         return self._on(self._state.capacity, request)
 
     def needs_thread(self, request: Request) -> bool:
-        """Whether placing a job would keep the loop from others: to be done aside."""
+        """Return whether placing a job would block the event loop too long."""
         if request.pods > LARGE_PODS:
             return True
         return request.eligible.gpu_type is None and (
@@ -89,7 +89,7 @@ class Planner:
         )
 
     async def plan_in_thread(self, request: Request) -> ThreadPlan:
-        """The best placement on a copy, found in a thread; raises `QueueFullError`."""
+        """Find the best placement on a copy, in a thread; raise `QueueFullError` if it is full."""
 
         def prepare() -> Callable[[], ThreadPlan]:
             copy, generation = self._state.capacity.copy(), self._state.generation
@@ -100,9 +100,9 @@ class Planner:
         return await self.executor.run(prepare)
 
     def confirm_or_replan(self, request: Request, found: ThreadPlan) -> Outcome:
-        """What was planned aside, where it can still be had; else the best placement now.
+        """Return a plan found in a thread if it can still be had, else the best placement now.
 
-        Nothing is proven of a plan once the capacity has changed: something better may be free.
+        If the capacity has changed, nothing is proven of the plan: something better may be free.
         """
         capacity, best = self._state.capacity, found.outcome.result
         if capacity.version == found.version:
@@ -118,7 +118,7 @@ class Planner:
         return _planned(capacity, plan, self._state.generation)
 
     def copy_to_explain(self, question: Question) -> CapacityView | None:
-        """A copy of the capacity before a plan is booked, if the reasons for one are wanted."""
+        """Return a copy of the capacity before a plan is booked, if its reasons are wanted."""
         if not question.explain:
             return None
         return self._state.capacity.copy()
@@ -126,9 +126,9 @@ class Planner:
     async def what_if(
         self, question: Question, assumptions: Assumptions, render: Callable[[Outcome], R]
     ) -> R:
-        """The placement on a copy under assumptions, rendered; all of it in a thread.
+        """Return the rendered placement under assumptions. All of it runs in a thread.
 
-        Raises `BadInputError` for unknown nodes, `QueueFullError` when too many wait.
+        Raises `BadInputError` for unknown nodes, `QueueFullError` if too many wait.
         """
 
         def prepare() -> Callable[[], R]:
@@ -148,9 +148,9 @@ class Planner:
         return await self.executor.run(prepare)
 
     async def explain_outcome(self, outcome: Outcome, seen: CapacityView | None) -> Outcome:
-        """The same with why the job does not fit, if so, and the changes under which it would.
+        """Add the words: why the job does not fit and what would help, or why the plan is as it is.
 
-        Or with why the plan is as it is on the capacity `seen` for it, if that is given.
+        `seen` is the capacity that the plan was made on, None if its reasons are not wanted.
         """
         if isinstance(outcome.result, NoFit):
             return _with(await self._adviser.advice(outcome.result), outcome)
@@ -160,7 +160,7 @@ class Planner:
         return replace(outcome, explanation=words)
 
     def prefer_groups(self, request: Request, outcome: Outcome, given: Sequence[Pods]) -> Outcome:
-        """The groups given instead of the best ones; or the best ones, and why not those given."""
+        """Return the given groups as the plan if they still fit, else the best ones and why."""
         capacity, best = self._state.capacity, outcome.result
         plan = best if isinstance(best, Plan) else None
         found = confirm_groups(capacity, request, given, plan)

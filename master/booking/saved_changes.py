@@ -7,9 +7,9 @@ WAIT_S = 5.0
 
 
 class SavedChanges:
-    """Counts changes, and knows up to which of them the state is saved. On the loop only.
+    """Counts changes of holds, and up to which of them the state is saved. On the loop only.
 
-    Where nobody saves (`required` is false) nothing is waited for.
+    If nobody saves (`required` is false), nothing is waited for.
     """
 
     def __init__(self) -> None:
@@ -23,33 +23,33 @@ class SavedChanges:
 
     @property
     def changes(self) -> int:
-        """How many there were so far."""
+        """How many changes there were so far."""
         return self._changes
 
     def count(self) -> None:
-        """Something changed."""
+        """Count a change."""
         self._changes += 1
         self.changed.set()
 
     def start_save(self) -> int:
-        """How many changes a copy has that is made now; to be given to `save_succeeded`."""
+        """Return the number of changes that a copy made now has, for `save_succeeded`."""
         self.changed.clear()
         return self._changes
 
     def save_succeeded(self, changes: int) -> None:
-        """So many changes are saved."""
+        """Note that so many changes are saved."""
         self._failure = ""
         self._saved = max(self._saved, changes)
         self._wake()
 
     def save_failed(self, reason: str) -> None:
-        """Saving failed for this reason; it is to be tried again."""
+        """Note that saving failed; it is tried again."""
         self._failure = reason
         self.changed.set()
         self._wake()
 
     async def wait(self) -> str:
-        """Empty once all that changed before is saved; else why it is not, within `WAIT_S`."""
+        """Wait until all changes so far are saved; after `WAIT_S` return why not, or ""."""
         changes = self._changes
         try:
             async with asyncio.timeout(WAIT_S):

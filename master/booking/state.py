@@ -70,9 +70,9 @@ class BookingState:
 
     @property
     def capacity(self) -> CapacityView:
-        """The capacity now: holds whose time is over take nothing, also before the timer ends them.
+        """The capacity now, for questions within one turn of the loop; `copy` it for a thread.
 
-        Of one turn of the loop: `copy` it for a thread.
+        Holds whose time is over take nothing in it, also before the timer ends them.
         """
         expired = self._bookings.expired(self.clock())
         if not expired:
@@ -84,12 +84,12 @@ class BookingState:
 
     @property
     def version(self) -> int:
-        """The version of what is booked, which documents are tagged with."""
+        """The version of what is booked. Documents are tagged with it."""
         return self._capacity.version
 
     @property
     def policy(self) -> Policy:
-        """What the operator wants of placement."""
+        """The operator's policy of placement."""
         return self._capacity.policy
 
     @property
@@ -139,7 +139,7 @@ class BookingState:
     # What changes them. This is the only place that does.
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Takes over what is published; O(changes), and O(groups) where nodes moved."""
+        """Follow a published forest; O(changes), and O(groups) if nodes moved."""
         self.generation = snapshot.generation
         if snapshot.forest is self._follower.forest:
             self.settle()
@@ -148,7 +148,7 @@ class BookingState:
         self._capacity.layout()  # now, so that no decision waits until groups are in order
 
     async def follow_in_turns(self, snapshot: Snapshot) -> None:
-        """Takes over in turns what is about to be published, where much in it may be new."""
+        """Follow a forest before it is published, in turns, so that a large one blocks nobody."""
         before, after = self._follower.forest, snapshot.forest
         found = await asyncio.to_thread(differences, before, after)
         if self._follower.forest is not before:
@@ -159,13 +159,13 @@ class BookingState:
             await asyncio.sleep(0)
 
     def settle(self) -> None:
-        """Takes over at once what is left of the turns of `follow_ahead`."""
+        """Finish at once what `follow_in_turns` has left."""
         self._record_hosts(self._follower.join_all())
 
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
     ) -> None:
-        """Takes over nodes of the cluster that came or changed, and that went; O(nodes given)."""
+        """Follow nodes of the cluster that came, changed or went; O(nodes given)."""
         self._record_hosts(self._follower.follow_cluster(changed, removed))
 
     def recount(self, moved: Sequence[Difference]) -> tuple[Difference, ...]:
@@ -207,7 +207,7 @@ class BookingState:
         return changes
 
     def restore(self, memory: HoldsMemory) -> None:
-        """Takes up the holds of an earlier process; those that ended meanwhile are said."""
+        """Restore the holds of an earlier process; log those that ended in between."""
         dropped = self._bookings.restore(memory, self._now())
         for hold in dropped:
             self.metrics.count(What.EXPIRED)
@@ -220,7 +220,7 @@ class BookingState:
             self.saved.count()
 
     def replicate(self, memory: HoldsMemory) -> None:
-        """Shows the holds of another process, in the place of all that are shown."""
+        """Replace all holds by those of another process."""
         self._bookings.restore(memory, self._now())
 
     def _now(self) -> ClockReading:
@@ -234,10 +234,7 @@ class BookingState:
             self.record(HostsChanged(changed, gone))
 
     def _note(self, change: HoldChange) -> None:
-        """Counts a change. Its line takes longer than all of the booking, and nobody waits for it.
-
-        It is told when the loop is free next, also by one that is about to end.
-        """
+        """Count a change; log it once the loop is free, since that costs more than a booking."""
         self.metrics.count(change.what)
         if change.what is What.REPEATED:
             return

@@ -49,10 +49,10 @@ _TESTS = tuple(FitTest)
 
 
 def place(capacity: CapacityView, request: Request) -> Plan | NoFit:
-    """The best placement of a job now, or the first test that it fails.
+    """Return the best placement of a job now, or the first test that it fails.
 
-    Equal state and request give an equal answer. Never changes the capacity. A flawed request
-    raises `BadInputError` with the field and the fix.
+    Equal capacities and requests give equal answers. A flawed request raises `BadInputError` with
+    the field and the fix.
     """
     refusal = flaw(request)
     if refusal is not None:
@@ -79,23 +79,23 @@ def place(capacity: CapacityView, request: Request) -> Plan | NoFit:
 
 
 def fits(capacity: CapacityView, request: Request) -> bool:
-    """Whether `place` would give a plan, by counting alone; O(domains) for each GPU type.
+    """Return whether `place` would give a plan, by counting; O(domains) for each GPU type.
 
-    For all who need no plan: where a job goes best takes a hundred times as long to find.
+    For callers that need no plan: finding the best one costs much more.
     """
     types = capacity.types_for(request.eligible)
     return any(could_place(view_of(capacity, request, gpu_type), request) for gpu_type in types)
 
 
 def view_of(capacity: CapacityView, request: Request, gpu_type: str) -> FreeView:
-    """What a search for the job sees on nodes of one type."""
+    """Return what a search for the job sees on nodes of one type."""
     return view_on(
         capacity, request, capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
     )
 
 
 def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
-    """What a search for the job would see if these slots were free."""
+    """Return what a search for the job would see if these slots were free."""
     shape = shape_of(capacity, request, slots.eligibility.gpu_type or "")
     layout = capacity.layout()
     if request.within is not None and not shape.m:
@@ -109,7 +109,7 @@ def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
 
 
 def _refused_at_once(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
-    """The refusal of a job that no search on these nodes could place."""
+    """Return the refusal of a job that no search on these nodes could place, or None."""
     refused = (
         short_of_slots(request, view.shape, view.slots)
         or no_group_known(capacity, request, view)
@@ -124,7 +124,7 @@ def _refused_at_once(capacity: CapacityView, request: Request, view: FreeView) -
 
 
 def _refused_by_search(request: Request, view: FreeView) -> NoFit:
-    """The refusal of a job that a search on these nodes did not place."""
+    """Return the refusal of a job that a search on these nodes did not place."""
     return _short_of_groups(request, view) or short_of_span(request, most_slots(view, request))
 
 
@@ -136,7 +136,7 @@ def _short_of_groups(request: Request, view: FreeView) -> NoFit | None:
 def _results(
     capacity: CapacityView, request: Request, views: Sequence[FreeView], search: Search
 ) -> list[SearchResult]:
-    """What was found on the types that could have the best placement, the best first."""
+    """Return what was found on the types that could have the best placement, the best first."""
     reserves = capacity.policy.reserves
     if len(views) == 1:
         found = search(views[0], request, reserves)
@@ -170,7 +170,7 @@ def _groups(
 
 
 def _with_least_penalty(capacity: CapacityView, view: FreeView, found: Candidate) -> Allocation:
-    """The allocation, or the same in an equal tier-1 domain whose nodes have less penalty."""
+    """Return the allocation, or one in an equal tier-1 domain whose nodes have less penalty."""
     if len(found.ties) <= 1:
         return found.allocation
     pods = view.shape.pods
@@ -180,7 +180,7 @@ def _with_least_penalty(capacity: CapacityView, view: FreeView, found: Candidate
 
 
 def _plan(capacity: CapacityView, request: Request, results: Sequence[SearchResult]) -> Plan:
-    """The plan of the first result; what is proven of it, the others could not better."""
+    """Make the plan of the first result; it is proven only as far as the others are no better."""
     best = results[0]
     groups, objective = _groups(capacity, best)
     proven, rivals = best.found.proven, []

@@ -62,7 +62,7 @@ _Search = Callable[[FreeView, Request], SearchResult | None]
 
 
 def searches(mode: PlacementMode) -> tuple[Search, ...]:
-    """What to look for: all groups whole; if the job may be split, few split groups after that."""
+    """Return the searches to try in order: whole groups, then split ones if that is allowed."""
     return (best_with_whole_groups, best_with_split_groups)[: 1 + (mode is PlacementMode.PREFERRED)]
 
 
@@ -73,10 +73,10 @@ def find_best(view: FreeView, request: Request, reserves: Reserves = ()) -> Sear
 
 
 def could_place(view: FreeView, request: Request) -> bool:
-    """Whether any search finds a placement; O(domains).
+    """Return whether any search would find a placement, by counting; O(domains).
 
-    Counting decides it: groups of the job do not interact but for the slots of their domains. A job
-    that may be split needs slots alone, in one group of the kind that it must be within.
+    Counting decides it, since groups share nothing but the slots of their domains. A job that may
+    be split needs slots alone, in one group of the kind that it must be within.
     """
     if request.mode is PlacementMode.PREFERRED:
         return most_slots(view, request) >= request.pods
@@ -91,7 +91,7 @@ def could_place(view: FreeView, request: Request) -> bool:
 
 
 def most_slots(view: FreeView, request: Request) -> int:
-    """The most free slots that one job may use: in one group of the kind asked for, or in all."""
+    """Return the most free slots that the job may use: in one group of its kind, or in all."""
     if request.within is None:
         return int(view.free.sum())
     inside = free_inside_by_tier(view.layout, view.free, request.within)
@@ -101,24 +101,25 @@ def most_slots(view: FreeView, request: Request) -> int:
 def best_with_whole_groups(
     view: FreeView, request: Request, reserves: Reserves
 ) -> SearchResult | None:
-    """The best result that splits no group."""
+    """Return the best result that splits no group."""
     return _within_reserves(reserves, view, request, _whole)
 
 
 def best_with_split_groups(
     view: FreeView, request: Request, reserves: Reserves
 ) -> SearchResult | None:
-    """The best result where not all groups can be whole."""
+    """Return the best result where not all groups can be whole."""
     return _within_reserves(reserves, view, request, _split)
 
 
 def _within_reserves(
     reserves: Reserves, view: FreeView, request: Request, search: _Search
 ) -> SearchResult | None:
-    """The best result if it leaves the reserves alone, else one that does, else the best result.
+    """Return the best result that leaves the reserves alone, or else the best result.
 
-    For the second one we choose which groups of a reserve stay free. Another choice might be
-    better, so nothing is proven of it. The bounds of all placements hold for it too.
+    If the best result takes from a reserve, groups of it are kept back and the search repeated.
+    Which groups we keep is a choice, and another might be better, so nothing is proven of that
+    result. The bounds of all placements hold for it too.
     """
     best = search(view, request)
     if (
@@ -135,7 +136,7 @@ def _within_reserves(
 
 
 def _whole(view: FreeView, request: Request) -> SearchResult | None:
-    """The best result that splits no group."""
+    """Return the best result that splits no group."""
     if not view.group_can_fit:
         return None
     if request.within is None:
@@ -154,14 +155,14 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
 
 
 def _bounding(view: FreeView, request: Request) -> FreeView:
-    """The slots that the job may use at all."""
+    """Return the slots that the job may use at all."""
     if request.within is None:
         return view
     return view.only(free_inside(view.layout, view.free, request.within))
 
 
 def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
-    """For each tier that groups of the kind asked for have, the slots inside such groups."""
+    """Yield each tier that groups of the kind have, with a view of the slots inside them."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101 - for mypy
     for tier, free in free_inside_by_tier(view.layout, view.free, request.within):
         if tier >= view.shape.tier or not view.group_can_fit:
@@ -171,12 +172,12 @@ def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeVi
 
 
 def key_in(view: FreeView, found: Candidate) -> Key:
-    """The key of a candidate, counted where no other one had to be compared with it."""
+    """Return the key of a candidate; it is counted now if nothing was compared with it before."""
     return found.key or candidate_of(view, found.allocation).key
 
 
 def _split(view: FreeView, request: Request) -> SearchResult | None:
-    """A result that splits as few groups as can be: as many whole ones as are found, then the rest.
+    """Return a result with the fewest split groups found: the most whole groups, then the rest.
 
     Of several groups of the kind that the job may stand in those count that split the fewest.
     """
@@ -204,7 +205,7 @@ def _split(view: FreeView, request: Request) -> SearchResult | None:
 
 
 def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
-    """The view itself; or single groups of the kind asked for, the most whole groups first."""
+    """Yield the view, or single groups of the kind asked for, the most whole groups first."""
     if request.within is None:
         yield view
         return
@@ -222,7 +223,7 @@ def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
 
 
 def free_inside_by_tier(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
-    """For each tier that groups of a kind have: the tier, and the free slots inside of them."""
+    """Yield each tier that groups of a kind have, with the free slots inside of them."""
     for tier, domains in layout.of_kind(kind).items():
         inside = free * 0
         inside[domains] = free[domains]
@@ -230,7 +231,7 @@ def free_inside_by_tier(layout: Layout, free: Counts, kind: Kind) -> Iterator[tu
 
 
 def free_inside(layout: Layout, free: Counts, kind: Kind) -> Counts:
-    """The free slots inside groups of a kind, of whatever tier."""
+    """Return the free slots inside groups of a kind, of any tier."""
     inside = free * 0
     for _, some in free_inside_by_tier(layout, free, kind):
         inside += some

@@ -47,7 +47,10 @@ MOST_TIES = 64
 
 
 def best_whole(view: FreeView, limit: int | None) -> Candidate | None:
-    """The best candidate with every group whole; inside one domain of the tier `limit` if given."""
+    """Return the best candidate with every group whole, or None.
+
+    With `limit` the whole job is inside one domain of that tier.
+    """
     shape = view.shape
     if not view.free.size:
         return None
@@ -73,7 +76,7 @@ def _in_tier1_domain(view: FreeView) -> Candidate | None:
 
 
 def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate | None:
-    """The best candidate inside one of the domains of a tier that are able to hold the job."""
+    """Return the best candidate inside one of the domains of a tier that can hold the job."""
     shape = view.shape
     bounds = domain_bounds(view, tier, able)
     best: Candidate | None = None
@@ -92,7 +95,7 @@ def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate 
 
 
 def _in_several_domains(view: FreeView) -> Candidate | None:
-    """The best candidate over as few domains of the top tier as hold the job."""
+    """Return the best candidate over as few domains of the top tier as hold the job."""
     shape = view.shape
     tier = shape.tiers
     everywhere = range(len(view.layout.firsts[tier]) - 1)
@@ -112,7 +115,7 @@ def _in_several_domains(view: FreeView) -> Candidate | None:
 
 
 def _with_fewer_children(view: FreeView, tier: int, best: Candidate) -> Candidate:
-    """The same, or a candidate that uses fewer domains of the tier below the top."""
+    """Return the same, or a candidate that uses fewer domains of the tier below the top."""
     if tier == 1:
         return best
     demands, exact = fewest_children(view, tier, best.key[0][:2])
@@ -124,7 +127,7 @@ def _with_fewer_children(view: FreeView, tier: int, best: Candidate) -> Candidat
 
 
 def _spans_meet_bounds(view: FreeView, span: tuple[int, ...]) -> bool:
-    """Whether counting alone says that no placement uses fewer domains of any tier."""
+    """Return whether counting alone says that no placement uses fewer domains of any tier."""
     tiers = view.shape.tiers
     return all(
         least_domains(view, tier, span[tiers - tier], split=False) == span[tiers - tier]

@@ -31,10 +31,7 @@ from topo.placement.view.free_view import FreeView
 
 
 def alternatives(capacity: CapacityView, plan: Plan) -> tuple[Rejected, ...]:
-    """The best alternative that lost at each objective where one did, in their order.
-
-    `capacity` is the one that the plan was made on, before it is booked.
-    """
+    """Return the best alternative that lost at each number of the objective, if one did."""
     view = view_of(capacity, plan.request, plan.gpu_type)
     best: dict[str, Rejected] = {}
     for domains, value in _others(capacity, view, plan):
@@ -72,7 +69,7 @@ def _others(
 def _without(
     capacity: CapacityView, view: FreeView, plan: Plan, avoided: tuple[int, list[int]]
 ) -> tuple[list[DomainRef], Objective] | None:
-    """The best placement without some domains of a tier."""
+    """Return the best placement without some domains of a tier."""
     tier, domains = avoided
     firsts = view.layout.firsts[tier]
     free = view.free.copy()

@@ -21,7 +21,7 @@ NODES_TRIED = 256
 
 
 def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
-    """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
+    """Return closed nodes that would give slots if they were open; each costs 1. O(nodes)."""
     slots = job.view.slots
     found = []
     for host in capacity.closed_hosts():
@@ -34,9 +34,9 @@ def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> list[RepairCandida
 
 
 def owners_to_release(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
-    """Owners of bookings in the domains that lack least for one more group; costs are their GPUs.
+    """Return owners with GPUs in the domains that lack least for one more group.
 
-    O(bookings), and O(nodes) of those domains.
+    Their cost is the GPUs that they give back. O(bookings), and O(nodes) of those domains.
     """
     near = _near(capacity, job)
     found = []
@@ -54,7 +54,7 @@ _Nodes = dict[NodeName, tuple[int, int]]
 
 
 def _near(capacity: CapacityView, job: RefusedJob) -> _Nodes:
-    """The nodes of the domains that lack least for one more group."""
+    """Return the nodes of the domains that lack least for one more group."""
     near: _Nodes = {}
     firsts = job.view.layout.firsts[job.view.shape.tier]
     for domain in _lacking_least(job)[:DOMAINS_TRIED].tolist():
@@ -72,7 +72,7 @@ def _near(capacity: CapacityView, job: RefusedJob) -> _Nodes:
 
 
 def _could_hold_more(job: RefusedJob, free: int, nodes: _Nodes) -> bool:
-    """Whether a domain would hold one more group, or the tail, if nothing ran on its nodes."""
+    """Return whether an empty domain would hold one more group, or the tail."""
     shape = job.view.shape
     empty = sum(gpus // shape.gpus for _, gpus in nodes.values())
     size = 1 if job.request.mode is PlacementMode.PREFERRED else shape.r or shape.k
@@ -80,9 +80,9 @@ def _could_hold_more(job: RefusedJob, free: int, nodes: _Nodes) -> bool:
 
 
 def _lacking_least(job: RefusedJob) -> Counts:
-    """Domains in which GPUs are booked, the one that lacks fewest slots for one more group first.
+    """Return domains with booked GPUs, those that lack fewest slots for one more group first.
 
-    Before all others come those of the regions with most free slots.
+    Those of the regions with most free slots come before all others.
     """
     view = job.view
     size = view.shape.k if view.shape.m else view.shape.r
@@ -98,7 +98,7 @@ def _lacking_least(job: RefusedJob) -> Counts:
 def _slots_given(
     capacity: CapacityView, job: RefusedJob, near: _Nodes, booked: Mapping[NodeName, int]
 ) -> dict[int, int]:
-    """Slots by tier-1 domain that come back with a booking."""
+    """Return the slots that come back if a booking is released, by tier-1 domain."""
     slots: dict[int, int] = {}
     gpus = job.view.shape.gpus
     for node, count in booked.items():

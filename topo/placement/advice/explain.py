@@ -51,24 +51,19 @@ class _Explained:
     rejected: Mapping[str, Rejected]
 
     def refs(self, tier: int) -> tuple[DomainRef, ...]:
-        """Domains of a tier that the plan uses: those at both ends of each of its groups."""
+        """Return domains of a tier that the plan uses: those at both ends of each of its groups."""
         layout = self.view.layout
         domains = dict.fromkeys(layout.of[tier][at] for at in self.end_domains)
         return tuple(layout.ref(tier, domain) for domain in domains)
 
     def noun(self, tier: int) -> str:
-        """What the domains of a tier are called."""
+        """Return what the domains of a tier are called."""
         kinds = {ref.kind for ref in self.refs(tier)}
         return kinds.pop() if len(kinds) == 1 else _DOMAIN
 
 
 def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
-    """One sentence for each of `objective.names`, in that order, each with its number.
-
-    `capacity` is the one that the plan was made on, before the plan is booked. Up to `MOST_PODS`
-    pods two more placements for each tier, then array passes over the domains and O(groups of the
-    plan).
-    """
+    """Return a sentence with its number for each of `objective.names`, in that order."""
     ends = dict.fromkeys(node for g in plan.groups for node in (g.pods[0][0], g.pods[-1][0]))
     few = plan.request.pods <= MOST_PODS
     others = plan.rejected or (alternatives(capacity, plan) if few else ())
@@ -91,7 +86,7 @@ def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
 
 
 def _spans(tiers: int) -> list[tuple[str, int]]:
-    """The names of the spans with their tiers; a single tier stands under both names."""
+    """Return the names of the spans with their tiers; a single tier stands under both names."""
     if tiers == 1:
         return [("top_groups", 1), ("tier1_groups", 1)]
     return list(zip(names(tiers)[1 : tiers + 1], range(tiers, 0, -1), strict=True))
@@ -135,7 +130,7 @@ def _span(case: _Explained, name: str, tier: int) -> str:
 
 
 def _lack(case: _Explained, tier: int, fewer: int) -> str:
-    """What the fullest domains of a tier cannot hold together, or nothing."""
+    """Return what the fullest domains of a tier cannot hold together, or nothing."""
     view, shape = case.view, case.view.shape
     noun = case.noun(tier)
     who = "the fullest one has" if fewer == 1 else f"the fullest {counted(fewer, noun)} have"
@@ -150,7 +145,7 @@ def _lack(case: _Explained, tier: int, fewer: int) -> str:
 
 
 def _most(counts: Counts, several: int) -> int:
-    """What the largest ones have together."""
+    """Return what the largest ones have together."""
     if several >= len(counts):
         return int(counts.sum())
     return int(np.partition(counts, len(counts) - several)[-several:].sum())
@@ -164,7 +159,7 @@ def _left(case: _Explained) -> str:
 
 
 def _profile(case: _Explained, which: str, noun: str, unit: str) -> str:
-    """How the capacities of free domains change; `unit` is what is counted in a domain."""
+    """Return how the capacities of free domains change; `unit` is what is counted in a domain."""
     own: Profile = getattr(case.plan.objective, which)
     name = f"free_{which}"
     said = _change(own, noun, unit)
@@ -189,7 +184,7 @@ def _change(own: Profile, noun: str, unit: str) -> str:
 
 
 def _times(counts: list[tuple[int, int]]) -> str:
-    """`12`, or `3 x 17 and 1 x 16`."""
+    """Return `12`, or `3 x 17 and 1 x 16`."""
     if len(counts) == 1:
         return str(counts[0][0])
     return listed([f"{times} x {capacity}" for capacity, times in counts])
@@ -211,7 +206,7 @@ def _penalty(case: _Explained) -> str:
 
 
 def _verdict(case: _Explained, name: str, verb: str) -> str:
-    """Why no better value: the alternative that lost here, the bound, or that nothing proves it."""
+    """Return why there is no better value: an alternative that lost, a bound, or no proof."""
     plan = case.plan
     value, bound = values(plan.objective)[name], plan.bounds.get(name)
     if name != "whole_groups_left" and not value:

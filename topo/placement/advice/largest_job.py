@@ -31,9 +31,9 @@ from topo.placement.one_type import could_place
 
 
 def largest_possible_pods(capacity: CapacityView, request: Request) -> int | None:
-    """None if the job could fit on open and empty nodes; else the most pods that could, or 0.
+    """Return None if the job could fit on open and empty nodes, else the most pods that could.
 
-    None also where a node of a group is of unknown size: who may be large is not called too small.
+    None also if a node of a group has an unknown number of GPUs: it may be large enough.
     """
     if any(hosts_of_unknown_size(capacity.hosts(), request.eligible)):
         return None
@@ -50,7 +50,7 @@ def largest_possible_pods(capacity: CapacityView, request: Request) -> int | Non
 
 
 def never_fits_text(request: Request, largest: int) -> str:
-    """That a job never fits, in words; `largest` as `largest_possible_pods` gives it."""
+    """Return the sentence that a job never fits; `largest` is from `largest_possible_pods`."""
     size = f"{request.gpus_per_pod} GPUs" if request.gpus_per_pod > 1 else "1 GPU"
     most = f"such a job of {counted(largest, 'pod')}" if largest else f"{largest} pods of {size}"
     return (
@@ -62,10 +62,10 @@ def never_fits_text(request: Request, largest: int) -> str:
 def refusal_on_empty_nodes(
     capacity: CapacityView, request: Request, largest: int
 ) -> tuple[str, ...]:
-    """Return why a job is refused even on open and empty nodes, then the smallest change that helps.
+    """Return why a job is refused even on open and empty nodes, then what change helps.
 
-    Empty if it fits there. `largest` is what `largest_possible_pods` returned.
-    O(nodes + bookings) and a handful of placements.
+    Empty if it fits there. `largest` is what `largest_possible_pods` returned. O(nodes + bookings)
+    and a handful of placements.
     """
     closed = [host for host in capacity.hosts() if not host.open or host.taints]
     empty = capacity.with_changes(

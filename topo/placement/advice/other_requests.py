@@ -34,7 +34,7 @@ _OTHER_TYPES = 3
 def other_requests(
     capacity: CapacityView, refused: NoFit, jobs: Sequence[RefusedJob]
 ) -> Iterator[Suggestion]:
-    """Placeable requests that keep all pods and differ in one thing, or in two if none does."""
+    """Yield requests that fit and keep all pods, with one change, or two if no single one helps."""
     request = refused.request
     found = _placed(capacity, request, _changes(capacity, refused, jobs))
     if not found and request.within is not None:
@@ -47,7 +47,7 @@ def other_requests(
 def fewer_pods(
     capacity: CapacityView, request: Request, jobs: Sequence[RefusedJob]
 ) -> Suggestion | None:
-    """The next smaller job that can be placed."""
+    """Return the largest smaller job that fits, if any."""
     pods = max((most_pods(capacity, job) for job in jobs), default=0)
     smaller = replace(request, pods=pods)
     if not pods or not fits(capacity, smaller):
@@ -62,9 +62,10 @@ def fewer_pods(
 
 
 def most_pods(capacity: CapacityView, job: RefusedJob) -> int:
-    """The most pods, fewer than asked for, for which there are slots in one region; 0 for none.
+    """Return the most pods, fewer than asked for, that one region has slots for; 0 for none.
 
-    In preferred mode any slots; else all whole groups, and a tail as large as the largest rest.
+    In preferred mode any slots count; else all whole groups, and a tail as large as the largest
+    rest.
     """
     request, view = job.request, job.view
     below = request.pods - 1
@@ -85,7 +86,7 @@ def most_pods(capacity: CapacityView, job: RefusedJob) -> int:
 
 
 def _most_in_one_domain(capacity: CapacityView, job: RefusedJob) -> int:
-    """As `most_pods` for a job that is one group.
+    """Return `most_pods` of a job that is one group.
 
     Which tier's domains hold the group depends on its size. So for each tier from the top down: as
     many pods as one of its domains has slots for, if they are too many for the tier below.
@@ -105,7 +106,7 @@ def _most_in_one_domain(capacity: CapacityView, job: RefusedJob) -> int:
 
 
 def _most_over(regions: Sequence[Region], pods: Callable[[Region], int]) -> int:
-    """The most pods in any region; stops at regions with fewer slots than found pods."""
+    """Return the most pods in any region; stops at regions with fewer slots than found pods."""
     best = 0
     for region in regions:
         if region.free_slots <= best:
@@ -121,7 +122,7 @@ _Change = tuple[Kind, str, Request]
 def _changes(
     capacity: CapacityView, refused: NoFit, jobs: Sequence[RefusedJob]
 ) -> Iterator[_Change]:
-    """Changes of one thing."""
+    """Yield changes of one condition of the request."""
     request, eligibility = refused.request, refused.request.eligible
     if request.within is not None:
         words = f"if not in one {request.within}"
@@ -150,7 +151,7 @@ def _changes(
 
 
 def _tolerating(capacity: CapacityView, request: Request) -> Iterator[_Change]:
-    """The request with the taint tolerated that stands on most of the nodes it could use."""
+    """Yield the request that tolerates the taint on most of the nodes it could use."""
     tolerates_all = replace(request.eligible, tolerations=(Toleration(operator="Exists"),))
     keys = Counter(
         taint.key
@@ -171,7 +172,7 @@ def _tolerating(capacity: CapacityView, request: Request) -> Iterator[_Change]:
 def _placed(
     capacity: CapacityView, request: Request, changes: Iterable[_Change]
 ) -> list[Suggestion]:
-    """The changes under which the job fits."""
+    """Return those of some changes under which the job fits."""
     whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
     found = []
     for kind, words, changed in changes:
@@ -190,7 +191,7 @@ def _placed(
 
 
 def filters(eligibility: Eligibility) -> str:
-    """The selector and the exclusions of a request in words."""
+    """Return the selector and the exclusions of a request in words."""
     parts = []
     if eligibility.selector:
         parts.append(f"the selector of {counted(len(eligibility.selector), 'label')}")

@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
-    """The test that failed with its numbers, then what is known about it; one fact a sentence.
+    """Return the test that failed with its numbers, then known facts; one fact a sentence.
 
     `capacity` is the one that refused. O(nodes).
     """
@@ -32,7 +32,7 @@ def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
 
 
 def _unsized(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
-    """Nodes that may be the ones that are missing."""
+    """Yield a sentence on nodes whose number of GPUs is unknown."""
     if bare := sum(1 for _ in hosts_of_unknown_size(hosts, wish)):
         yield (
             f"{bare} of {counted(len(hosts), 'node')} have no known number of GPUs: "
@@ -41,7 +41,7 @@ def _unsized(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
 
 
 def _sharing(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
-    """Nodes that have GPUs and none for this job."""
+    """Yield a sentence on nodes that share their cards, so that they have no whole GPU."""
     any_type = replace(wish, gpu_type=None)
     sharing = [host for host in hosts if host.shared and is_eligible(host, any_type)]
     if sharing:
@@ -78,7 +78,7 @@ def _facts(capacity: CapacityView, hosts: Sequence[Host], refused: NoFit) -> Ite
 
 
 def _filtered(hosts: Sequence[Host], request: Request) -> str:
-    """How many nodes each filter lets through by itself."""
+    """Return how many nodes each filter of the job lets through by itself."""
     wish = request.eligible
     anyone = Eligibility(tolerations=(Toleration(operator="Exists"),))
     alone = (
@@ -103,7 +103,7 @@ def _pieces(slots: Slots) -> str:
 
 
 def _closed(capacity: CapacityView, wish: Eligibility) -> str:
-    """Free GPUs that are shut away, by cause."""
+    """Return how many free GPUs are on closed nodes, by cause."""
     closed = [host for host in capacity.closed_hosts() if is_eligible(host, wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
@@ -114,7 +114,7 @@ def _closed(capacity: CapacityView, wish: Eligibility) -> str:
 
 
 def _fullest(job: RefusedJob) -> str:
-    """The domains that lack least for one more group, or the groups that the job may stand in."""
+    """Return the domains that lack least for one more group, or the groups the job may be in."""
     if job.request.within is not None:
         return _fullest_regions(job)
     view, shape = job.view, job.view.shape

@@ -49,7 +49,7 @@ class RefusedJob:
         return tuple(sorted(regions, key=lambda region: (-region.free_slots, region.first)))
 
     def domains(self, region: Region, tier: int | None = None) -> slice:
-        """The domains of a tier (the one of the job's groups) that a region consists of.
+        """Return the domains of a tier (the one of the job's groups) that a region consists of.
 
         Empty where the region is only a part of one.
         """
@@ -61,11 +61,11 @@ class RefusedJob:
         return slice(of[first], of[last - 1] + 1)
 
     def free_slots(self, region: Region) -> Counts:
-        """Free slots of the domains of a region that may hold a group of the job."""
+        """Return free slots of the domains of a region that may hold a group of the job."""
         return self.view.free_slots[self.domains(region)]
 
 
 def refused_jobs(capacity: CapacityView, request: Request) -> list[RefusedJob]:
-    """The job on each GPU type that it may have, in the order in which they were tried."""
+    """Return the job on each GPU type that it may have, in the order in which they are tried."""
     types = capacity.types_for(request.eligible)
     return [RefusedJob(request, view_of(capacity, request, gpu_type)) for gpu_type in types]

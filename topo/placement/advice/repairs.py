@@ -64,7 +64,10 @@ class Repair:
 
 
 def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[RepairCandidate]]]) -> Repair | None:
-    """The cheapest repair found for a job on each GPU type, with the candidates for it, if any."""
+    """Return the cheapest repair found for a job, or None.
+
+    The job is given once for each GPU type, with the candidates on it.
+    """
     repairs = (
         _repair(job, region, candidates)
         for job, candidates in jobs
@@ -74,7 +77,7 @@ def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[RepairCandidate]]]
 
 
 def _regions(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable[Region]:
-    """The regions to look into."""
+    """Return the regions to look into."""
     gains = np.zeros(len(job.view.free) + 1, np.int64)
     for candidate in candidates:
         for at, slots in candidate.slots.items():
@@ -87,7 +90,7 @@ def _regions(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable
 def _repair(
     job: RefusedJob, region: Region, candidates: Iterable[RepairCandidate]
 ) -> Repair | None:
-    """Group by group where that is cheapest, then the tail; then less what is not needed."""
+    """Add changes group by group, then for the tail; then drop those that are not needed."""
     domains = _domains(job, region, candidates)
     chosen: list[RepairCandidate] = []
     for size in filter(None, (domains.k, domains.tail)):
@@ -109,7 +112,7 @@ def _repair(
 
 
 def _domains(job: RefusedJob, region: Region, candidates: Iterable[RepairCandidate]) -> "_Domains":
-    """The domains of a region before any change.
+    """Return the domains of a region before any change.
 
     In preferred mode any slots will do: the region is one domain, and the job one group.
     """
@@ -142,7 +145,7 @@ class _Domains:
     gains: dict[int, dict[RepairCandidate, int]] = field(default_factory=dict)
 
     def suffice(self, size: int = 0) -> bool:
-        """Whether there are slots for the whole groups and, beside them, for the tail.
+        """Return whether there are slots for the whole groups and, beside them, the tail.
 
         `size` = `k`: for the groups alone.
         """
@@ -152,7 +155,7 @@ class _Domains:
         return int((self.free % self.k).max(initial=-1)) >= self.tail
 
     def add(self, candidates: Iterable[RepairCandidate], sign: int = 1) -> None:
-        """Changes are made (1) or taken back (-1)."""
+        """Make some changes (1), or take them back (-1)."""
         for candidate in candidates:
             for domain, gains in self.gains.items():
                 self.free[domain] += sign * gains.get(candidate, 0)
@@ -160,7 +163,7 @@ class _Domains:
     def additions(
         self, size: int, chosen: Sequence[RepairCandidate]
     ) -> Iterator[list[RepairCandidate]]:
-        """For each domain what gives it one more group of a size, then what gives it another."""
+        """Yield, for each domain, what gives it one more group of a size, then another."""
         for domain, gains in self.gains.items():
             free = int(self.free[domain])
             left = {one: slots for one, slots in gains.items() if one not in chosen}
@@ -170,7 +173,7 @@ class _Domains:
 
 
 def _cheapest(gains: Mapping[RepairCandidate, int], lack: int) -> list[RepairCandidate]:
-    """The cheapest candidates known that give so many slots; none where all give too few."""
+    """Return the cheapest candidates found that give so many slots; empty if all give too few."""
 
     def by_cost(one: RepairCandidate) -> tuple[float, int, str]:
         return one.cost, -gains[one], one.name
@@ -187,7 +190,7 @@ def _cheapest(gains: Mapping[RepairCandidate, int], lack: int) -> list[RepairCan
 def _enough(
     order: Iterable[RepairCandidate], gains: Mapping[RepairCandidate, int], lack: int
 ) -> list[RepairCandidate]:
-    """The first candidates that give so many slots, less those not needed; none if too few do."""
+    """Return the first candidates that give so many slots, without those not needed; or empty."""
     chosen: list[RepairCandidate] = []
     for candidate in order:
         if lack > 0:
@@ -201,6 +204,6 @@ def _enough(
 
 
 def _order(candidates: list[RepairCandidate]) -> tuple[int, int, int, tuple[str, ...]]:
-    """Cheapest first, then fewest, then most slots anywhere, then by name."""
+    """Return the sort key: cost, number, slots anywhere (more first), names."""
     cost, slots = sum(one.cost for one in candidates), sum(one.total_slots for one in candidates)
     return cost, len(candidates), -slots, tuple(one.name for one in candidates)

@@ -30,7 +30,7 @@ _Condition = Callable[[Request], Request]
 
 
 def several_changes(capacity: CapacityView, request: Request) -> Suggestion | None:
-    """A request that fits with several of its conditions given up; None if nothing is free."""
+    """Return a request that fits with several conditions given up; None if nothing is free."""
     found = _without_conditions(capacity, request)
     if found is None:
         return None
@@ -46,7 +46,7 @@ def several_changes(capacity: CapacityView, request: Request) -> Suggestion | No
 
 
 def _without_conditions(capacity: CapacityView, request: Request) -> Request | None:
-    """All pods, or as many GPUs in smaller pods, or the most pods, on any nodes in any way."""
+    """Return the job on any nodes in any way: all pods, smaller pods, or the most pods."""
     anywhere = _anywhere(request)
     free = replace(request, eligible=anywhere, within=None, mode=PlacementMode.PREFERRED)
     sizes = [*_pod_sizes(free)]
@@ -65,14 +65,14 @@ def _without_conditions(capacity: CapacityView, request: Request) -> Request | N
 
 
 def _anywhere(request: Request) -> Eligibility:
-    """Any node that the job may ever use: its usage is what it is, not what it would like."""
+    """Return the eligibility of all nodes that the job may ever use; its usage stays."""
     return Eligibility(tolerations=(Toleration(operator="Exists"),), usage=request.eligible.usage)
 
 
 def _pod_sizes(request: Request) -> Iterator[Request]:
-    """The same GPUs in pods of this size, then of each smaller one that divides it.
+    """Yield the job in pods of this size, then in each smaller size that divides it.
 
-    Or as many of them as a job may have pods.
+    At most as many pods as a job may have.
     """
     for gpus in range(request.gpus_per_pod, 0, -1):
         parts, rest = divmod(request.gpus_per_pod, gpus)
@@ -108,7 +108,7 @@ def _suggestion(request: Request, found: Request, plan: Plan) -> Suggestion:
 
 
 def _given_up(request: Request, found: Request) -> Iterator[str]:
-    """What the request found does without, in words."""
+    """Yield the conditions that the request found does without, in words."""
     before, after = request.eligible, found.eligible
     if found.gpus_per_pod != request.gpus_per_pod:
         yield f"in pods of {counted(found.gpus_per_pod, 'GPU')}"

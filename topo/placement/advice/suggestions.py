@@ -26,9 +26,10 @@ _NAMES_SHOWN = 6
 
 
 def find_suggestions(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion, ...]:
-    """The changes found to suffice, at most `MOST`, most useful first; none is no proof of none.
+    """Return changes found to suffice, at most `MOST`, the most useful first.
 
-    `capacity` is the one that refused. O(nodes + bookings) and a handful of placements.
+    That none is found proves nothing. `capacity` is the one that refused. O(nodes + bookings) and a
+    handful of placements.
     """
     jobs = refused_jobs(capacity, refused.request)
     found = [
@@ -45,7 +46,7 @@ def find_suggestions(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion
 
 
 def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
-    """The fewest nodes found whose repair, or whose end of cordon, makes the job fit."""
+    """Suggest the fewest nodes found to repair or uncordon, so that the job fits."""
     repair = cheapest_repair([(job, nodes_to_open(capacity, job)) for job in jobs])
     if repair is None:
         return None
@@ -72,7 +73,7 @@ def _step(nodes: Sequence[str], how: str) -> str:
 
 
 def _release(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
-    """The owners with the fewest GPUs found whose release makes the job fit."""
+    """Suggest the owners with the fewest GPUs found whose release makes the job fit."""
     repair = cheapest_repair([(job, owners_to_release(capacity, job)) for job in jobs])
     if repair is None:
         return None

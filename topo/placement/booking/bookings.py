@@ -57,7 +57,7 @@ _STAYING = (PodPhase.NOMINATED, PodPhase.BOUND)
 
 
 class Bookings(BookingsView):
-    """The one writer of holds and pods; what they take is booked in the capacity, and no more."""
+    """The one writer of holds and pods. It books what they take, and nothing else."""
 
     def __init__(self, capacity: Capacity, limits: Limits | None = None) -> None:
         super().__init__(limits)
@@ -66,11 +66,10 @@ class Bookings(BookingsView):
     # What happens
 
     def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
-        """Take up the time and the events in their order; what came of them.
+        """End the holds whose time is over, then apply events in order; return the changes.
 
-        First the holds whose time is over end. Of an event that is repeated nothing comes. What
-        pods mean for their holds is looked at once for all pods that stand together.
-        O(log holds) for the time, O(1) for a pod, O(nodes) for a hold that is touched.
+        A repeated event changes nothing. The effect of pods on their holds is computed once for all
+        adjacent pods. O(log holds) for the time, O(1) for a pod, O(nodes) for a touched hold.
         """
         changes = [*self._expired(now_s)]
         for event in events:
@@ -103,7 +102,7 @@ class Bookings(BookingsView):
                 yield self._end(hold, What.EXPIRED, deadline_s)
 
     def _reserve(self, asked: HoldAsked, now_s: float) -> Change:
-        """All of it or nothing: a node that is gone, closed or too full by now declines it."""
+        """Book all of a placement or none of it: refused if a node is gone, closed or too full."""
         if self.find(asked.id) is not None:
             raise BrokenInvariantError(f"bookings: {asked.id} is not a new name for a hold")
         known = self.find_by_key(asked.wish)
@@ -144,7 +143,7 @@ class Bookings(BookingsView):
         return self._end(hold, What.RELEASED, now_s)
 
     def _see_pod(self, seen: PodSeen) -> Iterator[Change]:
-        """A pod that is bound is not nominated any more, whatever an older message says."""
+        """Take a pod's GPUs on its node. A late event never moves a pod to an earlier phase."""
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         if before is not None and (
             seen == before or _PHASES.index(seen.phase) < _PHASES.index(before.phase)
@@ -179,7 +178,7 @@ class Bookings(BookingsView):
             self._touched.setdefault(pod.hold, {})[pod.node] = None
 
     def _settle_pods(self, now_s: float) -> Iterator[Change]:
-        """Books what the holds of pods still wait for; ends those that bound pods take all of."""
+        """Rebook what touched holds still wait for; end the holds whose GPUs bound pods have."""
         for hold_id, nodes in self._touched.items():
             if hold_id in self._holds:
                 yield from self._settle_hold(self._holds[hold_id], nodes, now_s)
@@ -197,10 +196,10 @@ class Bookings(BookingsView):
             yield HoldChange(What.STRAYED, hold, now)
 
     def _rebook_on(self, hold_id: HoldId, nodes: Iterable[NodeName]) -> bool:
-        """Books what a hold waits for on the nodes on which its pods changed; whether that is all.
+        """Rebook a hold on the nodes on which its pods changed; return whether that was enough.
 
-        It is while its pods take nowhere more than was planned: what is taken on one node changes
-        then what is awaited there, and nowhere else. A large job changes pod by pod.
+        It is enough while pods take no more than was planned on any node: then only the changed
+        nodes differ. This makes the pods of a large job O(1) each.
         """
         planned = self._planned[hold_id]
         awaited = {n: planned.get(n, 0) - self._counts.taken_on(hold_id, n) for n in nodes}
@@ -212,7 +211,7 @@ class Bookings(BookingsView):
     # A state to go on from, and checks
 
     def load_state(self, state: BookingsState) -> None:
-        """Goes on from a state, in a machine that nothing has happened to yet."""
+        """Continue from a saved state. The machine must be new."""
         for seen in state.pods:
             self._take(seen)
         for hold in state.holds:
@@ -222,10 +221,10 @@ class Bookings(BookingsView):
         self._most = max(self._most, len(self))
 
     def restore(self, memory: HoldsMemory, now: ClockReading) -> tuple[Hold, ...]:
-        """Takes up kept holds, in the place of all; those whose time is over, which are dropped.
+        """Replace all holds by kept ones; return those that expired in between.
 
-        What they booked is booked again, also on nodes that are not there (yet). Each has the time
-        that it had left, less what passed since: no clock that was set prolongs it.
+        Holds are booked also on nodes that are not there yet. Each keeps the time that it had left,
+        less what has passed: a clock that was set never prolongs a hold.
         """
         for hold in tuple(self):
             self._remove(hold)
@@ -247,9 +246,9 @@ class Bookings(BookingsView):
         return tuple(dropped)
 
     def recount(self) -> tuple[Difference, ...]:
-        """Where something else is booked than holds and pods take; it is mended. Then `validate`.
+        """Correct bookings that differ from what holds and pods take; return the differences.
 
-        O(holds and pods and their nodes).
+        Then `validate`. O(holds and pods and their nodes).
         """
         found: list[Difference] = []
         expected, bookings = self._expected_usage(), self._capacity.bookings()
@@ -263,7 +262,7 @@ class Bookings(BookingsView):
         return tuple(found)
 
     def validate(self) -> None:
-        """Raises `BrokenInvariantError` with the first invariant that does not hold.
+        """Raise `BrokenInvariantError` with the first invariant that does not hold.
 
         O(holds and pods and their nodes).
         """
@@ -272,7 +271,7 @@ class Bookings(BookingsView):
                 raise BrokenInvariantError(f"bookings: {what}")
 
     def _invariants(self) -> Iterator[tuple[bool, str]]:
-        """Each invariant as (does it fail, what fails)."""
+        """Yield each invariant as (is it broken, text)."""
         holds = self._holds
         yield (
             self._expected_usage() != self._capacity.bookings(),
@@ -313,7 +312,7 @@ class Bookings(BookingsView):
     # How it is kept
 
     def _beyond_plan(self, hold_id: HoldId) -> Gpus:
-        """What the pods take, but for those that end, on nodes where the hold planned less."""
+        """Return what running pods take beyond the plan of their hold, by node."""
         if hold_id in self._as_planned:
             return ()
         taken, planned = self._counts.taken(hold_id, *_STAYING), self._planned[hold_id]
@@ -362,7 +361,7 @@ class Bookings(BookingsView):
         return HoldChange(what, hold, self._remove(hold))
 
     def _remove(self, hold: Hold) -> Gpus:
-        """Gives back what the hold books; what its pods took elsewhere."""
+        """Remove a hold and its bookings; return what its pods take elsewhere."""
         self._capacity.release(hold.id)
         del self._holds[hold.id], self._planned[hold.id]
         self._as_planned.discard(hold.id)

@@ -69,7 +69,7 @@ class BookingsView:
         return len(self._holds)
 
     def __iter__(self) -> Iterator[Hold]:
-        """The holds that no `advance` has ended, the oldest first."""
+        """Return the holds that no `advance` has ended, the oldest first."""
         return iter(self._holds.values())
 
     def expired(self, now_s: float) -> tuple[HoldId, ...]:

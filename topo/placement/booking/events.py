@@ -39,14 +39,12 @@ class Pod:
 
     @property
     def owner(self) -> str:
-        """Under what its GPUs are booked. Names come again while the old pod terminates."""
+        """The owner of its bookings, with the uid: a new pod may have the name of an ending one."""
         return f"pod/{self.namespace}/{self.name}/{self.uid}"
 
 
 def owner_in_words(owner: str) -> str:
-    """What people are told of an owner: of a pod, without the uid that tells it from its namesakes;
-    O(1).
-    """
+    """Return an owner for people: of a pod, without the uid; O(1)."""
     kind, *of_pod = owner.split("/")
     if kind == "pod" and len(of_pod) == len(("namespace", "name", "uid")):
         return f"pod {of_pod[0]}/{of_pod[1]}"
@@ -71,7 +69,7 @@ class HoldAsked:
 
     @classmethod
     def of(cls, wish: HoldRequest, plan: Plan, hold_id: HoldId, generation: int) -> "HoldAsked":
-        """The plan, to be reserved."""
+        """Return the event that reserves a plan."""
         return cls(
             id=hold_id,
             wish=wish,

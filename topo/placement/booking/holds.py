@@ -58,12 +58,12 @@ class Hold:
         return HoldState.COMMITTED if self.deadline_s is None else HoldState.HELD
 
     def is_expired(self, now_s: float) -> bool:
-        """Whether its time is over; never for a committed hold."""
+        """Return whether its time is over; never for a committed hold."""
         return self.deadline_s is not None and self.deadline_s <= now_s
 
     @property
     def gpus(self) -> dict[NodeName, int]:
-        """What it books."""
+        """The GPUs that it books, by node."""
         return booked((group.pods for group in self.groups), self.wish.request.gpus_per_pod)
 
 
@@ -105,9 +105,7 @@ class HoldRefused:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A hold that is not there any more: `released`, `expired`, or `bound`, which is to say that
-    pods take all of it.
-    """
+    """A hold that has ended: `released`, `expired`, or `bound` if pods have all of its GPUs."""
 
     id: HoldId
     how: str
@@ -127,7 +125,10 @@ class ClockReading:
     unix_s: float
 
     def since(self, earlier: "ClockReading") -> float:
-        """Seconds that passed since then, at least 0: by Unix time only where the boot differs."""
+        """Return the seconds since an earlier reading, at least 0.
+
+        They are counted by Unix time only if the machine was booted in between.
+        """
         if self.boot and self.boot == earlier.boot and self.clock_s >= earlier.clock_s:
             return self.clock_s - earlier.clock_s
         return max(0.0, self.unix_s - earlier.unix_s)
@@ -146,7 +147,7 @@ class HoldsMemory:
 
 
 def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
-    """GPUs by node that these pods take."""
+    """Return the GPUs that pods take, by node."""
     gpus: dict[NodeName, int] = {}
     for pods in groups:
         for node, number in pods:
@@ -155,7 +156,10 @@ def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
 
 
 def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: int = 0) -> str:
-    """Why a node cannot take so many GPUs more once some are given back; empty if it can. O(1)."""
+    """Return why a node cannot take so many more GPUs, or empty if it can; O(1).
+
+    `given_back`: GPUs of the node that are released first.
+    """
     host = capacity.host(node)
     if host is None:
         return f"node {node} is not there"
@@ -166,7 +170,7 @@ def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: i
 
 
 def unusable_nodes(capacity: CapacityView, hold: Hold) -> Mapping[NodeName, str]:
-    """The nodes of a hold that are gone, closed or too small by now, with why; O(nodes of it)."""
+    """Return the nodes of a hold that are gone, closed or too small, and why; O(its nodes)."""
     found: dict[NodeName, str] = {}
     for node, gpus in hold.gpus.items():
         host = capacity.host(node)
@@ -178,7 +182,7 @@ def unusable_nodes(capacity: CapacityView, hold: Hold) -> Mapping[NodeName, str]
 
 
 def difference(first: HoldRequest, now: HoldRequest) -> str:
-    """What two wishes of one key differ in: `pods 8, now 16; hold_s 60, now 30`."""
+    """Return what two wishes of one key differ in: `pods 8, now 16; hold_s 60, now 30`."""
     pairs = (
         ("pods", first.request.pods, now.request.pods),
         ("gpus_per_pod", first.request.gpus_per_pod, now.request.gpus_per_pod),

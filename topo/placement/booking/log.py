@@ -39,7 +39,7 @@ class LogHeader:
     format: Literal[1] = FORMAT
 
     def start(self) -> tuple[Capacity, Bookings]:
-        """A capacity and its bookings as they were."""
+        """Return a capacity and bookings in this state."""
         capacity = Capacity(self.policy)
         for host in self.hosts:
             capacity.upsert(host)
@@ -68,7 +68,7 @@ class Advanced:
 
     @classmethod
     def of(cls, now_s: float, events: tuple[Event, ...], changes: tuple[Change, ...]) -> "Advanced":
-        """The step with its changes as texts."""
+        """Return a step, with its changes as texts."""
         return cls(now_s, events, tuple(map(text_of, changes)))
 
 
@@ -78,7 +78,7 @@ _STATE = TypeAdapter(BookingsState)
 
 
 def text_of(change: Change) -> str:
-    """A change as a line of a log has it: `strayed hold-1 node-7:8`."""
+    """Return a change as a line of a log has it: `strayed hold-1 node-7:8`."""
     match change:
         case HoldChange(what, hold, elsewhere):
             return f"{what} {hold.id}" + "".join(f" {node}:{gpus}" for node, gpus in elsewhere)
@@ -91,12 +91,12 @@ def text_of(change: Change) -> str:
 
 
 def line_of(entry: Entry) -> bytes:
-    """An entry as a line."""
+    """Return an entry as a line of JSON."""
     return _ENTRY.dump_json(entry) + b"\n"
 
 
 def state_json(state: BookingsState) -> bytes:
-    """The bookings as JSON: equal states are equal bytes, so what has no order gets one."""
+    """Return the bookings as JSON; equal states give equal bytes."""
     document = _STATE.dump_python(state, mode="json")
     for hold in document["holds"]:
         hold["wish"]["request"]["eligible"]["exclude"].sort()
@@ -104,9 +104,9 @@ def state_json(state: BookingsState) -> bytes:
 
 
 def entries_in(lines: Iterator[bytes]) -> Iterator[tuple[int, Entry | Refusal]]:
-    """The entries with the numbers of their lines; a refusal is the last.
+    """Yield the entries with the numbers of their lines, up to a refusal.
 
-    A last line that was not written to its end is left out: its writer was killed.
+    A last line without a line end is ignored: its writer was killed.
     """
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
@@ -133,7 +133,7 @@ def _read(line: bytes, number: int) -> Entry | Refusal:
 
 
 def _inconsistency(entry: Entry) -> str:
-    """What no master writes although its form is right; empty where all is well."""
+    """Return what is impossible in an entry although its form is right, or empty."""
     if isinstance(entry, Advanced):
         asked = (event.wish.request for event in entry.events if isinstance(event, HoldAsked))
         return next((str(found) for found in map(flaw, asked) if found is not None), "")

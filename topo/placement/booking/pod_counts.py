@@ -15,38 +15,38 @@ _PHASES = tuple(PodPhase)
 
 
 class PodCounts:
-    """Sums over pods. Mutable; `Bookings` owns it and tells it of each pod once."""
+    """Sums over pods, by hold and by node. `Bookings` adds and drops each pod once."""
 
     def __init__(self) -> None:
         self._gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
         self._shared: dict[NodeName, Counter[str]] = {}
 
     def shared(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
-        """What pods take of shared cards, by node: (resource, number); O(nodes with such pods)."""
+        """Return what pods take of shared cards by node, as (resource, number); O(such nodes)."""
         return {node: tuple(used.items()) for node, used in self._shared.items()}
 
     def taken(self, hold: HoldId, *phases: PodPhase) -> Counter[NodeName]:
-        """GPUs by node that the pods of a hold take, or those of them in some phases; O(nodes)."""
+        """Return the GPUs by node that the pods of a hold take, in some or all phases; O(nodes)."""
         taken: Counter[NodeName] = Counter()
         for phase in phases or _PHASES:
             taken.update(self._gpus_of.get((hold, phase), {}))
         return taken
 
     def taken_on(self, hold: HoldId, node: NodeName) -> int:
-        """GPUs that the pods of a hold take on one node; O(1)."""
+        """Return the GPUs that the pods of a hold take on one node; O(1)."""
         counted = (self._gpus_of.get((hold, phase)) for phase in _PHASES)
         return sum(gpus[node] for gpus in counted if gpus)
 
     def total(self, hold: HoldId, phase: PodPhase) -> int:
-        """GPUs that the pods of a hold in one phase take on all nodes; O(nodes) of plain adding."""
+        """Return the GPUs that the pods of a hold in one phase take; O(nodes)."""
         return sum(self._gpus_of.get((hold, phase), {}).values())
 
     def add(self, seen: PodSeen) -> None:
-        """A pod takes something from now on."""
+        """Count a pod."""
         self._count(seen, 1)
 
     def drop(self, seen: PodSeen) -> None:
-        """It does not any more; nothing of 0 stays behind."""
+        """Stop counting a pod."""
         self._count(seen, -1)
 
     def _count(self, seen: PodSeen, sign: int) -> None:
@@ -57,7 +57,7 @@ class PodCounts:
             _add(self._gpus_of, (pod.hold, seen.phase), pod.node, sign * pod.gpus)
 
     def flaws(self, pods: Iterable[PodSeen]) -> Iterator[tuple[bool, str]]:
-        """Each invariant as (does it fail, what fails), these being all pods there are."""
+        """Yield each invariant as (is it broken, text); `pods` are all pods there are."""
         counted = PodCounts()
         for seen in pods:
             counted.add(seen)

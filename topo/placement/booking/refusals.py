@@ -18,7 +18,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 
 
 def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused | None:
-    """What makes a wish impossible whatever is free: time, pods, key, number of holds; O(1)."""
+    """Refuse a wish that is impossible whatever is free: time, pods, key, number of holds; O(1)."""
     pods = wish.request.pods
     if not 0 < wish.hold_s <= limits.hold_s:
         what = f"hold_s is {wish.hold_s:g}"
@@ -40,7 +40,7 @@ def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused 
 
 
 def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
-    """The refusal of a wish whose key belongs to this hold, which is for something else."""
+    """Refuse a wish whose key belongs to this hold, which is for another request."""
     what = f"the key {wish.key!r} belongs to hold {hold.id} of another request: "
     what += difference(hold.wish, wish)
     fix = f"use a new key, or repeat that request, or release {hold.id} first"
@@ -48,7 +48,7 @@ def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
 
 
 def no_longer_fits(gpus: Mapping[NodeName, int], capacity: CapacityView) -> HoldRefused | None:
-    """The refusal of a plan of which a node is gone, closed or too full by now; O(nodes of it)."""
+    """Refuse a plan if one of its nodes is gone, closed or too full; O(its nodes)."""
     for node in capacity.nodes_short_of(gpus):
         fix = "place the job again"
         what = shortage(capacity, node, gpus[node])

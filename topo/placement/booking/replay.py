@@ -30,9 +30,9 @@ class Replay:
 
 
 def replay(lines: Iterator[bytes]) -> Replay | Refusal:
-    """Goes through a log until its end or the first step that differs, validating after each.
+    """Replay a log until its end or the first step that differs, validating after each step.
 
-    A file that is no such log is refused with the line. O(events and the placements among them).
+    Another file is refused, with the line. O(events and the placements among them).
     """
     done: Replay | None = None
     for number, entry in entries_in(lines):
@@ -67,7 +67,7 @@ def _step(done: Replay, entry: Entry) -> None:
 
 
 def _advanced(done: Replay, entry: Advanced) -> Iterator[Change]:
-    """What comes of a step, which is stopped before each hold: so the engine saw things then."""
+    """Replay one step, and stop before each hold to compare the choice of groups."""
     events: list[Event] = []
     for event in entry.events:
         if isinstance(event, HoldAsked):

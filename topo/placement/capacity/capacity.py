@@ -23,7 +23,7 @@ _AT_ONCE = 16
 
 
 class Capacity(CapacityView):
-    """A capacity that follows hosts and bookings. Only its owner has it; others have the view."""
+    """A capacity that follows hosts and bookings. Only its owner has it; readers have the view."""
 
     def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008  # frozen, safe to share
         super().__init__(policy)
@@ -33,7 +33,7 @@ class Capacity(CapacityView):
     # What happens
 
     def upsert(self, host: Host) -> None:
-        """A host came, moved or changed; O(classes), and a new layout if a group came or went."""
+        """Add or change a host; O(classes), and a new layout if a group came or went."""
         self._touch((host.name,))
         before = self._hosts.get(host.name)
         if before is not None and before.is_like(host):
@@ -51,7 +51,7 @@ class Capacity(CapacityView):
         self._version += 1
 
     def remove(self, name: NodeName) -> None:
-        """A host went; what is booked on it stays booked. Unknown names are no error."""
+        """Remove a host; what is booked on it stays booked. Unknown names are no error."""
         self._touch((name,))
         host = self._hosts.get(name)
         if host is not None:
@@ -59,7 +59,7 @@ class Capacity(CapacityView):
             self._version += 1
 
     def book(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
-        """What an owner takes from now on, instead of what it had before.
+        """Set what an owner takes, instead of what it had before.
 
         O(nodes) to compare, O(classes) for each node of which it takes more or less than before.
         """
@@ -74,20 +74,20 @@ class Capacity(CapacityView):
         self._shift({name: change for name, change in changes.items() if change})
 
     def book_on(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
-        """What an owner takes of some nodes from now on, 0 for nothing; of others what it had."""
+        """Set what an owner takes of some nodes, 0 for nothing; elsewhere it keeps what it had."""
         had = self._bookings.pop(owner, {})
         if takes := {name: count for name, count in {**had, **gpus}.items() if count}:
             self._bookings[owner] = MappingProxyType(takes)
         self._shift({name: count - had.get(name, 0) for name, count in gpus.items()})
 
     def release(self, owner: str) -> None:
-        """Free all that an owner took; an unknown owner is no error."""
+        """Release all that an owner took; an unknown owner is no error."""
         had = self._bookings.pop(owner, None)
         if had is not None:
             self._shift({name: -count for name, count in had.items()})
 
     def recount(self) -> tuple[Difference, ...]:
-        """What the increments got wrong, by node; the recount wins. O(hosts x classes)."""
+        """Recount everything from nothing; correct and return what differs. O(hosts x classes)."""
         self._settle()
         used: Counter[NodeName] = Counter()
         for booking in self._bookings.values():
@@ -154,7 +154,7 @@ class Capacity(CapacityView):
             self.touched.update(names)
 
     def _shift(self, changes: Mapping[NodeName, int]) -> None:
-        """So many GPUs more are taken of each of these nodes."""
+        """Take so many more GPUs of each of these nodes (fewer if negative)."""
         self._version += 1
         self._touch(changes)
         index, used, ids = self._index, self._used, self._index.ids
@@ -180,7 +180,7 @@ class Capacity(CapacityView):
             slots.update_all_free(at, taken)
 
     def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
-        """Count the free GPUs of a host anew after a booking or a change of state."""
+        """Recompute the free GPUs of a host after a booking or a change of its state."""
         before, gpus = self._columns.free_gpus[host_id], host.gpus
         after = max(0, gpus - self._used.get(host.name, 0)) if host.open else 0
         busier = (host.open and after < gpus) - (was_open and before < gpus)

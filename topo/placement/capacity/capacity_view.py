@@ -44,7 +44,7 @@ _versions_of_changes = count(-1, -1)
 
 
 class _Changes(NamedTuple):
-    """How a view differs from the one that it was made of, for classes that are asked for later.
+    """How a view differs from the one that it was made of; classes asked for later need it.
 
     First `hosts` change their state, each from one row to another; then bookings change what is
     free (`taken`) on hosts in the domains `at`.
@@ -85,7 +85,7 @@ class CapacityView:
 
     @property
     def version(self) -> int:
-        """A number of its own for each content: it grows with a change, below 0 it is assumed."""
+        """A number for each content. It grows with changes; with assumed changes it is negative."""
         return self._version
 
     @property
@@ -94,7 +94,7 @@ class CapacityView:
         return self._index.tiers
 
     def host(self, name: NodeName) -> Host | None:
-        """A host by name."""
+        """Return a host by name."""
         return self._hosts.get(name)
 
     def hosts(self) -> list[Host]:
@@ -110,11 +110,11 @@ class CapacityView:
         return [host for host in self.hosts() if ids[host.name] in closed] if closed else []
 
     def used(self, name: NodeName) -> int:
-        """GPUs booked on a node, known or not."""
+        """Return the GPUs booked on a node, also on one without a host."""
         return self._used.get(name, 0)
 
     def free(self, name: NodeName) -> int:
-        """GPUs of a host that nobody booked; 0 for an unknown one. Closed hosts have free GPUs."""
+        """Return the unbooked GPUs of a host, open or closed; 0 for an unknown one."""
         host = self._hosts.get(name)
         return max(0, host.gpus - self._used.get(name, 0)) if host else 0
 
@@ -123,21 +123,20 @@ class CapacityView:
         return {name: free for name in names if (free := self.free(name))}
 
     def nodes_short_of(self, gpus: Mapping[NodeName, int]) -> list[NodeName]:
-        """Those of some nodes that cannot take so many GPUs, at least 1 each; O(nodes given)."""
+        """Return those of some nodes that cannot take so many GPUs (at least 1); O(nodes given)."""
         ids, free = self._index.ids, self._columns.free_gpus
         return [name for name, need in gpus.items() if name not in ids or free[ids[name]] < need]
 
     def bookings(self) -> Mapping[str, Mapping[NodeName, int]]:
-        """GPUs by node for each owner."""
+        """Return the GPUs by node for each owner."""
         return MappingProxyType(self._bookings)
 
     def usage(
         self, holds: Iterable[str], shared: Mapping[NodeName, Amounts] | None = None
     ) -> NodeUsage:
-        """Hosts and what is booked on them now, `holds` being the owners that are holds.
+        """Return what is booked on each host, frozen; `holds` are the owners that are holds.
 
-        `shared` is what pods take of shared cards. O(hosts) of plain copying: for readers in other
-        threads.
+        For other threads. `shared` is what pods take of shared cards. O(hosts) of plain copying.
         """
         kept = (self._bookings.get(owner) for owner in holds)
         holding = tuple(filter(None, kept))
@@ -147,11 +146,11 @@ class CapacityView:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all hosts, open or not, whoever has them; O(types)."""
+        """GPUs of all hosts, open or closed, booked or not; O(types)."""
         return self._types.total()
 
     def gpu_types(self) -> tuple[str, ...]:
-        """The types that hosts with GPUs have, the policy's first."""
+        """Return the GPU types of hosts with GPUs, in the policy's order."""
         if self._ordered is None:
             first = [name for name in self.policy.gpu_types if name in self._types]
             self._ordered = tuple(dict.fromkeys((*first, *sorted(self._types, key=natural_key))))
@@ -163,13 +162,13 @@ class CapacityView:
         return self.gpu_types() if asked is None else (asked,)
 
     def kinds(self) -> Mapping[str, int]:
-        """The kinds of groups that hosts are in, with the highest tier of each."""
+        """Return the kinds of groups that hosts are in, with the highest tier of each."""
         return self._index.kinds()
 
     # Copies, and what if
 
     def copy(self, policy: Policy | None = None) -> Self:
-        """Return the same state, apart from then on, for another thread; O(hosts) of plain copying.
+        """Return an independent copy, for another thread; O(hosts) of plain copying.
 
         The index is shared until one of the two gets or loses a host. The copy of a view with
         changes stands by itself.
@@ -193,15 +192,15 @@ class CapacityView:
         taken: Mapping[str, Mapping[NodeName, int]] = MappingProxyType({}),
         hosts: Iterable[Host] = (),
     ) -> "CapacityView":
-        """Return what would be here after some changes; this view and its version stay as they are.
+        """Return a view in which some changes hold. This one, and its version, stay as they are.
 
         `released`: owners that give everything back; unknown ones are no error. `taken`: what
         owners take instead of what they had, by node. `hosts`: known hosts in another state or with
-        other taints, with the place, GPUs, type and labels that they have.
+        other taints; place, GPUs, type and labels must stay.
 
-        The result reads from this one: it is for questions that are asked before this one changes,
-        and raises `BrokenInvariantError` after that. O(nodes that change) and some plain copying of
-        numbers; a class of requests costs a copy of its counts when it is asked for.
+        The view reads from this one, so it can be asked only until this one changes; after that it
+        raises `BrokenInvariantError`. O(nodes that change) and some plain copying of numbers. A
+        class of requests costs a copy of its counts when it is first asked for.
         """
         asked = {**dict.fromkeys(released, _NO_GPUS), **taken}
         bookings = {o: gpus for o, gpus in asked.items() if gpus or o in self._bookings}
@@ -228,7 +227,10 @@ class CapacityView:
         self._shared = other._shared = True
 
     def _restate(self, base: "CapacityView", host: Host) -> tuple[_HostRow, _HostRow]:
-        """Put a host in another state, on a view without classes; its rows before and after."""
+        """Put a host into another state; return its rows before and after.
+
+        The view must not have classes yet.
+        """
         before = base._row(self._index.ids[host.name])
         if _fixed(before[2]) != _fixed(host):
             raise BrokenInvariantError(f"capacity: {host.name} is assumed to be another host")
@@ -238,7 +240,10 @@ class CapacityView:
     def _rebook(
         self, bookings: Mapping[str, Mapping[NodeName, int]]
     ) -> tuple[DomainIndices, UsageChange]:
-        """Let owners take something else, on a view without classes; the hosts that are touched."""
+        """Book what owners take; return what changed on which domains.
+
+        The view must not have classes yet.
+        """
         used, touched = self._used, dict[NodeName, None]()
         for owner, gpus in bookings.items():
             for name, number in self._bookings.pop(owner, {}).items():
@@ -257,12 +262,12 @@ class CapacityView:
     # For the engine
 
     def layout(self) -> Layout:
-        """The tree as ranges over the tier-1 domains."""
+        """Return the tree as ranges over the tier-1 domains."""
         self._settle()
         return self._index.layout()
 
     def slots(self, eligibility: Eligibility, gpu_type: str, gpus: int) -> Slots:
-        """A class's free slots along the tier-1 domains of `layout`; O(1) if asked for lately."""
+        """Return a class's free slots by tier-1 domain; O(1) if it was asked for lately."""
         if not self._index.is_settled:
             self._settle()
         wish = eligibility
@@ -285,9 +290,10 @@ class CapacityView:
         return found
 
     def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
-        """Return what a class would have if nothing ran on any host, each being as `opened` gives it.
+        """Return a class's slots if nothing ran on any host.
 
-        Without `opened`, closed hosts stay closed. O(hosts of the type).
+        `opened` returns each host as it is to be seen; without it closed hosts stay closed. O(hosts
+        of the type).
         """
         hosts = self._of_type(like.eligibility.gpu_type or "")
         found = Slots(like.eligibility, like.gpus)
@@ -298,7 +304,7 @@ class CapacityView:
         return found
 
     def peaks(self, gpu_type: str, gpus: int) -> tuple[int, ...]:
-        """Slots of the largest domain of each tier if all were empty and open, tier 1 first."""
+        """Return the slots of the largest domain of each tier, tier 1 first, all empty and open."""
         key = gpu_type, gpus
         found = self._peaks.get(key)
         if found is None:
@@ -312,15 +318,15 @@ class CapacityView:
         return found
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
-        """Pods by tier-1 domain; adds the places of the hosts in the natural order of all hosts."""
+        """Return pods by tier-1 domain; append the places of their hosts to `places`."""
         return self._index.located(pods, places)
 
     def position(self, name: NodeName) -> tuple[int, int]:
-        """(tier-1 domain, place in the natural order of all hosts) of a known host."""
+        """Return (tier-1 domain, place among all hosts) of a known host."""
         return self._index.position(name)
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:
-        """(id, host, free GPUs if open else 0) of the hosts of a tier-1 domain in natural order."""
+        """Return (id, host, free GPUs if open else 0) of a tier-1 domain's hosts, sorted."""
         names, hosts, free_gpus = self._index.names, self._hosts, self._columns.free_gpus
         return [
             (host_id, hosts[names[host_id]], free_gpus[host_id])
@@ -328,7 +334,7 @@ class CapacityView:
         ]
 
     def slots_per_node(self, domains: Iterable[int], slots: Slots) -> tuple[NodeSlots, list[int]]:
-        """(name, slots) of the hosts of some tier-1 domains that have slots, and their places.
+        """Return (name, free slots) of the hosts of some domains that have slots, and their places.
 
         Domain by domain in natural order; places are those in the natural order of all hosts.
         """
@@ -348,9 +354,9 @@ class CapacityView:
     # How it is kept
 
     def _narrowed(self, eligibility: Eligibility, gpus: int) -> Slots:
-        """A new class from the one without its selector and exclusions; O(nodes told apart).
+        """Make a class from the one without its selector and exclusions; O(nodes told apart).
 
-        It names nodes by exclusion or label, and there is no end to such classes.
+        There is no end to such classes: they name nodes by exclusion or label.
         """
         assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101 - for mypy
         wide = replace(eligibility, selector=(), exclude=frozenset())
@@ -363,7 +369,7 @@ class CapacityView:
         return found.without(eligibility, map(self._row, out))
 
     def _changed_slots(self, changes: _Changes, eligibility: Eligibility, gpus: int) -> Slots:
-        """Count a class from that of the view that this one differs from; O(nodes that differ)."""
+        """Make a class from that of the view that this one differs from; O(nodes that differ)."""
         if changes.base.version != changes.base_version:
             raise BrokenInvariantError("capacity: what is assumed outlived what it was assumed on")
         found = changes.base.slots(eligibility, eligibility.gpu_type or "", gpus).copy()
@@ -374,7 +380,7 @@ class CapacityView:
         return found
 
     def _fill(self, slots: Slots) -> None:
-        """Counts a class anew; O(hosts) of numpy, and a look at a host for each kind of guards."""
+        """Count a class from nothing; O(hosts) of numpy, one look at a host per kind of guards."""
         hosts = self._of_type(slots.eligibility.gpu_type or "")
         allowed = self._allowed(hosts, slots.eligibility, lambda host: host)
         slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
@@ -382,7 +388,7 @@ class CapacityView:
     def _allowed(
         self, hosts: HostsOfType, eligibility: Eligibility, seen_as: Callable[[Host], Host]
     ) -> NDArray[np.bool_]:
-        """Which of some hosts a job may use."""
+        """Return which of some hosts a job may use."""
         alike = np.arange(len(hosts.ids))
         if not (eligibility.selector or eligibility.exclude):
             alike = 2 * hosts.guards + hosts.open
@@ -415,7 +421,7 @@ class CapacityView:
         yield from self._sizes.values()
 
     def _own(self) -> None:
-        """Make sure that nobody shares the places that are about to change."""
+        """Clone the index if another view shares it, before it changes."""
         if self._shared:
             self._shared = False
             if len(self._users) > 1:
@@ -429,5 +435,5 @@ class CapacityView:
 
 
 def _fixed(host: Host) -> tuple[object, ...]:
-    """What a view counts on: an assumption changes the state and the taints of a host alone."""
+    """Return what an assumption may not change of a host."""
     return host.place, host.gpus, host.gpu_type, host.labels

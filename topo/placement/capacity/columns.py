@@ -35,9 +35,9 @@ class HostsOfType(NamedTuple):
 
 
 class UsageChange(NamedTuple):
-    """What bookings made of some hosts: their free GPUs before and after, an entry each.
+    """How bookings changed some hosts: their free GPUs before and after, an entry each.
 
-    `busier`: 1 for a host that is busy now and was not, -1 for one that is not any more.
+    `busier`: 1 for a host that has become busy, -1 for one that no longer is.
     """
 
     ids: DomainIndices
@@ -47,7 +47,7 @@ class UsageChange(NamedTuple):
 
 
 class HostColumns:
-    """GPUs, free GPUs, type, guards, state by host id. `free_gpus`: 0 where it is not open."""
+    """GPUs, free GPUs, type, guards, state by host id. `free_gpus` is 0 if a host is not open."""
 
     __slots__ = ("_codes", "_gpus", "_guard_codes", "_guards", "_marks", "_types", "free_gpus")
 
@@ -61,7 +61,7 @@ class HostColumns:
         self._codes: dict[str, int] = {}
 
     def copy(self) -> "HostColumns":
-        """The same, apart from then on; O(hosts) of plain copying."""
+        """Return an independent copy; O(hosts) of plain copying."""
         twin = HostColumns()
         twin.free_gpus, twin._gpus = self.free_gpus[:], self._gpus[:]
         twin._types, twin._marks = self._types[:], self._marks[:]
@@ -70,7 +70,7 @@ class HostColumns:
         return twin
 
     def put(self, host_id: int, host: Host, free_gpus: int) -> None:
-        """A host came or changed."""
+        """Add or change a host."""
         missing = host_id + 1 - len(self._types)
         if missing > 0:
             self.free_gpus.extend([0] * missing)
@@ -85,7 +85,7 @@ class HostColumns:
         self._marks[host_id] = (OPEN if host.open else 0) | (PENALIZED if host.penalty > 0 else 0)
 
     def taken(self, host_ids: list[int], used: list[int]) -> UsageChange:
-        """Counts the free GPUs of some hosts anew, of which so many are used; O(hosts given)."""
+        """Set how many GPUs of some hosts are used; return what changed. O(hosts given)."""
         ids = np.array(host_ids, np.intp)
         free, gpus = (
             np.frombuffer(self.free_gpus, np.int64),
@@ -99,16 +99,16 @@ class HostColumns:
         return UsageChange(ids, before, after, busier)
 
     def drop(self, host_id: int) -> None:
-        """A host went; its id may be given to another."""
+        """Remove a host; its id may be given to another."""
         self._types[host_id] = _NO_TYPE
 
     def closed(self) -> frozenset[int]:
-        """Return the ids of the hosts that are not open; a pass of numpy over all."""
+        """Return the ids of the hosts that are not open; one pass of numpy."""
         marks, types = np.frombuffer(self._marks, np.uint8), np.frombuffer(self._types, np.int64)
         return frozenset(np.flatnonzero((marks & OPEN == 0) & (types != _NO_TYPE)).tolist())
 
     def of_type(self, gpu_type: str, domain_at: DomainIndices) -> HostsOfType:
-        """The hosts of a type; `domain_at` are the tier-1 domains by host id."""
+        """Return the hosts of a type; `domain_at` are the tier-1 domains by host id."""
         code = self._codes.get(gpu_type, _NO_TYPE - 1)
         ids = np.flatnonzero(np.array(self._types) == code)
         marks = np.array(self._marks)[ids]

@@ -7,7 +7,7 @@ from topo.model.ids import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A node whose free GPUs (or its tier-1 group's free slots) were kept wrongly."""
+    """A node whose free GPUs, or whose tier-1 domain's free slots, were kept wrongly."""
 
     node: NodeName
     counted: int

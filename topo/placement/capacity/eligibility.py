@@ -15,7 +15,7 @@ _HARD = frozenset({"NoSchedule", "NoExecute"})
 
 
 def is_eligible(host: Host, eligibility: Eligibility) -> bool:
-    """Whether the job may run on the host at all, full or not; O(labels + taints x tolerations)."""
+    """Return whether a job may run on a host, full or not; O(labels + taints x tolerations)."""
     if eligibility.gpu_type is not None and host.gpu_type != eligibility.gpu_type:
         return False
     if not _is_let_in(host.guards, eligibility):
@@ -26,9 +26,9 @@ def is_eligible(host: Host, eligibility: Eligibility) -> bool:
 
 
 def hosts_of_unknown_size(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
-    """Members of groups that the job might use, were it known how many GPUs they have; O(hosts).
+    """Return hosts in groups whose number of GPUs is unknown and that the job might use; O(hosts).
 
-    Until a worker, a setting or the cluster says it, they count 0 GPUs of no type.
+    Until a worker, a setting or the cluster states it, they count as 0 GPUs of no type.
     """
     any_type = replace(eligibility, gpu_type=None)
     return (
@@ -43,7 +43,7 @@ def _is_sized(cluster: ClusterNode | None) -> bool:
 
 
 def _is_let_in(guards: Guards, eligibility: Eligibility) -> bool:
-    """Whether taints and the usage pool let the job in."""
+    """Return whether taints and the usage pool admit the job."""
     if guards == UNGUARDED:
         return True
     taints, pool_taints, pool = guards

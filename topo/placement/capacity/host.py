@@ -58,11 +58,11 @@ class Host:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Where it stands in the tree."""
+        """Its place in the tree."""
         return self.path, self.kinds, self.tiers, self.places
 
     def is_like(self, other: "Host") -> bool:
-        """Whether the two differ in nothing but whether they are ready and cordoned."""
+        """Return whether two hosts differ only in being ready and cordoned."""
         return (
             self.gpus == other.gpus
             and self.gpu_type == other.gpu_type
@@ -74,17 +74,17 @@ class Host:
 
     @property
     def guards(self) -> "Guards":
-        """What keeps some jobs out, whatever the node's type and labels; equal for most nodes."""
+        """What keeps some jobs out, besides type and labels; equal for most nodes."""
         return self.taints, self.pool_taints, self.pool
 
     @property
     def halves(self) -> "tuple[Host | None, ClusterNode | None]":
-        """What `joined` made it of; a host without a cluster's half is its own forest half."""
+        """The two statements it was joined from. Without a cluster it is its own forest half."""
         return (self, None) if self.cluster is None else (self.forest, self.cluster)
 
 
 def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> Host | None:
-    """The host that two statements make together; None where neither is made.
+    """Return the host that two statements make together; None where neither is made.
 
     Pure, so that following, recounting and what-if agree. Each fact and who decides it:
 
@@ -125,7 +125,7 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
 
 
 def _allocatable(cluster: ClusterNode, policy: Policy) -> tuple[str, int] | None:
-    """The resource that counts as the node's GPUs and how many; None where nobody says."""
+    """Return the resource that counts as the node's GPUs, and how many; None if not stated."""
     if cluster.allocatable is None:
         return None
     there = dict(cluster.allocatable)

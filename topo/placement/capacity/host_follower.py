@@ -19,7 +19,7 @@ def hosts_of(
     cluster: Mapping[NodeName, ClusterNode] | None = None,
     policy: Policy = Policy(),  # noqa: B008  # frozen, safe to share
 ) -> dict[NodeName, Host]:
-    """Every node that the forest or the cluster knows, from nothing; O(nodes)."""
+    """Return the host of every node of a forest and a cluster; O(nodes)."""
     stated = cluster or {}
     seen = {node.name: _forest_half(node, chain, policy.domain) for node, chain in _nodes(forest)}
     names = (*seen, *(name for name in stated if name not in seen))
@@ -28,9 +28,10 @@ def hosts_of(
 
 
 class HostFollower:
-    """Keeps the hosts of a capacity the join of a forest and a cluster's nodes, each by its door.
+    """Keeps the hosts of a capacity equal to the join of a forest and a cluster's nodes.
 
-    Neither door erases what came in by the other. Hosts from elsewhere are left alone.
+    `follow` takes the forest, `follow_cluster` the nodes; neither erases what the other brought.
+    Hosts from elsewhere are left alone.
     """
 
     def __init__(self, capacity: Capacity) -> None:
@@ -41,20 +42,20 @@ class HostFollower:
         """Hosts that are not joined anew yet."""
 
     def follow(self, forest: Forest) -> tuple[NodeName, ...]:
-        """Take over a forest; the hosts that changed, came or went.
+        """Follow a forest; return the hosts that changed, came or went.
 
-        Subtrees that are the same objects as before are not looked at: O(changes x fan-out).
+        Subtrees that are the same objects as before are skipped: O(changes x fan-out).
         """
         self.begin(forest, differences(self.forest, forest))
         return self.join_all()
 
     def begin(self, forest: Forest, found: "Differences") -> None:
-        """Take over a forest that differs so from the one before, for `join` to go on with."""
+        """Set a forest with its differences from the last one, for `join` to work off."""
         self.forest = forest
         self._waiting |= found
 
     def join(self, most: int) -> tuple[NodeName, ...]:
-        """Join so many hosts anew that `begin` found; those that changed, came or went."""
+        """Join at most so many pending hosts; return those that changed, came or went."""
         domain, taken = self._capacity.policy.domain, list(islice(self._waiting, most))
         halves = {name: self._waiting.pop(name) for name in taken}
         return tuple(
@@ -64,7 +65,7 @@ class HostFollower:
         )
 
     def join_all(self) -> tuple[NodeName, ...]:
-        """Join all that are left."""
+        """Join all pending hosts."""
         return self.join(len(self._waiting))
 
     @property
@@ -75,9 +76,9 @@ class HostFollower:
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
     ) -> tuple[NodeName, ...]:
-        """Take over nodes of the cluster that came or changed, and that went; the hosts that did.
+        """Follow nodes of the cluster; return the hosts that changed, came or went.
 
-        O(nodes given).
+        `removed` are nodes that went. O(nodes given).
         """
         gone = [name for name in removed if self.cluster.pop(name, None) is not None]
         # A node changes more often than what placement takes of it.
@@ -88,7 +89,7 @@ class HostFollower:
         return tuple(name for name, half in halves.items() if self._join(name, half))
 
     def _join(self, name: NodeName, half: Host | None) -> bool:
-        """Make the host of a node anew from its halves; whether it is another than before."""
+        """Join the halves of a node's host; return whether it differs from the last one."""
         before = self._capacity.host(name)
         host = joined(half, self.cluster.get(name), self._capacity.policy)
         if host is None:
@@ -104,13 +105,16 @@ Differences = dict[NodeName, tuple[Node, _Chain] | None]
 
 
 def differences(before: Forest, after: Forest) -> Differences:
-    """What is not the same object in both; for any thread. O(changes x fan-out)."""
+    """Return the nodes in subtrees that are not the same object in both; in any thread.
+
+    O(changes x fan-out).
+    """
     gone, come = _differences(before, after)
     return {**dict.fromkeys(gone.keys() - come.keys()), **come}
 
 
 def _differences(before: Forest, after: Forest) -> tuple[_Found, _Found]:
-    """The nodes of the subtrees that are not the same, as they were and as they are."""
+    """Return the nodes of the differing subtrees, as they were and as they are."""
     gone: _Found = {}
     come: _Found = {}
     if before.unplaced is not after.unplaced:
@@ -129,7 +133,7 @@ def _compare(
     gone: _Found,
     come: _Found,
 ) -> None:
-    """Children of the same group then and now; a group of the same place is looked into."""
+    """Compare the children of one group then and now; recurse into groups that kept their place."""
     (old, old_chain), (new, new_chain) = before, after
     rest = {id(child): child for child in old}
     fresh = [child for child in new if rest.pop(id(child), None) is None]
@@ -151,7 +155,7 @@ def _compare(
 
 
 def _identity(child: Group | Node) -> tuple[object, ...]:
-    """What a host knows of a group above it."""
+    """Return what a host keeps of a group above it."""
     if isinstance(child, Node):
         return (child.name,)
     return child.name, child.kind, child.tier, child.place
@@ -178,10 +182,10 @@ def _nodes(forest: Forest) -> Iterator[tuple[Node, _Chain]]:
 
 
 def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
-    """A node as the forest alone describes it, with the labels that its place and GPUs imply.
+    """Return a node as the forest describes it, with the labels of its place and GPUs.
 
-    Of a node without a worker the forest says nothing: it is as ready as the cluster finds it, and
-    no GPU was seen.
+    The forest states nothing of a node without a worker: it is as ready as the cluster finds it,
+    and no GPU was seen.
     """
     silent = any(each.code == NodeCondition.NO_WORKER for each in node.reasons)
     labels = {HOSTNAME: str(node.name)}

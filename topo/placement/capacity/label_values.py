@@ -23,13 +23,13 @@ class LabelValues:
         self._by_key: OrderedDict[str, Values] = OrderedDict()
 
     def copy(self) -> "LabelValues":
-        """The same, apart from then on."""
+        """Return an independent copy."""
         twin = LabelValues()
         twin._by_key = OrderedDict((key, values[:]) for key, values in self._by_key.items())
         return twin
 
     def put(self, host_id: int, labels: Labels) -> None:
-        """A host came, or its labels changed."""
+        """Set the labels of a host."""
         if self._by_key:
             known = dict(labels)
             for key, values in self._by_key.items():
@@ -38,11 +38,11 @@ class LabelValues:
                 values[host_id] = known.get(key)
 
     def drop(self, host_id: int) -> None:
-        """A host went."""
+        """Remove a host."""
         self.put(host_id, ())
 
     def matching(self, selector: Labels, hosts: Iterable[tuple[int, Labels]]) -> list[int]:
-        """The ids of the hosts that have all the labels of a selector, of which there is one.
+        """Return the ids of the hosts that have all labels of a selector, which has at least one.
 
         `hosts` are all there are; O(hosts) for each key.
         """
@@ -61,7 +61,7 @@ class LabelValues:
         return found
 
     def _read(self, keys: Collection[str], hosts: Iterable[tuple[int, Labels]]) -> None:
-        """Looks keys up on all hosts."""
+        """Read keys from the labels of all hosts."""
         known = list(hosts)
         size = 1 + max((host_id for host_id, _ in known), default=-1)
         read: dict[str, Values] = {key: [None] * size for key in keys}

@@ -47,9 +47,9 @@ class Tier1Domain:
         self._ranks: dict[int, int] | None = None
 
     def follow(self, host: Host) -> bool:
-        """Take over what the host that was heard of last says of its groups.
+        """Take over the places and tiers of its groups from a host.
 
-        Whether the domain stands elsewhere now, or in groups of other tiers.
+        Returns whether the domain has moved, or is in groups of other tiers.
         """
         depth, tiers = len(self.key[0]), self.tiers
         if self.tiers is not host.tiers or self.kinds is not host.kinds:
@@ -61,7 +61,7 @@ class Tier1Domain:
         return True
 
     def _order(self) -> tuple[object, ...]:
-        """By the places of its groups; a lone node comes after a group of its name."""
+        """Return the sort key: the places of its groups, a lone node after a group of its name."""
         path, lone = self.key
         names = path if lone is None else (*path, lone)
         places = (*(self._places or path), *names[len(path) :])
@@ -69,7 +69,7 @@ class Tier1Domain:
         return tuple(pairs), lone is not None
 
     def clone(self) -> "Tier1Domain":
-        """A tier-1 domain that shares nothing that changes."""
+        """Return an independent copy."""
         twin = object.__new__(Tier1Domain)
         twin.key, twin.kinds, twin.tiers, twin.order = self.key, self.kinds, self.tiers, self.order
         twin._places = self._places
@@ -79,18 +79,18 @@ class Tier1Domain:
         return twin
 
     def add(self, host_id: int) -> None:
-        """One more host."""
+        """Add a host."""
         self.members.append(host_id)
         self._sorted = len(self.members) == 1
         self._ranks = None
 
     def drop(self, host_id: int) -> None:
-        """One host less; O(its hosts)."""
+        """Remove a host; O(its hosts)."""
         self.members.remove(host_id)
         self._ranks = None
 
     def ids(self, names: list[NodeName]) -> list[int]:
-        """The hosts in natural order."""
+        """Return the ids of its hosts in natural order."""
         if not self._sorted:
             # not in place: who reads a copy of the capacity in another thread shares this list
             self.members = sorted(self.members, key=lambda host_id: natural_key(names[host_id]))
@@ -98,26 +98,26 @@ class Tier1Domain:
         return self.members
 
     def ranks(self, names: list[NodeName]) -> dict[int, int]:
-        """The place of each host within the domain."""
+        """Return the place of each host within the domain."""
         if self._ranks is None:
             self._ranks = {host_id: rank for rank, host_id in enumerate(self.ids(names))}
         return self._ranks
 
     def depth(self, tier: int) -> int:
-        """How much of the path names the domain of a tier; 0: it is the lone node itself."""
+        """Return how many names of the path name the domain of a tier; 0: the lone node itself."""
         for at, own in enumerate(self.tiers):
             if own <= tier:
                 return at + 1
         return 0
 
     def shares_domain_with(self, other: "Tier1Domain", tier: int) -> bool:
-        """Whether both are in one domain of a tier above 1."""
+        """Return whether two tier-1 domains are in one domain of a tier above 1."""
         depth = self.depth(tier)
         paths = self.key[0][:depth], other.key[0][: other.depth(tier)]
         return depth > 0 and paths[0] == paths[1]
 
     def ref(self, tier: int) -> DomainRef:
-        """The domain of a tier that this one is in."""
+        """Return the domain of a tier that this one is in."""
         depth = self.depth(tier)
         path, name = self.key
         if depth:
@@ -137,7 +137,7 @@ class Children(NamedTuple):
 
 
 def children(starts: DomainIndices, number: int) -> Children:
-    """The children of domains that start with these, of so many in all."""
+    """Return the children of the domains that start with these, of so many in all."""
     ends = np.append(starts[1:], number)
     width = int((ends - starts).max(initial=0))
     if width * len(starts) > MOST_LISTED:
@@ -172,7 +172,7 @@ class Layout:
     ranges: dict[GroupPath, tuple[int, int] | None] = field(default_factory=dict)
 
     def ref(self, tier: int, domain: int) -> DomainRef:
-        """What people call a domain."""
+        """Return the name and kind of a domain."""
         found = self.refs.get((tier, domain))
         if found is None:
             found = self.domains[self.firsts[tier][domain]].ref(tier)
@@ -180,14 +180,14 @@ class Layout:
         return found
 
     def rolled(self, values: Counts, tier: int, how: np.ufunc = np.add) -> Counts:
-        """Sums, or maxima, of a number per tier-1 domain by the domains of a tier."""
+        """Return sums, or maxima, of a number per tier-1 domain by the domains of a tier."""
         if tier == 1 or not values.size:
             return values
         found: Counts = how.reduceat(values, self.starts[tier])
         return found
 
     def inside(self, tier: int, domains: DomainIndices) -> DomainIndices:
-        """The tier-1 domains in some domains of a tier, one after the other."""
+        """Return the tier-1 domains in some domains of a tier, one after the other."""
         if len(domains) == 1:
             at = domains.item()
             return np.arange(self.firsts[tier][at], self.firsts[tier][at + 1])
@@ -198,7 +198,7 @@ class Layout:
         return found
 
     def below(self, tier: int, lower: int) -> list[int]:
-        """First domain of the lower tier in each domain of `tier`, and last their number."""
+        """Return the first domain of a lower tier in each domain of `tier`, then their number."""
         if lower == 1:
             return self.firsts[tier]
         found = self.nested.get((tier, lower))
@@ -210,7 +210,7 @@ class Layout:
         return found
 
     def children_of(self, tier: int) -> Children:
-        """The domains of the next lower tier in each domain of a tier."""
+        """Return the domains of the next lower tier in each domain of a tier."""
         found = self.children.get(tier)
         if found is None:
             number = len(self.firsts[tier - 1]) - 1
@@ -218,7 +218,7 @@ class Layout:
         return found
 
     def of_kind(self, kind: Kind) -> dict[int, DomainIndices]:
-        """The tier-1 domains inside groups of a kind by the tier that those groups have."""
+        """Return the tier-1 domains inside groups of a kind by the tier that those groups have."""
         found = self.kinds.get(kind)
         if found is None:
             domains: dict[int, list[int]] = {}
@@ -232,21 +232,23 @@ class Layout:
         return found
 
     def groups_of(self, kind: Kind) -> Iterator[tuple[int, int]]:
-        """The groups of a kind as (tier, domain); O(domains)."""
+        """Return the groups of a kind as (tier, domain); O(domains)."""
         for tier in range(1, self.tiers + 1):
             for domain, first in enumerate(self.firsts[tier][:-1]):
                 if self.ref(tier, domain).kind == kind and tier in self.domains[first].tiers:
                     yield tier, domain
 
     def range_of(self, path: GroupPath) -> tuple[int, int] | None:
-        """First and last tier-1 domain (exclusive) of a group; None where there is no such."""
+        """Return the first and last tier-1 domain (exclusive) of a group; None if it is unknown."""
         if path not in self.ranges:
             inside = [domain.at for domain in self.domains if domain.key[0][: len(path)] == path]
             self.ranges[path] = (inside[0], inside[-1] + 1) if inside else None
         return self.ranges[path]
 
     def starts_in(self, tier: int, other: int) -> DomainIndices:
-        """The domain of another tier, lower or higher, in which each domain of `tier` starts."""
+        """Return the domain of another tier, lower or higher, in which each domain of `tier`
+        starts.
+        """
         if other == 1:
             return self.starts[tier]
         found = self.arrays.get((tier, other))
@@ -257,7 +259,7 @@ class Layout:
 
 
 def tier1_key(host: Host) -> DomainKey:
-    """The tier-1 domain of a host."""
+    """Return the key of a host's tier-1 domain."""
     for at, tier in enumerate(host.tiers):
         if tier <= 1:
             path = host.path
@@ -288,7 +290,7 @@ class HostIndex:
         return max(self.kinds().values(), default=1)
 
     def kinds(self) -> dict[str, int]:
-        """The kinds of groups that hosts are in, with the highest tier of each."""
+        """Return the kinds of groups that hosts are in, with the highest tier of each."""
         found: dict[str, int] = {}
         for kinds, tiers in self._chains:
             for kind, tier in zip(kinds, tiers, strict=True):
@@ -296,7 +298,7 @@ class HostIndex:
         return found
 
     def clone(self) -> "HostIndex":
-        """The same places, sharing nothing that changes; O(hosts)."""
+        """Return an independent copy; O(hosts)."""
         twin = HostIndex()
         twin.ids, twin.names, twin._spare = self.ids.copy(), self.names[:], self._spare[:]
         twin.order = [domain.clone() for domain in self.order]
@@ -310,7 +312,7 @@ class HostIndex:
         return twin
 
     def add(self, host: Host) -> tuple[int, bool]:
-        """The id given to a new host, and whether it got a new domain at the end of `order`."""
+        """Add a host; return its id, and whether it got a new domain at the end of `order`."""
         key = tier1_key(host)
         domain = self._domains.get(key)
         made = domain is None
@@ -333,7 +335,7 @@ class HostIndex:
         return host_id, made
 
     def drop(self, host: Host) -> None:
-        """Forget a host; its domain stays, empty, until the next layout."""
+        """Remove a host; its domain stays, empty, until the next layout."""
         host_id = self.ids.pop(host.name)
         domain = self.domain_of_host[host_id]
         domain.drop(host_id)
@@ -352,11 +354,7 @@ class HostIndex:
         return not self._astray
 
     def settle(self) -> DomainIndices:
-        """Put the domains in natural order, empty ones gone; the places that they had before.
-
-        Those that came, went or moved are looked up among the others, which stand in order:
-        O(these x log(domains)) comparisons, and O(domains) of plain copying.
-        """
+        """Sort the domains naturally without empty ones; return the places that they had before."""
         astray = list(self._astray.values())
         stays = np.ones(len(self.order), np.bool_)
         stays[[domain.at for domain in astray]] = False
@@ -394,7 +392,7 @@ class HostIndex:
                 kept[at] = not self.order[at].shares_domain_with(self.order[at - 1], tier)
 
     def layout(self) -> Layout:
-        """The ranges of all tiers over settled domains; O(these x tiers) after a change."""
+        """Return the ranges of all tiers over settled domains; O(these x tiers) after a change."""
         if self._layout is None:
             tiers = range(2, self.tiers + 1)
             self._begins = {tier: self._begins_of(tier) for tier in tiers}
@@ -410,14 +408,14 @@ class HostIndex:
         return np.array(begins[: len(self.order)], np.bool_)
 
     def domain_at(self) -> DomainIndices:
-        """The tier-1 domain of each host id; of an id that no host has, some domain."""
+        """Return the tier-1 domain of each host id; of an id that no host has, some domain."""
         if self._domain_at is None:
             domains = self.domain_of_host
             self._domain_at = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
         return self._domain_at
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
-        """Pods by tier-1 domain; adds the places of the hosts in the natural order of all hosts."""
+        """Return pods by tier-1 domain; append the places of their hosts to `places`."""
         ids, domain_of, offsets = self.ids, self.domain_of_host, self.layout().offsets
         domains: dict[int, int] = {}
         last: object = None
@@ -435,14 +433,14 @@ class HostIndex:
         return domains
 
     def position(self, name: NodeName) -> tuple[int, int]:
-        """(tier-1 domain, place in the natural order of all hosts) of a known host."""
+        """Return (tier-1 domain, place among all hosts) of a known host."""
         host_id = self.ids[name]
         domain = self.domain_of_host[host_id]
         return domain.at, self.layout().offsets[domain.at] + domain.ranks(self.names)[host_id]
 
 
 def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layout:
-    """`begins` of the tiers from 2 on: which domains are the first in theirs of that tier."""
+    """Build a layout; `begins` says which domains are the first in theirs, from tier 2 up."""
     own = np.arange(len(domains), dtype=np.intp)
     starts = [np.zeros(0, np.intp), own, *map(np.flatnonzero, begins)]
     ends = [np.append(start[1:], len(domains)) for start in starts]

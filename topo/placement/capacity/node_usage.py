@@ -102,7 +102,7 @@ class NodeUsage:
         }
 
     def shared_by_resource(self) -> Mapping[str, SharedCards]:
-        """The shared cards of all nodes, by resource; O(nodes that have any)."""
+        """Return the shared cards of all nodes, by resource; O(nodes that have any)."""
         sums: dict[str, SharedCards] = {}
         for cards in self.shared.values():
             for resource, allocatable, used in cards:
@@ -112,7 +112,9 @@ class NodeUsage:
         return sums
 
     def by_type(self) -> Mapping[str, TypeCounts]:
-        """The counts of each GPU type of nodes with GPUs, "" where nobody names it; O(nodes)."""
+        """Return the counts of each GPU type of nodes with GPUs, "" where nobody names it;
+        O(nodes).
+        """
         rows: dict[str, list[TypeCounts]] = {}
         for name, counts in self.counts.items():
             host = self.hosts[name]

@@ -15,7 +15,7 @@ from topo.placement.capacity.host_follower import hosts_of
 def host_differences(
     capacity: CapacityView, forest: Forest, cluster: Mapping[NodeName, ClusterNode]
 ) -> tuple[Difference, ...]:
-    """The nodes whose host is not the join of the two, with the GPUs there and here; O(nodes)."""
+    """Return the nodes whose host is not the join of forest and cluster; O(nodes)."""
     there = hosts_of(forest, cluster, capacity.policy)
     here = {host.name: host for host in capacity.hosts()}
     return tuple(
@@ -31,7 +31,7 @@ def restore_hosts(
     cluster: Mapping[NodeName, ClusterNode],
     nodes: Iterable[NodeName],
 ) -> None:
-    """Puts the joined hosts in the place of those nodes' ones."""
+    """Replace the hosts of some nodes by the joined ones."""
     there = hosts_of(forest, cluster, capacity.policy)
     for name in nodes:
         if name in there:

@@ -39,11 +39,11 @@ class _Rollups(ABC):
         self._by_tier: dict[int, Counts] = {}
 
     def changed(self, at: int, by: int) -> None:
-        """The number of a tier-1 domain is another one."""
+        """Note that the number of a tier-1 domain changed."""
         self._changes[at] = self._changes.get(at, 0) + by
 
     def change_many(self, at: DomainIndices, by: Counts) -> None:
-        """The numbers of some tier-1 domains, which may come more than once, are others."""
+        """Note that the numbers of some tier-1 domains, which may come more than once, changed."""
         if len(at) * _MENDED_AS_FAST > len(self._values):
             self._layout, self._changes = None, {}
         else:
@@ -51,7 +51,7 @@ class _Rollups(ABC):
                 self.changed(domain, change)
 
     def by(self, tier: int, layout: Layout) -> Counts:
-        """The rolled up number of each domain of a tier."""
+        """Return the rolled up number of each domain of a tier."""
         if layout is not self._layout or self._changes:
             self._follow(layout)
         found = self._by_tier.get(tier)
@@ -72,7 +72,7 @@ class _Rollups(ABC):
 
     @abstractmethod
     def _mend(self, tier: int, layout: Layout) -> None:
-        """Take the changes into what is kept of a tier; tier 1 is the numbers themselves."""
+        """Apply the noted changes to what is kept of a tier; tier 1 is the numbers themselves."""
 
 
 class Most(_Rollups):
@@ -113,10 +113,7 @@ class Groups:
         self.in_all = int(self.by_top.sum())
 
     def missed(self, rest: int) -> Counts:
-        """How much each domain is missed by what stays: its sum, and `BROKEN` where `rest` breaks.
-
-        `rest` is less than `size`: what it takes beside whole groups breaks one more or none.
-        """
+        """Return how much each domain would be missed: its sum, `BROKEN` more if it breaks."""
         found = self._missed.get(rest)
         if found is None:
             if len(self._missed) == _RESTS:
@@ -125,7 +122,7 @@ class Groups:
         return found
 
     def changed(self, domain: int, top: int, sums: tuple[int, int]) -> None:
-        """The sum of a domain, inside one of the top tier, became another one: from and to."""
+        """Follow a change of the sum of a domain, inside one of the top tier."""
         before, now = sums
         more = now // self.size - before // self.size
         if more:
@@ -145,7 +142,7 @@ class Sums(_Rollups):
         self._groups: dict[tuple[int, int], Groups] = {}
 
     def groups(self, tier: int, size: int, layout: Layout) -> Groups:
-        """Whole groups of `size`, each inside a domain of the tier."""
+        """Return the whole groups of `size`, each inside a domain of the tier."""
         sums = self.by(tier, layout)
         found = self._groups.get((tier, size))
         if found is None:

@@ -20,13 +20,13 @@ _EMPTY: Counts = np.zeros(0, np.int64)
 
 
 class Slots:
-    """Room for pods of `gpus` GPUs on eligible hosts.
+    """Free slots for pods of `gpus` GPUs on eligible hosts.
 
     `free` and `busy` run along the tier-1 domains; `free_list` are the numbers of `free`, quick to
-    read one by one, `sums` and `most` those of higher tiers.
-    `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
-    a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
-    `free_gpus` their free GPUs, `penalized` those with a penalty.
+    read one by one, `sums` and `most` those of higher tiers. `busy` counts the open hosts of the
+    type, eligible or not, on which GPUs are booked. `mask` has a byte per host id: 0 another type,
+    1 not eligible, 2 eligible. `nodes` are the eligible hosts, `free_gpus` their free GPUs,
+    `penalized` those with a penalty.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Slots:
         self.busy: Counts = busy
 
     def fill(self, hosts: HostsOfType, allowed: NDArray[np.bool_], ids: int, domains: int) -> None:
-        """Count everything anew from the hosts of the type, and which the job may use; O(hosts)."""
+        """Count from nothing, given the hosts of the type and which the job may use; O(hosts)."""
         slots = np.where(allowed, hosts.free_gpus // self.gpus, 0)
         busy = hosts.at[hosts.open & (hosts.free_gpus < hosts.gpus)]
         self._set(sum_by_domain(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
@@ -72,7 +72,7 @@ class Slots:
         self.total = int(slots.sum())
 
     def copy(self) -> "Slots":
-        """The same counts, apart from then on."""
+        """Return an independent copy."""
         twin = Slots(self.eligibility, self.gpus, self.free.copy(), self.busy.copy())
         twin.mask = self.mask[:]
         twin.nodes, twin.free_gpus, twin.penalized = self.nodes, self.free_gpus, self.penalized
@@ -82,7 +82,7 @@ class Slots:
     def without(
         self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
     ) -> "Slots":
-        """The same but for some hosts, (id, domain, host, free GPUs), which the job may not use."""
+        """Return a class that may not use some hosts, given as (id, domain, host, free GPUs)."""
         twin = self.copy()
         twin.eligibility = eligibility
         for host_id, at, host, unbooked in hosts:
@@ -94,7 +94,7 @@ class Slots:
     def among(
         self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
     ) -> "Slots":
-        """Those of the eligible hosts that are among some, (id, domain, host, free GPUs)."""
+        """Return a class that may use only some hosts, given as (id, domain, host, free GPUs)."""
         twin = Slots(eligibility, self.gpus, np.zeros_like(self.free), self.busy.copy())
         twin.mask = self.mask.translate(_NONE)
         for host_id, at, host, unbooked in hosts:
@@ -108,9 +108,9 @@ class Slots:
         return twin
 
     def update_free(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
-        """The free GPUs of one host changed, from and to; `busier`: 1 if it is busy now, -1 if not.
+        """Follow a change of the free GPUs of one host, from and to; O(1).
 
-        O(1).
+        `busier`: 1 if it has become busy, -1 if it no longer is.
         """
         kind = self.mask[host_id]
         if not kind:
@@ -125,7 +125,7 @@ class Slots:
                 self._add(at, change)
 
     def update_all_free(self, at: DomainIndices, taken: UsageChange) -> None:
-        """The free GPUs of many hosts changed, each in its domain; O(hosts given)."""
+        """Follow changes of the free GPUs of many hosts, each in its domain; O(hosts given)."""
         kinds = np.frombuffer(self.mask, np.uint8)[taken.ids]
         np.add.at(self.busy, at, taken.busier * (kinds > 0))
         may = kinds == ELIGIBLE
@@ -137,13 +137,13 @@ class Slots:
         self.total += int(changes.sum())
 
     def remove_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
-        """Take a host out."""
+        """Remove a host."""
         if self.mask[host_id]:
             self._count(-1, at, host, unbooked, eligible=self.mask[host_id] == ELIGIBLE)
             self.mask[host_id] = 0
 
     def add_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
-        """Put a host in as far as it is of the type and eligible."""
+        """Add a host, counted as far as it is of the type and eligible."""
         if host_id >= len(self.mask):
             self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
         if host.gpu_type == self.eligibility.gpu_type:
@@ -152,11 +152,11 @@ class Slots:
             self._count(1, at, host, unbooked, eligible=fits)
 
     def append(self) -> None:
-        """One more domain, empty, at the end."""
+        """Add an empty domain at the end."""
         self._set(np.append(self.free, 0), np.append(self.busy, 0))
 
     def reorder(self, before: Counts) -> None:
-        """Follow the domains to their new places."""
+        """Move the counts with their domains; `before` are the old places."""
         self._set(self.free[before], self.busy[before])
 
     def _count(self, sign: int, at: int, host: Host, unbooked: int, *, eligible: bool) -> None:
@@ -191,37 +191,37 @@ class Sizes:
         self.whole: Counts = np.zeros(0, np.int64)
 
     def fill(self, hosts: HostsOfType, domains: int) -> None:
-        """Count everything anew; O(hosts)."""
+        """Count from nothing; O(hosts)."""
         self.whole = sum_by_domain(hosts.at, hosts.gpus // self.gpus, domains)
 
     def copy(self) -> "Sizes":
-        """The same counts, apart from then on."""
+        """Return an independent copy."""
         twin = Sizes(self.gpu_type, self.gpus)
         twin.whole = self.whole.copy()
         return twin
 
     def count(self, sign: int, at: int, host: Host) -> None:
-        """Put a host in (1) or take it out (-1)."""
+        """Add a host (1) or remove it (-1)."""
         if host.gpu_type == self.gpu_type:
             self.whole[at] += sign * (host.gpus // self.gpus)
 
     def append(self) -> None:
-        """One more domain, empty, at the end."""
+        """Add an empty domain at the end."""
         self.whole = np.append(self.whole, 0)
 
     def reorder(self, before: Counts) -> None:
-        """Follow the domains to their new places."""
+        """Move the counts with their domains; `before` are the old places."""
         self.whole = self.whole[before]
 
 
 def sum_by_domain(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
-    """Sums of some numbers by the domain that each belongs to."""
+    """Return sums of some numbers by the domain that each belongs to."""
     sums: Counts = np.bincount(at, weights=numbers, minlength=domains).astype(np.int64)
     return sums
 
 
 def peaks(whole: Counts, layout: Layout) -> tuple[int, ...]:
-    """The largest number of slots in one domain of each tier, tier 1 first."""
+    """Return the largest number of slots in one domain of each tier, tier 1 first."""
     if not whole.size:
         return (0,) * layout.tiers
     return tuple(int(layout.rolled(whole, tier).max()) for tier in range(1, layout.tiers + 1))

@@ -22,7 +22,7 @@ _LONGEST_ECHO = 64
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Nodes to see otherwise than they are; each node stands in one of the three at most.
+    """Nodes that are assumed to be in another state; each node is in one of the three at most.
 
     `free`: what runs there is gone and the node is open. `down`: it is not ready. `drain`: it is
     cordoned, and what runs there stays.
@@ -34,10 +34,10 @@ class Assumptions:
 
 
 def apply_assumptions(capacity: CapacityView, assumptions: Assumptions) -> CapacityView | Refusal:
-    """Return the capacity under the assumptions, or a refusal that names the one that cannot hold.
+    """Return the capacity under assumptions, or a refusal that names the one that cannot hold.
 
-    Refused are an unknown node, and a node that is assumed to be two things. O(bookings) where
-    nodes are freed.
+    Refused are an unknown node, and a node that is assumed to be two things. O(bookings) if nodes
+    are freed.
     """
     refusal = _unknown(capacity, assumptions) or _contradiction(assumptions)
     if refusal is not None:
@@ -56,7 +56,7 @@ def apply_assumptions(capacity: CapacityView, assumptions: Assumptions) -> Capac
 
 
 def open_host(host: Host, policy: Policy) -> Host:
-    """The host as it is once repaired and uncordoned: both of its halves say so."""
+    """Return a host as it is once repaired and uncordoned, in both of its halves."""
     forest, cluster = host.halves
     return _joined(
         forest and replace(forest, ready=True, cordoned=False, taints=_own(forest.taints)),
@@ -88,7 +88,7 @@ def _joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) ->
 
 
 def _own(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """The taints without those of the node's trouble."""
+    """Return taints without those that Kubernetes sets for a node in trouble."""
     return tuple(taint for taint in taints if taint.key not in LIFECYCLE_TAINTS)
 
 
@@ -123,7 +123,7 @@ def _unknown(capacity: CapacityView, assumptions: Assumptions) -> Refusal | None
 
 
 def _nearest(node: str, known: list[NodeName]) -> str:
-    """The next step: the name that was probably meant, or some that exist."""
+    """Return the next step: the nearest name, or some that exist."""
     if not known:
         return "no node is known yet: start a worker, or give a configuration file"
     return did_you_mean(node, known, f"nodes are called {listed(known)}")

@@ -56,7 +56,8 @@ class _Limits(NamedTuple):
 
 
 def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Demands, bool]:
-    """What to ask of which domains of a tier, and whether no other choice needs fewer children.
+    """Return what to ask of which domains of a tier, and whether no other choice needs fewer
+    children.
 
     `known`: the fewest domains that can hold the job, and the children of the best choice so far.
     The list is empty if no choice needs fewer children than that.
@@ -90,7 +91,9 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
 
 
 def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
-    """The fewest children of each domain for each number of groups; `_IMPOSSIBLE`: it cannot."""
+    """Return the fewest children of each domain for each number of groups; `_IMPOSSIBLE`: it
+    cannot.
+    """
     shape, children = view.shape, view.layout.children_of(tier).rows
     assert children is not None, "too many to look at were sorted out"  # noqa: S101 - for mypy
     points = np.arange(limits.low, limits.high + 1)
@@ -118,7 +121,7 @@ def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Li
 
 
 def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
-    """The groups that the q best children of each domain hold, and beside the tail."""
+    """Return the groups that the q best children of each domain hold, and beside the tail."""
     order = np.argsort(-rows, axis=1, kind="stable")
     rows, lost = np.take_along_axis(rows, order, 1), np.take_along_axis(lost, order, 1)
     held = rows.cumsum(axis=1)
@@ -129,7 +132,7 @@ def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
 
 
 def _reach(found: Costs, held: Counts, needs: Counts) -> None:
-    """Children that are needed by need and domain, into `found`; `held` by child and domain."""
+    """Write into `found` the children needed, by need and domain; `held` is by child and domain."""
     for row, need in zip(found, needs.tolist(), strict=True):
         np.add.reduce(held < need, axis=0, dtype=np.int16, out=row)
     found += 1
@@ -138,11 +141,7 @@ def _reach(found: Costs, held: Counts, needs: Counts) -> None:
 
 @lru_cache(maxsize=64)
 def _least(best: bytes, limits: _Limits) -> Costs:
-    """A bound: the fewest children for each number of groups and of top domains.
-
-    By tail and domains; the groups start after as many places as a domain may take groups. `best`:
-    of all domains the fewest children by tail and groups. Clusters have few such lists.
-    """
+    """Return a bound: the fewest children for each number of groups and of top domains."""
     groups, most, _, low, high = limits
     tails = len(best) // np.dtype(np.int16).itemsize // (high - low + 1)
     children = np.frombuffer(best, np.int16).reshape(tails, 1, -1)
@@ -175,11 +174,7 @@ def _use(windows: Costs, after: Costs, children: Costs, limits: _Limits) -> None
 
 
 def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[DomainIndices, Costs, bool]:
-    """The domains that may be part of something better, their costs, whether these are all of them.
-
-    Of domains for a number of groups only as many of the cheapest as are used: any other could
-    change places with one of them.
-    """
+    """Return the domains that may be part of something better, their costs, whether all are."""
     groups, most, used, low, high = limits
     others = rest[:, most - 1, high + groups - high : high + groups - low + 1][:, ::-1]
     # What the others need at least beside each; with the tail here, they are without it.
@@ -200,7 +195,7 @@ def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[DomainIndice
 
 
 def _combined(costs: Costs, limits: _Limits) -> list[tuple[int, int, bool]] | None:
-    """(item, groups, tail) of items that hold all with the fewest children; None: not fewer."""
+    """Return (item, groups, tail) of items that hold all with fewer children; None if none do."""
     groups, most, used, _, high = limits
     tails, items = costs.shape[:2]
     tables = np.full((items + 1, tails, most + 1, high + groups + 1), _IMPOSSIBLE, np.int16)
@@ -242,7 +237,7 @@ def _walked_back(
 
 
 def _levelled(ways: list[tuple[int, Demand]], groups: int) -> Demands:
-    """What is too much is left in the last domains that can spare it."""
+    """Take what is too much from the last domains that can spare it."""
     over = sum(held for _, (held, _) in ways) - groups
     demands: Demands = []
     for domain, (held, tail) in sorted(ways, key=lambda way: (way[1][0], way[0])):

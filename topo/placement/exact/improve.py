@@ -43,7 +43,9 @@ SPREAD_STEPS = 100
 def improve_in_one_domain(
     view: FreeView, tier: int, bounds: Sequence[DomainBound], best: Candidate | None
 ) -> Candidate | None:
-    """The best candidate inside one domain of a tier; `bounds` come in the order of the search."""
+    """Return the best candidate inside one domain of a tier; `bounds` come in the order of the
+    search.
+    """
     shape = view.shape
     # A single group inside a domain of its own tier is a job of single pods below that tier.
     inner = view.single_pods(shape.pods) if tier == shape.tier else view
@@ -66,7 +68,7 @@ def improve_in_one_domain(
 
 
 def improve_over_domains(view: FreeView, tier: int, best: Candidate) -> Candidate:
-    """The best candidate over all domains of the top tier that could be one of the fewest."""
+    """Return the best candidate over all top-tier domains that could be one of the fewest."""
     shape = view.shape
     groups, holds = view.groups(tier), view.holds(tier)
     others = int(np.sort(groups)[::-1][: best.key[0][0] - 1].sum())
@@ -88,7 +90,7 @@ def improve_over_domains(view: FreeView, tier: int, best: Candidate) -> Candidat
 
 
 def _proven_by(search: ExactSearch) -> Proven:
-    """What a search proves that left out nothing."""
+    """Return what a search proves that left out nothing."""
     if search.by_window:
         # The window rule is exact in the number of tier-1 domains of a tier-2 domain.
         return Proven.SPANS if search.view.shape.tier == 2 else Proven.NONE
@@ -96,12 +98,14 @@ def _proven_by(search: ExactSearch) -> Proven:
 
 
 def _spans_proven(bounds: Sequence[DomainBound], best: Candidate) -> bool:
-    """Whether the candidate uses as few children as any bound, and there is no tier below them."""
+    """Return whether the candidate uses as few children as any bound, and there is no tier below
+    them.
+    """
     return bounds[0].spans_reached(best.key) and len(best.key[0]) <= bounds[0].depth + 1
 
 
 def _best_inside(search: ExactSearch, tier: int, domain: int) -> Allocation | None:
-    """The best inside one domain, from as few children as it needs."""
+    """Return the best inside one domain, from as few children as it needs."""
     view, shape = search.view, search.view.shape
     bounds = view.layout.below(tier, tier - 1)
     first, last = bounds[domain], bounds[domain + 1]
@@ -117,7 +121,9 @@ def _best_inside(search: ExactSearch, tier: int, domain: int) -> Allocation | No
 
 
 def _least_each(descending: list[int], need: int) -> int:
-    """What each of the fewest domains must give: the need less the most that the others hold."""
+    """Return what each of the fewest domains must give: the need less the most that the others
+    hold.
+    """
     count = fewest(descending, need)
     return max(0, need - sum(descending[: count - 1])) if count else 0
 

@@ -37,7 +37,7 @@ class Knapsack:
         self._options: list[Sequence[Option]] = []
 
     def add(self, options: Sequence[Option], rest: int = 0) -> None:
-        """One more item. States that the `rest` of the groups cannot complete are dropped."""
+        """Add an item. States that the `rest` of the groups cannot complete are dropped."""
         before = self._tables[-1]
         after = before[:]
         width = self._groups + 1
@@ -62,7 +62,7 @@ class Knapsack:
         return self._tables[-1]
 
     def picks(self, groups: int, tails: int) -> list[tuple[int, int, int]]:
-        """How to reach a state at its least cost: (item, groups, tails) of the items used."""
+        """Return how a state is reached at its least cost: (item, groups, tails) of items used."""
         width = self._groups + 1
         state = groups + tails * width
         found = []

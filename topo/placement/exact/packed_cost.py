@@ -41,30 +41,26 @@ class Packing:
     exact: bool
 
     def used(self, tier: int) -> int:
-        """One domain of a tier."""
+        """Return the cost of one domain of a tier."""
         return 1 << self.spans[tier]
 
     def lost_of(self, cost: int) -> int:
-        """The canonical groups lost by a cost."""
+        """Return the canonical groups that a cost loses."""
         return (cost >> self.lost) & self.lost_mask
 
     def low_taken(self, before: int, taken: int) -> int:
-        """Slots taken from a domain of the canonical tier."""
+        """Return the cost of slots taken from a domain of the canonical tier."""
         if not self.exact:
             return 0
         return ((1 << self.base * before) - (1 << self.base * (before - taken))) << self.low
 
     def top_taken(self, before: int, taken: int) -> int:
-        """Canonical groups taken from a domain of the top tier."""
+        """Return the cost of canonical groups taken from a domain of the top tier."""
         return ((1 << self.base * before) - (1 << self.base * (before - taken))) << self.top
 
 
 def packing_of(shape: JobShape, most_slots: int, most_groups: int) -> Packing:
-    """Fields wide enough for any placement of the job.
-
-    `most_slots` are free in one domain of the canonical tier, `most_groups` canonical groups in one
-    of the top tier.
-    """
+    """Return fields wide enough for any placement of the job."""
     count = (2 * shape.pods + 2).bit_length()
     exact = count * most_slots <= MOST_BITS
     low = count

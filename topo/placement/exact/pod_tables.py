@@ -36,7 +36,7 @@ class PodTables:
     _leaves: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
     def costs(self, tier: int, domain: int) -> list[int]:
-        """What 0, 1, 2, … pods cost, as many as there are slots or pods in the job."""
+        """Return what 0, 1, 2, … pods cost, as many as there are slots or pods in the job."""
         key = tier, domain
         found = self._known.get(key)
         if found is None:
@@ -46,7 +46,7 @@ class PodTables:
         return found[0]
 
     def taken(self, tier: int, domain: int, pods: int) -> dict[int, int]:
-        """The tier-1 domains that give so many pods at their least cost."""
+        """Return the tier-1 domains that give so many pods at their least cost."""
         if tier == 1:
             return {domain: pods}
         self.costs(tier, domain)
@@ -59,17 +59,14 @@ class PodTables:
         return found
 
     def steps_each(self, tier: int) -> Counts:
-        """For each domain of a tier no fewer steps than its table takes; 0 in tier 1."""
+        """Return an upper limit on the steps of each domain's table; 0 in tier 1."""
         most = self.view.shape.pods
         options = self.view.layout.rolled(np.minimum(self.view.free, most), tier)
         steps: Counts = (tier - 1) * options * (np.minimum(options, most) + 1)
         return steps
 
     def domain_cost(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
-        """What it costs to take slots from a domain, beside what it costs its children.
-
-        `taken` are the slots and that cost of the children.
-        """
+        """Return the cost of taking slots from a domain, besides the cost in its children."""
         slots, below = taken
         shape, packing = self.view.shape, self.packing
         cost = packing.used(tier)
@@ -84,7 +81,7 @@ class PodTables:
         return cost
 
     def children(self, tier: int, domain: int) -> range:
-        """The domains of the next lower tier in a domain."""
+        """Return the domains of the next lower tier in a domain."""
         bounds = self.view.layout.below(tier, tier - 1)
         return range(bounds[domain], bounds[domain + 1])
 
@@ -110,20 +107,20 @@ class PodTables:
         return found, None
 
     def alike(self, domain: int) -> tuple[int, ...]:
-        """Equal for tier-1 domains whose pods cost the same."""
+        """Return a key that is equal for tier-1 domains whose pods cost the same."""
         slots, alone = self.view.slots, self.view.shape.tiers == 1
         intact = not slots.busy[domain]
         free = int(self.view.free[domain])
         return free, slots.free_list[domain], intact, domain if alone else -1
 
     def tier1_cost(self, domain: int, pods: int) -> int:
-        """What so many pods of a tier-1 domain cost."""
+        """Return what so many pods of a tier-1 domain cost."""
         slots = self.view.slots
         broken = int(not slots.busy[domain] and pods < slots.free_list[domain])
         return broken + self.domain_cost(1, domain, (pods, broken))
 
     def _most(self, tier: int, domain: int) -> int:
-        """The most pods that a domain can give."""
+        """Return the most pods that a domain can give."""
         if tier == 1:
             return min(self.view.shape.pods, int(self.view.free[domain]))
         firsts = self.view.layout.firsts[tier]

@@ -58,7 +58,7 @@ class _Branch(NamedTuple):
 
 
 def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
-    """The best of a candidate and of an exact search, with what that proves."""
+    """Return the better of a candidate and an exact search, with what that proves."""
     best = found
     ways = [*loose_ways(view)]
     complete, exact = bool(ways), True
@@ -79,7 +79,7 @@ def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidat
 
 
 def loose_ways(view: FreeView) -> Iterator[Loose]:
-    """The ways to split as few groups as can be; none if no group has to be split."""
+    """Yield the ways to split the fewest groups; none if no group has to be split."""
     shape = view.shape
     if not view.group_can_fit:
         yield Loose(shape.pods, tail=False, less=0)
@@ -105,7 +105,7 @@ class SplitSearch:
     _leaves: dict[tuple[int, ...], _Branch] = field(default_factory=dict)
 
     def tops(self) -> Iterator[list[int]]:
-        """Top domains among which the best is looked for: those that could be enough, then all."""
+        """Yield sets of top domains to search: those that could be enough, then all."""
         whole, rest = self._tops()
         near = whole > 0
         ranked = np.sort(rest[~near])[::-1].tolist()
@@ -120,7 +120,7 @@ class SplitSearch:
             yield np.flatnonzero(near | (rest > 0)).tolist()
 
     def fewest_tops(self, found: Allocation) -> bool:
-        """Whether an allocation uses as few top domains as their slots allow."""
+        """Return whether an allocation uses as few top domains as their slots allow."""
         whole, rest = self._tops()
         near = whole > 0
         short = self._slots_needed() - int(rest[near].sum())
@@ -148,7 +148,7 @@ class SplitSearch:
         return steps * (4 if self.loose.tail else 1)
 
     def over(self, tops: Sequence[int]) -> Allocation | None:
-        """The best placement over some top domains; None where they are too few."""
+        """Return the best placement over some top domains; None where they are too few."""
         tier = self.view.shape.tiers
         branches = [self._branch(tier, domain) for domain in tops]
         knapsack = Knapsack(self.loose.pods, int(self.loose.tail))
@@ -174,7 +174,9 @@ class SplitSearch:
         return Allocation(tuple(shares), tier1_pods)
 
     def _shares(self, tier: int, domain: int, given: tuple[int, int]) -> Iterator[Share]:
-        """What the domains of the groups inside a domain give: loose pods, and the tail or not."""
+        """Return what the domains of the groups inside a domain give: loose pods, and the tail or
+        not.
+        """
         branch = self._branch(tier, domain)
         if tier == self.view.shape.tier:
             loose, tail = given
@@ -241,21 +243,21 @@ class SplitSearch:
         return _Branch(slots, cost, options, None)
 
     def _tail_slots(self) -> int:
-        """Slots that a domain gives more if it takes the tail."""
+        """Return slots that a domain gives more if it takes the tail."""
         shape = self.view.shape
         return shape.r - self.loose.less * shape.k
 
     def _slots_needed(self) -> int:
-        """Slots that are taken beside those of all whole groups that fit."""
+        """Return slots that are taken beside those of all whole groups that fit."""
         return self.loose.pods + (self._tail_slots() if self.loose.tail else 0)
 
     def _whole(self, domain: int) -> int:
-        """Whole groups that a domain of their tier holds."""
+        """Return whole groups that a domain of their tier holds."""
         view = self.view
         return int(view.groups(view.shape.tier)[domain]) if view.group_can_fit else 0
 
     def _rest(self) -> Counts:
-        """Slots of each domain of the groups' tier that whole groups leave."""
+        """Return slots of each domain of the groups' tier that whole groups leave."""
         view = self.view
         if not view.group_can_fit:
             return view.free_slots
@@ -273,10 +275,10 @@ class SplitSearch:
         return self.view.layout.starts_in(tier, self.view.shape.tier)
 
     def _above(self, tier: int, upper: int) -> Counts:
-        """The domain of an upper tier that each domain of a tier is in."""
+        """Return the domain of an upper tier that each domain of a tier is in."""
         return self.view.layout.starts_in(tier, upper)
 
     def _rolled_above(self, rest: Counts, tier: int) -> Counts:
-        """What the domain around each domain of a tier has left beside whole groups."""
+        """Return what the domain around each domain of a tier has left beside whole groups."""
         found: Counts = np.add.reduceat(rest, self._inner(tier + 1))[self._above(tier, tier + 1)]
         return found

@@ -59,12 +59,14 @@ class ExactSearch:
     def over(
         self, tier: int, domains: Sequence[int], need: Demand, least: int
     ) -> Allocation | None:
-        """The best way to meet the need from some domains of a tier, `least` groups from each."""
+        """Return the best way to meet the need from some domains of a tier, `least` groups from
+        each.
+        """
         options = [self.options(tier, domain, least) for domain in domains]
         return self._joined(tier, domains, options, need)
 
     def inside(self, tier: int, domain: int, need: Demand) -> Allocation | None:
-        """The best way to meet the need from one domain of a tier."""
+        """Return the best way to meet the need from one domain of a tier."""
         if tier == self.view.shape.tier:
             return self._at_groups(domain, need)
         self.options(tier, domain, 0)
@@ -84,7 +86,7 @@ class ExactSearch:
         return Allocation((share,), self.tables.taken(shape.tier, domain, pods))
 
     def options(self, tier: int, domain: int, least: int) -> list[Option]:
-        """All that a domain can give, and what each costs."""
+        """Return all that a domain can give, and what each costs."""
         key = tier, domain
         found = self._known.get(key)
         if found is None:
@@ -148,7 +150,7 @@ class ExactSearch:
         return found
 
     def _wide_leaf(self, domain: int) -> list[Option]:
-        """What a domain above tier 1 can give."""
+        """Return what a domain above tier 1 can give."""
         tier, uses = self.view.shape.tier, self._uses(domain)
         if self.table_steps[domain] <= MOST_TABLE_STEPS:
             costs = self.tables.costs(tier, domain)
@@ -157,7 +159,7 @@ class ExactSearch:
         return [(x, t, self._cost(domain, x, t)) for x, t, _ in uses]
 
     def _uses(self, domain: int) -> list[tuple[int, int, int]]:
-        """Groups, tails, and the pods of both, that a domain of the groups can hold."""
+        """Return groups, tails, and the pods of both, that a domain of the groups can hold."""
         shape, slots = self.view.shape, int(self.view.free_slots[domain])
         return [
             (x, t, x * shape.k + t * shape.r)
@@ -167,7 +169,7 @@ class ExactSearch:
         ]
 
     def _cost(self, domain: int, x: int, t: int) -> int:
-        """The cost of x groups and t tails in a domain of the group tier by the window rule."""
+        """Return the cost of x groups and t tails in a group-tier domain by the window rule."""
         shape, packing = self.view.shape, self.tables.packing
         taken = x * shape.k + t * shape.r
         allocation = spread(self.view, Share(domain, x, bool(t)))
@@ -180,7 +182,7 @@ class ExactSearch:
         return cost + self.tables.domain_cost(shape.tier, domain, (taken, cost))
 
     def _cost_below(self, inner: Effect) -> int:
-        """The cost in canonical domains that lie below the domain of the groups."""
+        """Return the cost in canonical domains that lie below the domain of the groups."""
         packing = self.tables.packing
         low = (
             sum(-change << packing.base * free for free, change in inner.low)
@@ -191,5 +193,5 @@ class ExactSearch:
 
 
 def exact_search(view: FreeView) -> ExactSearch:
-    """A new search on a view."""
+    """Return a new search on a view."""
     return ExactSearch(view, pod_tables(view))

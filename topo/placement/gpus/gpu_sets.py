@@ -87,7 +87,7 @@ class BestSets:
     exact: bool
 
     def of_size(self, count: int) -> GpuSet | None:
-        """The best set of so many GPUs; None where fewer are free. O(1)."""
+        """Return the best set of so many GPUs; None where fewer are free. O(1)."""
         return self.sets[count - 1] if 1 <= count <= len(self.sets) else None
 
     @property
@@ -105,7 +105,7 @@ class BestSets:
 
 
 def scale(total: int) -> int:
-    """A sum of weights as 0…2000: itself up to 1920, the rest in proportion up to 128 GPUs."""
+    """Return a sum of weights as 0…2000: itself up to 1920, then in proportion up to 128 GPUs."""
     if total <= _PLAIN:
         return total
     room, above = WORST_LOSS - _PLAIN, _MOST - _PLAIN
@@ -113,7 +113,7 @@ def scale(total: int) -> int:
 
 
 def best_sets(weights: Weights, free: Iterable[int] | None = None) -> BestSets:
-    """The table of a node with these weights; `free` are rows of them, None for all of them."""
+    """Return the table of a node with these weights; `free` are rows of them, None for all."""
     everyone = range(len(weights))
     places = everyone if free is None else sorted(set(free).intersection(everyone))
     return _best_sets(weights, tuple(places))
@@ -135,7 +135,7 @@ _Found = tuple[tuple[int, ...], int, int]
 
 
 def _exact(among: _Numbers) -> Iterator[_Found]:
-    """The best set of every size, by the value of all sets.
+    """Return the best set of every size, by the value of all sets.
 
     A set is a mask whose highest bit is GPU 0, so that among sets of one size the larger mask is
     the one that comes first by GPU numbers. Value, what remains and mask are packed into one key.
@@ -155,7 +155,7 @@ def _exact(among: _Numbers) -> Iterator[_Found]:
 
 
 def _values_of_masks(among: _Numbers) -> _Numbers:
-    """The sum of pair weights inside every set of GPUs, by mask with GPU i as bit i. O(2^G)."""
+    """Return the sum of pair weights inside every set of GPUs; bit i of a mask is GPU i. O(2^G)."""
     values = np.zeros(1, dtype=np.int64)
     for at, row in enumerate(among):
         reach = np.zeros(1, dtype=np.int64)
@@ -167,7 +167,7 @@ def _values_of_masks(among: _Numbers) -> _Numbers:
 
 @lru_cache(maxsize=EXACT_GPUS)
 def _by_size(gpus: int) -> tuple[_Numbers, _Numbers]:
-    """All masks sorted by the number of their bits, and where each number begins."""
+    """Return all masks sorted by the number of their bits, and where each number begins."""
     bits = np.zeros(1, dtype=np.int64)
     for _ in range(gpus):
         bits = np.concatenate((bits, bits + 1))
@@ -176,7 +176,7 @@ def _by_size(gpus: int) -> tuple[_Numbers, _Numbers]:
 
 
 def _greedy(among: _Numbers) -> Iterator[_Found]:
-    """Grows a set from every start at once, a row of the arrays for each; see the module."""
+    """Grow a set from every start at once, a row of the arrays for each; see the module."""
     size = len(among)
     rows = np.arange(size)
     ends = among.sum(axis=1)

@@ -42,7 +42,9 @@ class NodeGpus:
         )
 
     def usable(self, free: Collection[int] | None) -> tuple[int, ...]:
-        """Places of the GPUs that may be given: free by number (None: all), and not unhealthy."""
+        """Return places of the GPUs that may be given: free by number (None: all), and not
+        unhealthy.
+        """
         return tuple(
             place
             for place, gpu in enumerate(self.gpus)
@@ -50,15 +52,17 @@ class NodeGpus:
         )
 
     def best_sets(self, free: Collection[int] | None = None) -> BestSets:
-        """The scores and losses with these GPUs free, by place."""
+        """Return the scores and losses with these GPUs free, by place."""
         return best_sets(pair_weights(self.matrix, self.rows), self.usable(free))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
-        """The numbers of the GPUs at these places."""
+        """Return the numbers of the GPUs at these places."""
         return tuple(self.gpus[place].index for place in places)
 
     def why(self, found: BestSets, count: int) -> str:
-        """One sentence with its numbers: why this set for so many GPUs, or why there is none."""
+        """Return one sentence with its numbers: why this set for so many GPUs, or why there is
+        none.
+        """
         choice = found.of_size(count)
         if choice is None:
             return self._short(found, count)
@@ -100,7 +104,7 @@ class NodeGpus:
 
 
 def node_gpus(facts: NodeFacts) -> NodeGpus | Refusal:
-    """The GPUs that a worker reported, joined with its matrix by device name. O(GPUs).
+    """Return the GPUs that a worker reported, joined with its matrix by device name. O(GPUs).
 
     Refused without a matrix. Where no source lists GPUs, those of the matrix are the GPUs.
     """

@@ -60,14 +60,14 @@ Weights = tuple[tuple[int, ...], ...]
 
 
 def weight(link: Link) -> int:
-    """The weight of a link, 0 (worst) to `BEST`; an NVLink that nobody counted is one link."""
+    """Return the weight of a link, 0 (worst) to `BEST`; an uncounted NVLink is one link."""
     if link.kind is LinkKind.NVLINK:
         return min(BEST, _NVLINK_BASE + max(1, link.count))
     return _WEIGHTS[link.kind]
 
 
 def weakest(matrix: LinkMatrix, one: int | None, other: int | None) -> Link | None:
-    """The link between two GPUs, by their rows; the weaker one where the two ends disagree.
+    """Return the link between two GPUs, by their rows; the weaker one where the two ends disagree.
 
     None where the matrix has no cell for them, or no row for one: a report may come cut short.
     """
@@ -79,7 +79,8 @@ def weakest(matrix: LinkMatrix, one: int | None, other: int | None) -> Link | No
 
 
 def pair_weights(matrix: LinkMatrix, rows: Sequence[int | None]) -> Weights:
-    """The weights between GPUs given by their rows; None is a GPU that the matrix does not show.
+    """Return the weights between GPUs given by their rows; None is a GPU that the matrix does not
+    show.
 
     O(len(rows)²).
     """

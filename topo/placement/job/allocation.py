@@ -26,7 +26,7 @@ class Allocation:
 
 
 def joined(allocations: Iterable[Allocation]) -> Allocation:
-    """One allocation of several that share no domain."""
+    """Return one allocation of several that share no domain."""
     shares: list[Share] = []
     tier1_pods: dict[int, int] = {}
     for allocation in allocations:

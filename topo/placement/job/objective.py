@@ -33,7 +33,8 @@ class Objective:
 
 
 def names(tiers: int) -> tuple[str, ...]:
-    """The names of an objective over so many tiers, in the order of comparison, without `order`.
+    """Return the names of an objective over so many tiers, in the order of comparison, without
+    `order`.
 
     `top_groups` is the topmost tier; with one tier it says the same as `tier1_groups`.
     """
@@ -52,7 +53,7 @@ def names(tiers: int) -> tuple[str, ...]:
 
 
 def values(objective: Objective) -> dict[str, Any]:
-    """The same vector by name: numbers, and profiles as {capacity: change}."""
+    """Return the same vector by name: numbers, and profiles as {capacity: change}."""
     span = objective.span if len(objective.span) > 1 else objective.span * 2
     numbers = (
         objective.split_groups,
@@ -67,7 +68,7 @@ def values(objective: Objective) -> dict[str, Any]:
 
 
 def first_difference(one: Objective, other: Objective) -> tuple[str, int] | None:
-    """The name at which two vectors part, and -1 if `one` is better there, 1 if `other` is.
+    """Return the name at which two vectors part, and -1 if `one` is better there, 1 if `other` is.
 
     None: equal in all. A tie up to the names of the nodes is decided by `order`, called `order`.
     """
@@ -89,7 +90,8 @@ def first_difference(one: Objective, other: Objective) -> tuple[str, int] | None
 
 
 def profile_difference(one: Profile, other: Profile) -> tuple[int, int]:
-    """The largest capacity at which two profiles differ, and how many more domains `one` has there.
+    """Return the largest capacity at which two profiles differ, and how many more domains `one` has
+    there.
 
     (0, 0) if they are equal.
     """

@@ -85,7 +85,7 @@ class Request:
 
 
 def flaw(request: Request) -> Refusal | None:
-    """What makes a request meaningless on any cluster, or None; O(1)."""
+    """Return what makes a request meaningless on any cluster, or None; O(1)."""
     for field, value, most in (
         ("pods", request.pods, MAX_PODS),
         ("gpus_per_pod", request.gpus_per_pod, MAX_GPUS),

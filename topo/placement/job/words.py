@@ -7,7 +7,7 @@ _SHOWN = 4
 
 
 def plural(noun: str) -> str:
-    """`dragonflies`, `switchboxes`, `nvlink-domains`, `leaves`; O(1)."""
+    """Return `dragonflies`, `switchboxes`, `nvlink-domains`, `leaves`; O(1)."""
     if noun.endswith(_ES_SUFFIXES):
         return f"{noun}es"
     if noun.endswith("y") and noun[-2:-1] not in set("aeiou"):
@@ -18,12 +18,12 @@ def plural(noun: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 dragonfly`, `2 dragonflies`; O(1)."""
+    """Return `1 dragonfly`, `2 dragonflies`; O(1)."""
     return f"{number} {noun if number == 1 else plural(noun)}"
 
 
 def listed(names: Sequence[str], shown: int = _SHOWN) -> str:
-    """`a, b and c`; of many the first ones and how many more there are."""
+    """Return `a, b and c`; of many the first ones and how many more there are."""
     if len(names) > shown:
         return f"{', '.join(names[:shown])} and {len(names) - shown} more"
     if len(names) < 2:

@@ -34,18 +34,18 @@ class Candidate:
     effect: Effect | None = None
 
     def with_proof(self, proven: Proven) -> "Candidate":
-        """The same candidate, proven at least so far."""
+        """Return the same candidate, proven at least so far."""
         return self if proven <= self.proven else replace(self, proven=proven)
 
 
 def candidate_of(view: FreeView, allocation: Allocation) -> Candidate:
-    """An allocation with its key; O(tier-1 domains used x tiers)."""
+    """Return an allocation with its key; O(tier-1 domains used x tiers)."""
     effect = effect_of(view, allocation.tier1_pods)
     return Candidate(allocation, key_of(effect, allocation), effect=effect)
 
 
 def better_of(view: FreeView, one: Candidate | None, other: Allocation | None) -> Candidate | None:
-    """The better of a candidate and an allocation, either of which may be missing."""
+    """Return the better of a candidate and an allocation, either of which may be missing."""
     if other is None:
         return one
     candidate = candidate_of(view, other)

@@ -52,7 +52,7 @@ tier, the profile of slots, what is newly broken."""
 def bounds_of(
     views: Sequence[FreeView], objective: Objective, proven: Proven, *, split: bool
 ) -> tuple[Bounds, Mapping[str, bool]]:
-    """Bounds by name, and the names whose values are proven the best given those before.
+    """Return bounds by name, and the names whose values are proven the best given those before.
 
     The first view is the plan's, the others are of types that could have a better one. `split`: not
     all groups could be whole, so that only slots bound the number of domains.
@@ -70,7 +70,7 @@ def bounds_of(
 def _known_bounds(
     view: FreeView, plan: tuple[tuple[int, ...], int], *, split: bool
 ) -> tuple[int, ...]:
-    """Bounds on split groups, on each span, and on whole groups lost.
+    """Return bounds on split groups, on each span, and on whole groups lost.
 
     `plan`: its span and the groups that it loses.
     """
@@ -86,7 +86,7 @@ def _known_bounds(
 
 
 def could_be_better(view: FreeView, vector: Key) -> bool:
-    """Whether bounds leave it open that these nodes have a placement of a vector as good.
+    """Return whether bounds leave it open that these nodes have a placement of a vector as good.
 
     A vector starts with split groups and the spans; only these are compared.
     """
@@ -105,7 +105,8 @@ def could_be_better(view: FreeView, vector: Key) -> bool:
 
 
 def not_proven_worse(vector: Key, proven: Proven, other: Key) -> Proven | None:
-    """How far a vector proven so far proves another one; None: all of its placements are worse.
+    """Return how far a vector proven so far proves another one; None: all of its placements are
+    worse.
 
     A better vector proves nothing of the other.
     """
@@ -118,7 +119,8 @@ def not_proven_worse(vector: Key, proven: Proven, other: Key) -> Proven | None:
 def certified_by(
     bounds: Bounds, objective: Objective, proven: Proven = Proven.NONE
 ) -> Mapping[str, bool]:
-    """The names of the bounds, each with whether its value is proven the best given those before.
+    """Return the names of the bounds, each with whether its value is proven the best given those
+    before.
 
     A value is proven if the search proves it, or if it is its bound.
     """
@@ -150,12 +152,12 @@ def _names(tiers: int) -> tuple[str, ...]:
 
 
 def _changed(objective: Objective) -> bool:
-    """Whether there is anything in the profiles; a plan always takes slots."""
+    """Return whether there is anything in the profiles; a plan always takes slots."""
     return bool(objective.profile_top or objective.profile_tier1)
 
 
 def _least_split(view: FreeView) -> int:
-    """Groups that cannot be whole; at least 1, or nothing would be split."""
+    """Return groups that cannot be whole; at least 1, or nothing would be split."""
     shape = view.shape
     if not view.group_can_fit:
         return shape.m + (shape.r > 0)
@@ -166,7 +168,7 @@ def _least_split(view: FreeView) -> int:
 
 
 def _least_lost(view: FreeView, loss: int, *, split: bool) -> int:
-    """Whole groups lost if all slots that are in no whole group are used first.
+    """Return whole groups lost if all slots that are in no whole group are used first.
 
     The tail is not looked at where the plan's own loss is as low: no bound can say more.
     """

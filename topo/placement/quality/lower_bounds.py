@@ -25,12 +25,7 @@ MOST_CELLS = 1 << 15
 
 
 def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
-    """A number of domains of a tier that every placement needs.
-
-    `used` is what the plan uses: the first bound that says as many is the answer, since no bound
-    can say more. With a `used` that no bound reaches all bounds are counted, and from the group
-    tier up the answer is then exact for that tier alone. `split`: groups need not be whole.
-    """
+    """Return a number of domains of a tier that every placement needs."""
     if used == 1:
         return 1
     quick = quick_least(view, tier, split=split)
@@ -48,7 +43,7 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
 
 
 def quick_least(view: FreeView, tier: int, *, split: bool) -> int:
-    """A number of domains that every placement needs, if all were as large as the largest."""
+    """Return how many domains every placement needs if all were as large as the largest."""
     shape = view.shape
     least = -(-shape.pods // max(1, int(view.free_slots_of(tier).max())))
     if tier >= shape.tier and not split:
@@ -72,7 +67,8 @@ def least_inside(caps: Counts, children: Children, able: DomainIndices, need: Co
 
 
 def rows_of(values: Counts, children: Children, able: DomainIndices) -> Counts | None:
-    """A row for each of some domains: the values of its children, the largest first, then zeros.
+    """Return a row for each of some domains: the values of its children, the largest first, then
+    zeros.
 
     None where they would be too many to look at.
     """
@@ -84,7 +80,7 @@ def rows_of(values: Counts, children: Children, able: DomainIndices) -> Counts |
 
 
 def _with_tail(groups: Counts, losses: Counts, need: int) -> int:
-    """The smallest p with which a host of the tail and the p - 1 largest others suffice."""
+    """Return the smallest p with which a host of the tail and the p - 1 largest others suffice."""
     order = np.argsort(-groups, kind="stable")
     ranked, lost = groups[order], losses[order]
     sums = np.cumsum(ranked)

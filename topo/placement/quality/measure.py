@@ -42,7 +42,8 @@ class Effect(NamedTuple):
 
 
 def measure(capacity: CapacityView, request: Request, groups: Sequence[Pods]) -> Objective:
-    """The vector of a placement that is not booked yet; O(nodes + domains of the canonical tier).
+    """Return the vector of a placement that is not booked yet; O(nodes + domains of the canonical
+    tier).
 
     All nodes must be known and of one GPU type.
     """
@@ -55,12 +56,12 @@ def measure(capacity: CapacityView, request: Request, groups: Sequence[Pods]) ->
 
 
 def whole_groups(layout: Layout, shape: JobShape, slots: Slots) -> int:
-    """Canonical groups that are free before the job comes."""
+    """Return canonical groups that are free before the job comes."""
     return FreeView(layout, shape, slots, slots.free).whole_before
 
 
 def objective_of(capacity: CapacityView, view: FreeView, groups: Sequence[Pods]) -> Objective:
-    """`measure` where the numbers of the job are at hand."""
+    """Return `measure` where the numbers of the job are at hand."""
     of = view.layout.of[view.shape.whole_in]
     tier1_pods: dict[int, int] = {}
     places: list[int] = []
@@ -79,7 +80,7 @@ def objective_of(capacity: CapacityView, view: FreeView, groups: Sequence[Pods])
 def objective_of_planned(
     capacity: CapacityView, view: FreeView, planned: GroupsOnNodes, effect: Effect
 ) -> Objective:
-    """The same of groups whose domains and places are known, as is what they change."""
+    """Return the same of groups whose domains and places are known, as is what they change."""
     groups = planned.groups
     split = sum([not view.group_can_fit or len(group.domains) > 1 for group in groups])
     penalty = _penalty(capacity, view, (group.pods for group in groups))
@@ -102,7 +103,7 @@ def _objective(
 
 
 def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
-    """What taking so many slots of each tier-1 domain changes; O(domains x tiers)."""
+    """Return what taking so many slots of each tier-1 domain changes; O(domains x tiers)."""
     layout, shape, slots = view.layout, view.shape, view.slots
     span = []
     for tier in range(layout.tiers, 1, -1):
@@ -131,7 +132,7 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
 def _canonical(
     view: FreeView, tier1_pods: Mapping[int, int]
 ) -> tuple[Sequence[int], Mapping[int, int]]:
-    """Free slots and slots taken by domain of the canonical tier."""
+    """Return free slots and slots taken by domain of the canonical tier."""
     tier = view.shape.canonical_tier
     if tier == 1:
         return view.slots.free_list, tier1_pods
@@ -143,7 +144,9 @@ def _canonical(
 
 
 def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
-    """A key under which the profile that leaves more, the largest capacities first, is smaller."""
+    """Return a key under which the profile that leaves more, the largest capacities first, is
+    smaller.
+    """
     key = [(1, at, -by) if by < 0 else (-1, -at, -by) for at, by in profile]
     key.append((0, 0, 0))
     return tuple(key)
@@ -153,7 +156,9 @@ Key = tuple[Any, ...]
 
 
 def key_of(effect: Effect, allocation: Allocation) -> Key:
-    """The order of allocations that split equally many groups: less is better, no two are equal."""
+    """Return the order of allocations that split equally many groups: less is better, no two are
+    equal.
+    """
     return (
         effect.span,
         effect.lost,
@@ -177,7 +182,7 @@ def _top_profile(view: FreeView, tops: Mapping[int, int]) -> Profile:
 
 
 def profile_of(changes: Mapping[int, int]) -> Profile:
-    """Changes of the number of domains by their capacity, without those that cancel out."""
+    """Return changes of the number of domains by their capacity, without those that cancel out."""
     return tuple(sorted([(at, by) for at, by in changes.items() if by], reverse=True))
 
 

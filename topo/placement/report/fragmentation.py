@@ -70,7 +70,8 @@ class Fragmentation:
 def fragmentation(
     capacity: CapacityView, sizes: Sequence[int] = SIZES, mix: Sequence[ShareDocument] = DEFAULT_MIX
 ) -> Fragmentation:
-    """How whole the free capacity is, for each GPU type; jobs are taken to tolerate no taints.
+    """Return how whole the free capacity is, for each GPU type; jobs are taken to tolerate no
+    taints.
 
     A size below 1 raises `BadInputError`.
     """
@@ -82,7 +83,9 @@ def fragmentation(
 
 
 def mix_of(requests: Iterable[Request]) -> tuple[ShareDocument, ...]:
-    """The mix that was asked for: each shape with how often it came, the most frequent first."""
+    """Return the mix that was asked for: each shape with how often it came, the most frequent
+    first.
+    """
     shapes = Counter((r.pods, r.gpus_per_pod, r.group_size) for r in requests)
     return tuple(ShareDocument(*shape, count) for shape, count in shapes.most_common())
 
@@ -113,7 +116,7 @@ class _NodeCounts:
 
 
 def _counted_nodes(capacity: CapacityView) -> tuple[_NodeCounts, ...]:
-    """The counts of each GPU type that nodes have, in the order of the policy; O(nodes)."""
+    """Return the counts of each GPU type that nodes have, in the order of the policy; O(nodes)."""
     domains = len(capacity.layout().domains)
     rows: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in capacity.gpu_types()}
     for at in range(domains):
@@ -125,7 +128,7 @@ def _counted_nodes(capacity: CapacityView) -> tuple[_NodeCounts, ...]:
 
 
 def _counts(gpu_type: str, domains: int, nodes: list[tuple[int, int, bool]]) -> _NodeCounts:
-    """The counts of nodes given as (tier-1 domain, GPUs, open or not)."""
+    """Return the counts of nodes given as (tier-1 domain, GPUs, open or not)."""
     at, gpus, is_open = np.array(nodes, np.int64).T
     open_gpus = np.bincount(at, gpus * is_open, domains).astype(np.int64)
     sizes = Counter(gpus.tolist())
@@ -166,7 +169,7 @@ def _of_type(
 def _tier_reports(
     capacity: CapacityView, counts: _NodeCounts, tier: int, groups: tuple[Counts, int]
 ) -> Iterator[TierDocument]:
-    """A row for each kind of the tier's domains that have nodes of the type; `closed`: none open.
+    """Yield a row for each kind of the tier's domains with nodes of the type; `closed`: none open.
 
     `groups` are the whole groups by domain of a tier, with that tier.
     """
@@ -194,7 +197,7 @@ def _tier_reports(
 
 
 def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Counts:
-    """Whole groups by domain of `tier`; a domain below the groups' own tier holds none."""
+    """Return whole groups by domain of `tier`; a domain below the groups' own tier holds none."""
     if tier < group_tier:
         return np.zeros(len(layout.starts[tier]), np.int64)
     sums: Counts = np.add.reduceat(groups, layout.starts_in(tier, group_tier))
@@ -204,8 +207,10 @@ def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Co
 def _largest(
     capacity: CapacityView, gpu_type: str, pod_gpus: int, group_size: int
 ) -> LargestDocument:
-    """All whole groups there are, and the largest tail that fits beside them: none can be larger,
-    since each domain holds its whole groups and one tail in one domain is all that may be besides.
+    """Return the largest job in groups of a size: all whole groups, and the largest tail beside.
+
+    No job can be larger: each domain holds its whole groups, and one tail in one domain is all that
+    may be besides.
     """
     k = group_size // pod_gpus
     one_group = Request(pods=k, gpus_per_pod=pod_gpus, group_size=group_size)
@@ -225,7 +230,7 @@ def _largest(
 def _unusable(
     capacity: CapacityView, gpu_type: str, free_gpus: int, mix: Sequence[ShareDocument]
 ) -> float:
-    """Expected over the mix: free GPUs outside the groups that the job could have taken."""
+    """Return expected over the mix: free GPUs outside the groups that the job could have taken."""
     weight = sum(share.weight for share in mix)
     if not weight:
         return 0.0
@@ -233,7 +238,7 @@ def _unusable(
 
 
 def _usable(capacity: CapacityView, gpu_type: str, share: ShareDocument) -> int:
-    """Free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
+    """Return free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
     job = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
     view = view_of(capacity, job, gpu_type)
     if not view.group_can_fit or short_of_groups(job, view):

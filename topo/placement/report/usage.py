@@ -26,7 +26,8 @@ class GroupUsage:
 
 
 def group_usage(capacity: CapacityView, plan: Plan) -> tuple[GroupUsage, ...]:
-    """A row for every group that a node of the plan is in, in the order of the tree, parents first.
+    """Return a row for every group that a node of the plan is in, in the order of the tree, parents
+    first.
 
     `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
     """
@@ -49,7 +50,7 @@ def group_usage(capacity: CapacityView, plan: Plan) -> tuple[GroupUsage, ...]:
 
 
 def _taken_by_domain(capacity: CapacityView, plan: Plan) -> Counter[int]:
-    """GPUs that the plan takes, by tier-1 domain."""
+    """Return GPUs that the plan takes, by tier-1 domain."""
     by_domain: Counter[int] = Counter()
     for group in plan.groups:
         for at, pods in capacity.located(group.pods, []).items():

@@ -29,7 +29,7 @@ _Loose = deque[tuple[NodeName, int, DomainRef]]
 
 
 def planned_groups(capacity: CapacityView, view: FreeView, allocation: Allocation) -> GroupsOnNodes:
-    """The groups in index order, the tail last; O(nodes of the tier-1 domains used)."""
+    """Return the groups in index order, the tail last; O(nodes of the tier-1 domains used)."""
     layout, shape = view.layout, view.shape
     nodes, order = _taken_nodes(capacity, view, allocation.tier1_pods)
     deal = _Dealer(nodes, shape.pods).deal
@@ -55,7 +55,7 @@ def planned_groups(capacity: CapacityView, view: FreeView, allocation: Allocatio
 def _taken_nodes(
     capacity: CapacityView, view: FreeView, tier1_pods: Mapping[int, int]
 ) -> tuple[NodeSlots, list[int]]:
-    """The nodes that take so many pods of their tier-1 domains, and their places."""
+    """Return the nodes that take so many pods of their tier-1 domains, and their places."""
     slots = view.slots
     nodes: NodeSlots = []
     order: list[int] = []
@@ -84,7 +84,7 @@ class _Dealer:
         """The next node, and the pods of it that are in a group already."""
 
     def deal(self, pods: int) -> Pods:
-        """The next pods."""
+        """Return the next pods."""
         if self._one_each:
             first, self._at = self._at, self._at + pods
             return tuple(self._nodes[first : self._at])
@@ -103,11 +103,7 @@ class _Dealer:
 def _chosen(
     capacity: CapacityView, view: FreeView, node_slots: NodeSlots, need: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """Which node_slots of a tier-1 domain take how many of some pods; `need` are the two.
-
-    The least penalty first; then nodes already in use, the smallest that suffices or else the
-    largest first; then by name. What is chosen comes in natural order.
-    """
+    """Return which nodes of a tier-1 domain take how many pods; `need` is (domain, pods)."""
     at, pods = need
     slots = view.slots
     if len(node_slots) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
@@ -131,7 +127,7 @@ def _chosen(
 
 
 def penalty_of(capacity: CapacityView, view: FreeView, at: int, pods: int) -> int:
-    """The penalty of putting so many pods into a tier-1 domain."""
+    """Return the penalty of putting so many pods into a tier-1 domain."""
     node_slots, _ = capacity.slots_per_node((at,), view.slots)
     penalty = 0
     for i, some in _chosen(capacity, view, node_slots, (at, pods)):
@@ -147,7 +143,7 @@ def _rank(capacity: CapacityView, node: tuple[NodeName, int]) -> tuple[int, bool
 
 
 def _next_loose(loose: _Loose, pods: int) -> tuple[Pods, tuple[DomainRef, ...]]:
-    """The next pods of those, and the domains that they come from."""
+    """Return the next pods of those, and the domains that they come from."""
     dealt: list[tuple[NodeName, int]] = []
     homes: dict[DomainRef, None] = {}
     while pods:

@@ -55,12 +55,12 @@ class DomainBound(NamedTuple):
     depth: int
 
     def spans_reached(self, key: Key) -> bool:
-        """Whether a placement uses as few children as any in this domain."""
+        """Return whether a placement uses as few children as any in this domain."""
         span: tuple[int, ...] = key[0]
         return span[self.depth] <= self.children
 
     def cannot_improve(self, key: Key) -> bool:
-        """Whether nothing inside this domain is better than a placement that was found.
+        """Return whether nothing inside this domain is better than a placement that was found.
 
         Compares number by number as keys do, and stops at the first that differs.
         """
@@ -76,7 +76,7 @@ class DomainBound(NamedTuple):
         return bool(key[3] < self.slots or (key[3] == self.slots and not key[4]))
 
     def reached(self, key: Key) -> bool:
-        """Whether a placement is as good as this bound, up to the profile of the top tier."""
+        """Return whether a placement is as good as this bound, down to the top tier's profile."""
         as_good = key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1))
         return bool(self.spans_reached(key) and as_good)
 
@@ -107,7 +107,7 @@ class DomainBounds(Sequence[DomainBound]):
 
 
 def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBounds:
-    """The bounds of the domains that are able to hold the whole job, the least first."""
+    """Return the bounds of the domains that are able to hold the whole job, the least first."""
     shape, layout = view.shape, view.layout
     children = _children(view, tier, able)
     lost = _lost(view, tier, able)
@@ -134,7 +134,7 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
 
 
 def _children(view: FreeView, tier: int, able: DomainIndices) -> Counts:
-    """The fewest children of each domain that hold the job."""
+    """Return the fewest children of each domain that hold the job."""
     shape, layout = view.shape, view.layout
     children = layout.children_of(tier)
     if tier == shape.tier:
@@ -181,7 +181,8 @@ def _least_first(domains: list[int], keys: list[Key]) -> dict[int, Key]:
 
 @lru_cache(maxsize=1024)
 def _least_key(used: Sizes, pods: int) -> Key:
-    """The key of a profile of slots where domains of these sizes are used, as good as can be.
+    """Return the key of a profile of slots where domains of these sizes are used, as good as can
+    be.
 
     They are used up, and what is too much for the job stays in one piece.
     """
@@ -197,7 +198,7 @@ def _least_key(used: Sizes, pods: int) -> Key:
 
 @lru_cache(maxsize=1024)
 def _exact_sizes(shape: JobShape, tier: int, count: int) -> Sizes:
-    """The sizes of `count` children that leave the most of all: the job fits them exactly.
+    """Return the sizes of `count` children that leave the most of all: the job fits them exactly.
 
     They have as many groups each, as far as can be. The tail is where the fewest groups are.
     """
@@ -234,7 +235,7 @@ def _keys(shape: JobShape, tier: int, rows: Counts, count: int) -> list[Key]:
 
 
 def _last_window(rows: Counts, count: int, need: int) -> Counts:
-    """The last place in each descending row from which `count` neighbours cover the need."""
+    """Return the last place in each descending row from which `count` neighbours cover the need."""
     sums = rows.cumsum(axis=1)
     covered = sums[:, count - 1 :].copy()
     covered[:, 1:] -= sums[:, :-count]
@@ -243,7 +244,7 @@ def _last_window(rows: Counts, count: int, need: int) -> Counts:
 
 
 def _lost(view: FreeView, tier: int, able: DomainIndices) -> Counts:
-    """The fewest canonical groups that placing the job in each domain costs."""
+    """Return the fewest canonical groups that placing the job in each domain costs."""
     shape, layout = view.shape, view.layout
     canonical, pods = shape.canonical, shape.pods
     free_slots = layout.rolled(view.slots.free, shape.canonical_tier)

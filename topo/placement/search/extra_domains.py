@@ -36,7 +36,7 @@ Search = Callable[[FreeView], Candidate | None]
 
 
 def use_extra_domains(view: FreeView, best: Candidate, search: Search) -> Candidate:
-    """The candidate, or one that loses fewer canonical groups with a few domains more."""
+    """Return the candidate, or one with a few more domains that loses fewer canonical groups."""
     shape = view.shape
     if not shape.extra_domains:
         return best
@@ -57,13 +57,15 @@ def use_extra_domains(view: FreeView, best: Candidate, search: Search) -> Candid
 
 
 def _least_lost(view: FreeView) -> int:
-    """Canonical groups that every placement with whole groups loses."""
+    """Return canonical groups that every placement with whole groups loses."""
     shape = view.shape
     return shape.m * (shape.k // shape.canonical)
 
 
 def _others(view: FreeView, search: Search) -> Iterator[Allocation]:
-    """The whole job in rests; its whole groups as the search has them, and the tail in rests."""
+    """Return the whole job in rests; its whole groups as the search has them, and the tail in
+    rests.
+    """
     found = search(view.only(_rests(view, view.free)))
     if found is not None:
         yield found.allocation
@@ -82,13 +84,13 @@ def _others(view: FreeView, search: Search) -> Iterator[Allocation]:
 
 
 def _part(view: FreeView, free: Counts, **changes: int) -> FreeView:
-    """The view for a part of the job."""
+    """Return the view for a part of the job."""
     shape = replace(view.shape, extra_domains=0, **changes)
     return FreeView(view.layout, shape, view.slots, free, view.group_can_fit)
 
 
 def _rests(view: FreeView, free: Counts) -> Counts:
-    """Of the free slots those that are in no canonical group, in the fullest domains first."""
+    """Return the free slots that are in no canonical group, in the fullest domains first."""
     shape, layout = view.shape, view.layout
     tier = shape.canonical_tier
     if tier == 1:
@@ -106,7 +108,7 @@ def _rests(view: FreeView, free: Counts) -> Counts:
 
 
 def _together(one: Allocation, other: Allocation) -> Allocation:
-    """Both, in domains that they may share."""
+    """Return both, in domains that they may share."""
     shares = {share.domain: share for share in one.shares}
     for share in other.shares:
         beside = shares.get(share.domain, Share(share.domain, 0))

@@ -41,14 +41,14 @@ class Pool(NamedTuple):
     domains: list[int]
 
     def without(self, at: int) -> "Pool":
-        """The same but for one of them."""
+        """Return the same but for one of them."""
         return Pool(*(each[:at] + each[at + 1 :] for each in self))
 
 
 def fewest_domains(
     domains: range, free_slots: Counts, k: int, need: tuple[int, int]
 ) -> list[Shares]:
-    """Shares that hold m groups of k and a tail of r; `need` is m and r. Empty: impossible.
+    """Return shares that hold m groups of k and a tail of r; `need` is m and r. Empty: impossible.
 
     `free_slots` come along with `domains`. For groups of the canonical size the best result is
     exact up to the profile of slots.
@@ -69,7 +69,7 @@ def fewest_domains(
 
 
 def fewest_for_pods(domains: range, free_slots: list[int], pods: int) -> Amounts | None:
-    """Pods by domain where each may go anywhere by itself; None: they do not fit.
+    """Return pods by domain where each may go anywhere by itself; None: they do not fit.
 
     The same rule, for the few domains inside another one.
     """
@@ -79,7 +79,7 @@ def fewest_for_pods(domains: range, free_slots: list[int], pods: int) -> Amounts
 
 
 def _pool_of_many(domains: range, free_slots: Counts, k: int, least: int) -> Pool:
-    """Those with so many slots at least; equal ones stay in natural order."""
+    """Return those with so many slots at least; equal ones stay in natural order."""
     able = (free_slots >= least).nonzero()[0]
     able = able[(-free_slots[able]).argsort(kind="stable")]
     ranked = free_slots[able]
@@ -89,7 +89,7 @@ def _pool_of_many(domains: range, free_slots: Counts, k: int, least: int) -> Poo
 
 
 def _pool_of_few(domains: range, free_slots: list[int], k: int, least: int) -> Pool:
-    """The same: plain lists cost less than arrays where there are few."""
+    """Return the same: plain lists cost less than arrays where there are few."""
     able = [at for at, slots in enumerate(free_slots) if slots >= least]
     able.sort(key=free_slots.__getitem__, reverse=True)
     slots = [free_slots[at] for at in able]
@@ -98,7 +98,7 @@ def _pool_of_few(domains: range, free_slots: list[int], k: int, least: int) -> P
 
 
 def _single_groups(domains: range, free_slots: list[int], k: int, m: int) -> list[Shares]:
-    """The window rule where no domain holds two groups: the smallest that hold one."""
+    """Return the window rule where no domain holds two groups: the smallest that hold one."""
     able = [at for at, slots in enumerate(free_slots) if slots >= k]
     if len(able) < m:
         return []
@@ -107,7 +107,9 @@ def _single_groups(domains: range, free_slots: list[int], k: int, m: int) -> lis
 
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
-    """Shares for each host of the tail that needs no more domains and groups than the best host."""
+    """Return shares for each host of the tail that needs no more domains and groups than the best
+    host.
+    """
     best: tuple[int, int] | None = None
     hosts: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
@@ -140,7 +142,9 @@ def _shares(amounts: Amounts, host: int = -1) -> Shares:
 
 
 def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | None) -> Amounts:
-    """What `count` domains take of m groups; `host` takes the tail and has so many slots left."""
+    """Return what `count` domains take of m groups; `host` takes the tail and has so many slots
+    left.
+    """
     m, count = need
     beside = host[1] // k if host else 0
     chosen = window(pool.caps, pool.slots, count, m - beside)

@@ -18,7 +18,7 @@ def _no_fit(request: Request, failed: FitTest, text: str, numbers: Mapping[str, 
 
 
 def short_of_slots(request: Request, shape: JobShape, slots: Slots) -> NoFit | None:
-    """The refusal of a job that is larger than all that is free; O(1)."""
+    """Refuse a job that is larger than all that is free; O(1)."""
     gpus = request.pods * request.gpus_per_pod
     if not slots.nodes:
         text = "0 nodes have the type, labels, taints and name that the job asks for"
@@ -41,7 +41,7 @@ def short_of_slots(request: Request, shape: JobShape, slots: Slots) -> NoFit | N
 
 
 def no_group_known(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
-    """The refusal of groups that no node alone can hold where no node is in any group."""
+    """Refuse groups that no single node can hold if no node is in any group."""
     if view.group_can_fit or request.mode is PlacementMode.PREFERRED or capacity.kinds():
         return None
     shape = view.shape
@@ -55,7 +55,7 @@ def no_group_known(capacity: CapacityView, request: Request, view: FreeView) -> 
 
 
 def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
-    """The refusal of groups that no domain could hold even if it were empty."""
+    """Refuse groups that no domain could hold even if it were empty."""
     if view.group_can_fit or request.mode is PlacementMode.PREFERRED:
         return None
     shape = view.shape
@@ -72,7 +72,7 @@ def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
 
 
 def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
-    """The refusal of a job whose whole groups or whose tail find no domain."""
+    """Refuse a job if there is no domain for one of its whole groups or for its tail."""
     shape = view.shape
     groups = view.groups(shape.tier)
     available = int(groups.sum())
@@ -92,7 +92,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
 
 
 def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
-    """The refusal of a limit to a kind of group that no node is in, whatever is free."""
+    """Refuse a limit to a kind of group that no node is in, whatever is free."""
     if request.within is None:
         return None
     kinds = capacity.kinds()
@@ -104,7 +104,7 @@ def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
 
 
 def impossible_span(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
-    """The refusal of a limit, to a kind that there is, that no cluster state could satisfy."""
+    """Refuse a limit to a known kind of group that no state of the cluster could satisfy."""
     if request.within is None:
         return None
     tier, shape = capacity.kinds()[request.within], view.shape
@@ -119,7 +119,7 @@ def impossible_span(capacity: CapacityView, request: Request, view: FreeView) ->
 
 
 def short_of_span(request: Request, largest: int) -> NoFit:
-    """The refusal of a job that fits, but not inside one group of the kind it names."""
+    """Refuse a job that fits, but not inside one group of the kind it names."""
     whole = f"all {request.pods} pods in their groups" if request.pods > 1 else "the 1 pod"
     text = (
         f"no {request.within} can take {whole} now; "

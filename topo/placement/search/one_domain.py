@@ -23,7 +23,8 @@ LOOKED_THROUGH = 4
 
 
 def best_tier1_domains(view: FreeView) -> list[int]:
-    """The domains that hold the job and whose use is best, but for penalties; empty: none does.
+    """Return the domains that hold the job and whose use is best, but for penalties; empty: none
+    does.
 
     Where no node has a penalty only the first of them.
     """
@@ -57,7 +58,8 @@ def best_tier1_domains(view: FreeView) -> list[int]:
 
 
 def _first_in_use(view: FreeView, domains: list[int]) -> int | None:
-    """The first tier-1 domain in some canonical ones that holds the job and is not newly broken.
+    """Return the first tier-1 domain in some canonical ones that holds the job and is not newly
+    broken.
 
     A few short looks: mostly the first canonical domain has one, and numpy takes ten passes to say
     so of all. Where they have none it still tells.
@@ -73,7 +75,7 @@ def _first_in_use(view: FreeView, domains: list[int]) -> int | None:
 
 
 def _missed(view: FreeView, domains: DomainIndices) -> Counts:
-    """How much some canonical domains are missed if the job takes its slots there.
+    """Return how much some canonical domains are missed if the job takes its slots there.
 
     Compared by whether one more canonical group breaks, then, where groups are lost at all, by
     those of the top domain, then by free slots: three digits of one number.
@@ -91,7 +93,7 @@ def _missed(view: FreeView, domains: DomainIndices) -> Counts:
 
 
 def in_tier1_domain(view: FreeView, at: int) -> Allocation:
-    """The whole job in one tier-1 domain."""
+    """Return the whole job in one tier-1 domain."""
     shape = view.shape
     domain = view.layout.of[shape.tier][at]
     return Allocation((Share(domain, shape.m, shape.r > 0),), {at: shape.pods})

@@ -45,7 +45,7 @@ class _Kept(NamedTuple):
 
 
 def ways_to_keep(view: FreeView, reserves: Reserves) -> Iterator[Counts]:
-    """Free slots without those that the reserves keep, for each way that is tried."""
+    """Yield free slots without those that the reserves keep, once for each way to keep them."""
     ranges = [(found, groups) for path, groups in reserves if (found := view.layout.range_of(path))]
     # What is kept in a part of a reserve counts for it too.
     ranges.sort(key=lambda each: each[0][1] - each[0][0])
@@ -98,7 +98,7 @@ def _least_costly_first(
 
 
 def _alike(view: FreeView, free: Counts, part: tuple[int, int]) -> tuple[object, ...]:
-    """Equal for parts that are the same to the job: slots, use and what is around them."""
+    """Return a key that is equal for parts that are the same to the job."""
     first, last = part
     of = view.layout.of[view.shape.canonical_tier + 1 :]
     around = tuple([each[first] for each in of])
@@ -109,11 +109,7 @@ def _alike(view: FreeView, free: Counts, part: tuple[int, int]) -> tuple[object,
 def _shared_out(
     order: Sequence[int], whole: Sequence[int], alike: Sequence[int], groups: int
 ) -> Iterator[dict[int, int]]:
-    """Ways to keep so many groups in parts, as many in the first as can be before fewer.
-
-    Of parts that are alike the later never keeps more than the one before. The parts must hold the
-    groups. O(parts) for each way.
-    """
+    """Yield ways to keep so many groups in parts, the first parts keeping the most first."""
     amounts, start, left = [0] * len(order), 0, groups
     while True:
         latest = {alike[at]: amounts[i] for i, at in enumerate(order[:start])}
@@ -133,7 +129,9 @@ def _shared_out(
 def _last_to_lower(
     order: Sequence[int], whole: Sequence[int], alike: Sequence[int], amounts: Sequence[int]
 ) -> int | None:
-    """The last part that could keep one group less, since those behind it have room for theirs."""
+    """Return the last part that could keep one group less, since those behind it have room for
+    theirs.
+    """
     before: list[int] = []  # what the latest part that is alike keeps: no later one keeps more
     latest: dict[int, int] = {}
     for at, amount in zip(order, amounts, strict=True):
@@ -152,7 +150,7 @@ def _last_to_lower(
 
 
 def _taken(view: FreeView, free: Counts, kept: Sequence[_Kept], sign: int) -> Counts:
-    """What is left of the slots: first those go that are in no group of the job.
+    """Return what is left of the slots: first those go that are in no group of the job.
 
     Then those of the smallest domains (`sign` -1) or of the largest (1).
     """
@@ -174,7 +172,8 @@ def _taken(view: FreeView, free: Counts, kept: Sequence[_Kept], sign: int) -> Co
 def reserve_taken_from(
     view: FreeView, tier1_pods: Mapping[int, int], reserves: Reserves
 ) -> GroupPath | None:
-    """The first reserve that loses groups it needs if so many slots of each domain are taken.
+    """Return the first reserve that loses groups it needs if so many slots of each domain are
+    taken.
 
     None where every reserve keeps enough groups, or all that it had. O(tier-1 domains of it).
     """
@@ -200,7 +199,7 @@ def reserve_taken_from(
 def _canonical(
     layout: Layout, shape: JobShape, bounds: tuple[int, int]
 ) -> Mapping[int, tuple[int, int]]:
-    """First and last tier-1 domain (exclusive) of each canonical domain within some bounds."""
+    """Yield the first and last tier-1 domain (exclusive) of each canonical domain within bounds."""
     first, last = bounds
     firsts, of = layout.firsts[shape.canonical_tier], layout.of[shape.canonical_tier]
     domains = range(of[first], of[last - 1] + 1)

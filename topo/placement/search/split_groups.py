@@ -22,7 +22,7 @@ from topo.placement.view.free_view import FreeView
 
 
 def best_split(view: FreeView) -> Allocation | None:
-    """As many whole groups as fit, the others over what is left; None where slots are too few."""
+    """Place as many whole groups as fit, the others over the rest; None if slots are too few."""
     shape = view.shape
     free_slots = view.free_slots
     if int(free_slots.sum()) < shape.pods:
@@ -46,7 +46,9 @@ def best_split(view: FreeView) -> Allocation | None:
 
 
 def _by_top(view: FreeView, caps: Counts) -> list[int]:
-    """Domains of the group tier with slots, those in the top domains with the most groups first."""
+    """Return domains of the group tier with slots, those in the top domains with the most groups
+    first.
+    """
     tops = np.array(view.tops, np.intp)
     totals = np.bincount(tops, weights=caps)
     able = np.flatnonzero(view.free_slots)
@@ -56,7 +58,7 @@ def _by_top(view: FreeView, caps: Counts) -> list[int]:
 
 
 def _whole(order: list[int], caps: list[int], groups: int) -> dict[int, int]:
-    """Whole groups by domain, as many as the domains hold in this order."""
+    """Return whole groups by domain, as many as the domains hold in this order."""
     whole: dict[int, int] = {}
     for domain in order:
         if not groups:
@@ -70,7 +72,7 @@ def _whole(order: list[int], caps: list[int], groups: int) -> dict[int, int]:
 def _tail_host(
     view: FreeView, whole: dict[int, int], left: list[int], order: list[int]
 ) -> int | None:
-    """A domain for the whole tail: one in use, else one in a top domain in use, else any."""
+    """Return a domain for the whole tail: one in use, or in a top domain in use, or any."""
     r = view.shape.r
     if not r or not view.group_can_fit:
         return None
@@ -88,7 +90,8 @@ def _tail_host(
 def _loose(
     view: FreeView, used: set[int], free: tuple[list[int], list[int]], pods: int
 ) -> dict[int, int]:
-    """The pods of split groups: in domains in use, then in top domains in use, then in others.
+    """Return the pods of split groups: in domains in use, then in top domains in use, then in
+    others.
 
     Of other top domains those with most slots come first, and the smallest that suffices last.
     `free`: the domains with slots, and the slots that are left of all.
@@ -134,7 +137,7 @@ def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int
 
 
 def _tier1_pods(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
-    """Each share over the tier-1 domains of its domain, the largest first."""
+    """Return each share over the tier-1 domains of its domain, the largest first."""
     shape, free = view.shape, view.free
     firsts = view.layout.firsts[shape.tier]
     tier1_pods: dict[int, int] = {}

@@ -38,7 +38,7 @@ Demands = list[tuple[int, Demand]]
 
 
 def best_of(view: FreeView, allocations: Iterable[Allocation]) -> tuple[Key, Allocation] | None:
-    """The best of some allocations by the objective; not measured where there is only one."""
+    """Return the best of some allocations by the objective; a single one is not measured."""
     found = list(allocations)
     if len(found) <= 1:
         return ((), found[0]) if found else None
@@ -51,7 +51,9 @@ def best_of(view: FreeView, allocations: Iterable[Allocation]) -> tuple[Key, All
 
 
 def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocation | None:
-    """The best way found to put whole groups, and the tail or not, into one domain of a tier."""
+    """Return the best way found to put whole groups, and the tail or not, into one domain of a
+    tier.
+    """
     if tier == view.shape.tier:
         return spread(view, Share(domain, *need))
     key = tier, domain, need
@@ -64,7 +66,7 @@ def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocat
 
 
 def ways_over(view: FreeView, tier: int, domains: range, need: Demand) -> Iterator[Allocation]:
-    """Ways to use the fewest of some adjacent domains of a tier."""
+    """Yield ways to use the fewest of some adjacent domains of a tier."""
     groups, tail = need
     shape = view.shape
     if tier == shape.tier:
@@ -79,7 +81,7 @@ def ways_over(view: FreeView, tier: int, domains: range, need: Demand) -> Iterat
 
 
 def _demands(view: FreeView, tier: int, domains: range, need: Demand) -> Iterator[Demands]:
-    """What to ask of the fewest domains of a tier above the groups, a list for each host."""
+    """Return what to ask of the fewest domains of a tier above the groups, a list for each host."""
     groups, tail = need
     caps = view.groups(tier)[domains.start : domains.stop]
     order = np.argsort(-caps, kind="stable")
@@ -105,7 +107,7 @@ def _demands(view: FreeView, tier: int, domains: range, need: Demand) -> Iterato
 def _hosts(
     view: FreeView, tier: int, domains: range, need: tuple[list[int], int]
 ) -> list[tuple[int, int]]:
-    """Domains that could host the tail, and the groups they hold beside it, the best first.
+    """Return domains that could host the tail, and the groups they hold beside it, the best first.
 
     Only those with which the fewest domains suffice, and of domains that hold equally many groups
     with and without the tail only the first.
@@ -131,7 +133,9 @@ def _hosts(
 
 
 def _amounts(view: FreeView, tier: int, full: list[tuple[int, int, bool]], groups: int) -> Demands:
-    """All that the chosen hold, less what is too much: left where it spares most tier-1 domains."""
+    """Return all that the chosen hold, less what is too much: left where it spares most tier-1
+    domains.
+    """
     left = sum(cap for _, cap, _ in full) - groups
     able = [(d, cap, tail) for d, cap, tail in full if cap >= left and (tail or cap > left)]
     if not left:
@@ -147,7 +151,7 @@ def _amounts(view: FreeView, tier: int, full: list[tuple[int, int, bool]], group
 
 
 def _tier1_spared(view: FreeView, tier: int, full: tuple[int, int, bool], left: int) -> int:
-    """How many fewer tier-1 domains are used if a domain leaves so many of its groups."""
+    """Return how many fewer tier-1 domains are used if a domain leaves so many of its groups."""
     domain, cap, tail = full
     ways = [best_inside(view, tier, domain, (groups, tail)) for groups in (cap, cap - left)]
     used = [len(way.tier1_pods) if way else 0 for way in ways]
@@ -174,7 +178,7 @@ def _all_spread(view: FreeView, shares: Sequence[Share]) -> Allocation:
 
 
 def spread(view: FreeView, share: Share) -> Allocation:
-    """A share of a domain of the group tier, over the fewest tier-1 domains in it."""
+    """Return a share of a domain of the group tier, over the fewest tier-1 domains in it."""
     shape, domain = view.shape, share.domain
     pods = share.groups * shape.k + (shape.r if share.tail else 0)
     if shape.tier == 1:

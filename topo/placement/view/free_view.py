@@ -34,15 +34,15 @@ class FreeView:
     group_can_fit: bool = True
 
     def only(self, free: Counts) -> "FreeView":
-        """The same job with fewer free slots to use; the objective is measured as before."""
+        """Return the same job with fewer free slots to use; the objective is measured as before."""
         return FreeView(self.layout, self.shape, self.slots, free, self.group_can_fit)
 
     def whole_in(self, tier: int) -> "FreeView":
-        """The same job, whose groups must not cross domains of another tier."""
+        """Return the same job, whose groups must not cross domains of another tier."""
         return FreeView(self.layout, replace(self.shape, tier=tier), self.slots, self.free)
 
     def single_pods(self, pods: int) -> "FreeView":
-        """The same slots for so many pods that may go to any tier-1 domain, each by itself."""
+        """Return the same slots for pods that may each go to any tier-1 domain."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
         return FreeView(self.layout, single, self.slots, self.free)
 
@@ -92,7 +92,7 @@ class FreeView:
         return self._canonical_groups.in_all
 
     def missed(self, rest: int) -> Counts:
-        """How much each canonical domain is missed if so much beside whole groups is taken."""
+        """Return how much each canonical domain would be missed if `rest` slots of it are taken."""
         return self._canonical_groups.missed(rest)
 
     @cached_property
@@ -111,26 +111,28 @@ class FreeView:
         return self.shape.tier == 1 and not self.shape.r and int(self.groups(1).max()) <= 1
 
     def free_slots_of(self, tier: int) -> Counts:
-        """Free slots of the domains of a tier."""
+        """Return free slots of the domains of a tier."""
         if self.free is self.slots.free:
             return self.slots.sums.by(tier, self.layout)
         return self.layout.rolled(self.free, tier)
 
     def fewest_by_slots(self, tier: int) -> int:
-        """How many of the largest domains of a tier have the job's slots, whatever its groups."""
+        """Return how many of the largest domains of a tier have the job's slots, whatever its
+        groups.
+        """
         found = self._fewest.get(tier)
         if found is None:
             found = self._fewest[tier] = fewest_of(self.free_slots_of(tier), self.shape.pods)
         return found
 
     def most_in_one(self, tier: int) -> Counts:
-        """The most free slots that a tier-1 domain has in each domain of a tier."""
+        """Return the most free slots that a tier-1 domain has in each domain of a tier."""
         if self.free is self.slots.free:
             return self.slots.most.by(tier, self.layout)
         return self.layout.rolled(self.free, tier, np.maximum)
 
     def groups(self, tier: int) -> Counts:
-        """Whole groups that fit in each domain of a tier, from the group tier up."""
+        """Return the whole groups that fit in each domain of a tier, from the group tier up."""
         found = self._groups.get(tier)
         if found is None:
             if tier == self.shape.tier:
@@ -142,7 +144,7 @@ class FreeView:
         return found
 
     def losses(self, tier: int) -> Counts:
-        """How many fewer groups each domain holds beside the tail, or `TAIL_CANNOT_FIT`."""
+        """Return how many fewer groups each domain holds beside the tail, or `TAIL_CANNOT_FIT`."""
         found = self._losses.get(tier)
         if found is None:
             k, r = self.shape.k, self.shape.r
@@ -157,14 +159,14 @@ class FreeView:
         return found
 
     def holds(self, tier: int) -> Counts:
-        """Whole groups that fit in each domain beside the tail; negative: the tail does not fit."""
+        """Return the whole groups that fit beside the tail; negative if the tail does not fit."""
         if not self.shape.r:
             return self.groups(tier)
         return self.groups(tier) - self.losses(tier)
 
 
 def fewest_of(values: Counts, need: int) -> int:
-    """How many of the largest values cover the need, or one more than there are.
+    """Return how many of the largest values cover the need, or one more than there are.
 
     Counted by size: thousands of domains have a few sizes, and none counts for more than the need.
     """

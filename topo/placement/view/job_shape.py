@@ -30,7 +30,7 @@ class JobShape:
 
     @property
     def pods(self) -> int:
-        """N."""
+        """N: all pods of the job."""
         return self.m * self.k + self.r
 
     @property
@@ -40,7 +40,7 @@ class JobShape:
 
 
 def shape_of(capacity: CapacityView, request: Request, gpu_type: str) -> JobShape:
-    """The shape of a request over the nodes of a type; O(1) between changes of nodes."""
+    """Return the shape of a request over the nodes of a type; O(1) between changes of nodes."""
     gpus, policy = request.gpus_per_pod, capacity.policy
     sizes = request.pods, gpus, request.pods_per_group
     peaks = capacity.peaks(gpu_type, gpus)
@@ -51,7 +51,7 @@ def shape_of(capacity: CapacityView, request: Request, gpu_type: str) -> JobShap
 def _shape(
     sizes: tuple[int, int, int], peaks: tuple[int, ...], canonical_gpus: int, extra_domains: int
 ) -> JobShape:
-    """`sizes`: pods, GPUs of a pod, pods of a group."""
+    """Return `sizes`: pods, GPUs of a pod, pods of a group."""
     pods, gpus, k = sizes
     wanted = canonical_gpus // gpus
     canonical_tier = _lowest(peaks, wanted) if wanted else 0

@@ -23,7 +23,9 @@ from operator import neg
 
 
 def fewest(descending: Sequence[int], need: int) -> int | None:
-    """The least number of capacities whose sum is at least the need; None if all are too little."""
+    """Return the least number of capacities whose sum is at least the need; None if all are too
+    little.
+    """
     if need <= 0:
         return 0
     total = 0
@@ -37,7 +39,8 @@ def fewest(descending: Sequence[int], need: int) -> int | None:
 def window(
     descending: Sequence[int], free_slots: Sequence[int], count: int, need: int
 ) -> list[int]:
-    """Indexes of at most `count` capacities that cover the need and leave the most; O(n + p log n).
+    """Return indexes of at most `count` capacities that cover the need and leave the most; O(n + p
+    log n).
 
     The first `count` must cover it. `free_slots` belong to the capacities, and descend as they do.
     Of equal free slots the first is taken, which is the first in natural order.
