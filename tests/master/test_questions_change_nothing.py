@@ -70,13 +70,13 @@ class World:
         check = Check(id=id_, ask=1, request=grown, waiting=waiting, bound=bound, holds=holds)
         self.gangs.check(check, "", ())
 
-    async def in_words(self, job: Request) -> None:
+    async def explain_outcome(self, job: Request) -> None:
         """A placement or a refusal with its reasons, as the API gives it."""
-        seen = self.planner.seen_by(Question(job, explain=True))
-        await self.planner.in_words(self.planner.plan(job), seen)
+        seen = self.planner.copy_to_explain(Question(job, explain=True))
+        await self.planner.explain_outcome(self.planner.plan(job), seen)
 
     async def planned_in_a_thread(self, job: Request) -> None:
-        self.planner.still(job, await self.planner.planned_aside(job))
+        self.planner.confirm_or_replan(job, await self.planner.plan_in_thread(job))
 
     async def assumed(self, job: Request) -> None:
         """The placement if nodes were free, down or drained."""
@@ -88,9 +88,9 @@ class World:
         service = self.placements.holds
         for hold in self.state.bookings:
             self.state.find_hold(hold.id)
-        service.booked()
-        service.known(HoldRequest(job, 5.0, "key"))
-        await service.listed(lambda *_: b"")
+        service.booked_gpus()
+        service.find_existing(HoldRequest(job, 5.0, "key"))
+        await service.render_list(lambda *_: b"")
         self.gangs.gangs_with_holds()
         self.state.memory()
         self.state.header()
@@ -98,12 +98,12 @@ class World:
     async def reports(self, _: Request) -> None:
         """The fragmentation report and the totals of the metrics."""
         await self.placements.maintenance.report()
-        await self.placements.totals.renew()
+        await self.placements.totals.refresh()
 
 
 QUESTIONS: tuple[Callable[[World, Request], Awaitable[None]], ...] = (
     World.refused_gang,
-    World.in_words,
+    World.explain_outcome,
     World.planned_in_a_thread,
     World.assumed,
     World.holds,
