@@ -10,7 +10,7 @@ import binascii
 import datetime as dt
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 import orjson
@@ -58,6 +58,7 @@ class CertificateObjects:
     configuration: str
 
 
+@dataclass(slots=True, eq=False)
 class CertificateKeeper:
     """Loads the pair of the Secret into `tls` and reports failures.
 
@@ -65,39 +66,27 @@ class CertificateKeeper:
     this master leads. `now` is the wall clock, `clock` a monotonic one.
     """
 
-    def __init__(  # noqa: PLR0913 - what it is made of
-        self,
-        client: Caller,
-        place: CertificateObjects,
-        tls: ssl.SSLContext,
-        *,
-        names: tuple[str, ...],
-        rotation: Rotation | None,
-        acts: Callable[[], bool],
-        metrics: AdmissionMetrics,
-        clock: Callable[[], float],
-        now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
-    ) -> None:
-        self._client = client
-        self._place = place
-        self._tls = tls
-        self._names = names
-        self._rotation = rotation
-        self._acts = acts
-        self._metrics = metrics
-        self._clock = clock
-        self._now = now
-        self._served: Pair | None = None
-        self._kept: tuple[str, Kept] | None = None
-        """The content of the Secret and its version."""
-        self._trusted: tuple[bytes, float] = (b"", 0.0)
-        """The authorities that the configuration trusts, and since when; empty without any."""
-        self._trouble: Refusal | None = None
+    client: Caller
+    place: CertificateObjects
+    tls: ssl.SSLContext
+    _: KW_ONLY
+    names: tuple[str, ...]
+    rotation: Rotation | None
+    acts: Callable[[], bool]
+    metrics: AdmissionMetrics
+    clock: Callable[[], float]
+    now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+    _served: Pair | None = None
+    _kept: tuple[str, Kept] | None = None
+    """The content of the Secret and its version."""
+    _trusted: tuple[bytes, float] = (b"", 0.0)
+    """The authorities that the configuration trusts, and since when; empty without any."""
+    _trouble: Refusal | None = None
 
     @property
     def serves(self) -> bool:
         """Whether the port has a certificate that has not ended."""
-        return self._served is not None and self._now() < self._served.ends
+        return self._served is not None and self.now() < self._served.ends
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
@@ -107,7 +96,7 @@ class CertificateKeeper:
             what = "the admission webhook has no certificate, so jobs run without groups"
         elif self._is_untrusted(served):
             what = "API servers do not trust the admission webhook, so jobs run without groups"
-        elif self._now() >= served.at(LATE_AT):
+        elif self.now() >= served.at(LATE_AT):
             what = f"the admission webhook's certificate ends {served.ends:%Y-%m-%d %H:%M}Z"
         else:
             return ()
@@ -118,7 +107,7 @@ class CertificateKeeper:
 
     def _is_untrusted(self, served: Pair) -> bool:
         """Return whether the configuration, which only the leader reads, lacks its authority."""
-        reads = self._rotation is not None and self._acts()
+        reads = self.rotation is not None and self.acts()
         return reads and served.authority not in self._trusted[0]
 
     async def run(self) -> None:
@@ -139,22 +128,22 @@ class CertificateKeeper:
 
     async def _step(self) -> bool:
         """Take one step; return False where another one is due soon. Raises `KubeError`."""
-        secret = await self._read(SECRETS, self._place.secret)
+        secret = await self._read(SECRETS, self.place.secret)
         if secret is None:
             return False
         if self._kept is None or self._kept[0] != secret.metadata.resource_version:
-            found = await off_loop(lambda: read_kept(_decoded(secret.data), self._names))
+            found = await off_loop(lambda: read_kept(_decoded(secret.data), self.names))
             self._kept = secret.metadata.resource_version, found
         kept = self._kept[1]
         if isinstance(kept.current, Pair):
             await self._serve(kept.current)
-        elif self._rotation is None:
+        elif self.rotation is None:
             self._in_trouble(kept.current)
-        if self._rotation is None or not self._acts():
+        if self.rotation is None or not self.acts():
             return isinstance(kept.current, Pair)
         settled = await self._trust(kept)
-        trusted_s = self._clock() - self._trusted[1] if self._trusted[0] == kept.trusted else 0.0
-        change = self._rotation.step(kept, self._now(), trusted_s)
+        trusted_s = self.clock() - self._trusted[1] if self._trusted[0] == kept.trusted else 0.0
+        change = self.rotation.step(kept, self.now(), trusted_s)
         if change is None:
             return settled and kept.following is None
         await self._write(secret.metadata.resource_version, change)
@@ -164,17 +153,17 @@ class CertificateKeeper:
         if self._served is not None and self._served.chain == pair.chain:
             return
         try:
-            await off_loop(lambda: load_pair(self._tls, pair.chain, pair.key))
+            await off_loop(lambda: load_pair(self.tls, pair.chain, pair.key))
         except BadInputError as error:
             self._in_trouble(error.refusal)
             return
         self._served, self._trouble = pair, None
-        self._metrics.certificate_lasts(pair.begins.timestamp(), pair.ends.timestamp())
+        self.metrics.certificate_lasts(pair.begins.timestamp(), pair.ends.timestamp())
         _log.info("the admission webhook has a certificate", ends=f"{pair.ends:%Y-%m-%dT%H:%M:%SZ}")
 
     async def _trust(self, kept: Kept) -> bool:
         """Write the kept authorities to the configuration; return whether it has them."""
-        name = self._place.configuration
+        name = self.place.configuration
         if not kept.trusted:
             return False
         found = await self._read(MUTATING_WEBHOOKS, name)
@@ -183,7 +172,7 @@ class CertificateKeeper:
         bundles = {each.client_config.ca_bundle for each in found.webhooks}
         seen = _decoded({"": bundles.pop()}).get("", b"") if len(bundles) == 1 else b""
         if seen != self._trusted[0]:
-            self._trusted = (seen, self._clock())
+            self._trusted = (seen, self.clock())
         if seen == kept.trusted:
             return True
         bundle = base64.b64encode(kept.trusted).decode()
@@ -196,21 +185,21 @@ class CertificateKeeper:
             uid=found.metadata.uid,
             fields={"webhooks": trusting},
         )
-        if self._acts():
-            await self._client.call(call_of(write))
+        if self.acts():
+            await self.client.call(call_of(write))
         return False
 
     async def _write(self, version: str, change: Mapping[str, bytes | None]) -> None:
         """Change the Secret in the version that was read; another version is a conflict."""
-        if not self._acts():
+        if not self.acts():
             return
         data = {
             name: None if value is None else base64.b64encode(value).decode()
             for name, value in change.items()
         }
         body = orjson.dumps({"metadata": {"resourceVersion": version}, "data": data})
-        path = object_path(SECRETS, self._place.secret, self._place.namespace)
-        await self._client.call(
+        path = object_path(SECRETS, self.place.secret, self.place.namespace)
+        await self.client.call(
             Call(
                 method="PATCH",
                 path=path,
@@ -225,9 +214,9 @@ class CertificateKeeper:
 
     async def _read(self, resource: Resource[T], name: str) -> T | None:
         """Return the object, None where the answer is none of the resource. Raises `KubeError`."""
-        namespace = self._place.namespace if resource.namespaced else ""
+        namespace = self.place.namespace if resource.namespaced else ""
         try:
-            return await read(self._client, resource, name, namespace, urgent=True)
+            return await read(self.client, resource, name, namespace, urgent=True)
         except KubeError as error:
             if error.failure is not Failure.MALFORMED:
                 raise
@@ -242,7 +231,7 @@ class CertificateKeeper:
 
     @property
     def _secret_name(self) -> str:
-        return f"secret {self._place.namespace}/{self._place.secret}"
+        return f"secret {self.place.namespace}/{self.place.secret}"
 
 
 def _decoded(data: Mapping[str, str] | None) -> Mapping[str, bytes]:

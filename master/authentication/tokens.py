@@ -9,7 +9,7 @@ lasts: else a client that uses up its descriptors would lock all callers out.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import prometheus_client as prom
@@ -88,43 +88,38 @@ class TokenMetrics:
         self._refused.labels(whose).set(len(tokens.refused))
 
 
+@dataclass(eq=False)
 class TokenFile:
     """One file, the tokens in force from it, and its faults.
 
     Raises `BadInputError` where the file cannot be used at the start, when a person is present.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        kind: TokenFileKind,
-        *,
-        warnings: FileWarnings,
-        metrics: TokenMetrics,
-        clock: Callable[[], float],
-    ) -> None:
-        self._path = path
-        self._kind = kind
-        self._warnings = warnings
-        self._metrics = metrics
-        self._clock = clock
-        self._watched = WatchedFile(path, MAX_TOKEN_FILE_BYTES)
-        self._unread: Refusal | None = None
-        self._unread_since_s = 0.0
+    path: Path
+    kind: TokenFileKind
+    _: KW_ONLY
+    warnings: FileWarnings
+    metrics: TokenMetrics
+    clock: Callable[[], float]
+    _unread: Refusal | None = None
+    _unread_since_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._watched = WatchedFile(self.path, MAX_TOKEN_FILE_BYTES)
         self.tokens = Tokens(self._first())
 
     def _first(self) -> WorkerTokens:
         content = self._watched.poll()
         if not isinstance(content, bytes):
-            raise BadInputError(content or Refusal(_EMPTY, str(self._path), _FIX))
+            raise BadInputError(content or Refusal(_EMPTY, str(self.path), _FIX))
         tokens = _parsed(content)
         if tokens.refused:
             first, more = tokens.refused[0], len(tokens.refused) - 1
             what = first.what + (f", and {more} more faults" if more else "")
-            raise BadInputError(Refusal(what, f"{self._path}, {first.where}", first.fix))
+            raise BadInputError(Refusal(what, f"{self.path}, {first.where}", first.fix))
         if not len(tokens):
-            raise BadInputError(Refusal(_EMPTY, str(self._path), _FIX))
-        self._metrics.show(self._kind.whose, tokens)
+            raise BadInputError(Refusal(_EMPTY, str(self.path), _FIX))
+        self.metrics.show(self.kind.whose, tokens)
         return tokens
 
     async def follow(self) -> None:
@@ -158,11 +153,11 @@ class TokenFile:
     def _read(self, tokens: WorkerTokens) -> None:
         self._unread = None
         if not len(tokens):
-            self._let_nobody_in(Refusal(_EMPTY, str(self._path), _FIX), tokens)
+            self._let_nobody_in(Refusal(_EMPTY, str(self.path), _FIX), tokens)
             return
         self._enforce(tokens)
         if not tokens.refused:
-            self._warnings.well(self._kind.code)
+            self.warnings.well(self.kind.code)
             return
         named = [f"{each.where}: {each.what}" for each in tokens.refused[:LINES_NAMED]]
         if more := len(tokens.refused) - len(named):
@@ -181,11 +176,11 @@ class TokenFile:
 
     def _lose(self, why: Refusal) -> None:
         if self._unread is None:
-            self._unread_since_s = self._clock()
+            self._unread_since_s = self.clock()
         self._unread = why
 
     def _keep_for_a_while(self, why: Refusal) -> None:
-        if self._clock() - self._unread_since_s >= GRACE_S:
+        if self.clock() - self._unread_since_s >= GRACE_S:
             self._let_nobody_in(Refusal(f"{why.what}, for {GRACE_S:g} s", why.where, why.fix))
         elif in_force := len(self.tokens.tokens or ()):
             text = f"{why.what}; {in_force} tokens read before count for {GRACE_S:g} s"
@@ -196,13 +191,13 @@ class TokenFile:
     def _enforce(self, tokens: WorkerTokens) -> None:
         before = self.tokens.tokens
         self.tokens.tokens = tokens
-        self._metrics.show(self._kind.whose, tokens)
+        self.metrics.show(self.kind.whose, tokens)
         if before is not tokens:
-            _log.info("tokens in force", whose=self._kind.whose, number=len(tokens))
+            _log.info("tokens in force", whose=self.kind.whose, number=len(tokens))
 
     def _warn(self, text: str, fix: str) -> None:
-        kind = self._kind
-        self._warnings.warn(kind.code, f"{kind.flag}: {text}", fix, where=str(self._path))
+        kind = self.kind
+        self.warnings.warn(kind.code, f"{kind.flag}: {text}", fix, where=str(self.path))
 
 
 def _parsed(content: bytes) -> WorkerTokens:

@@ -1,6 +1,7 @@
 """Annotations of nodes for HAMi: how well each pair of GPUs is connected."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 import prometheus_client as prom
 import structlog
@@ -23,6 +24,7 @@ _Wanted = Mapping[str, str]
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class AnnotationComparer:
     """Requests a write for each node whose annotations are not those of its GPUs.
 
@@ -30,28 +32,22 @@ class AnnotationComparer:
     another program wrote. `wake` schedules further nodes after other tasks of the event loop.
     """
 
-    def __init__(
-        self,
-        nodes: Store[NodeObject],
-        writer: Writer,
-        facts: Callable[[NodeName], NodeFacts | None],
-        *,
-        domain: str,
-        registry: prom.CollectorRegistry,
-        wake: Callable[..., None],
-    ) -> None:
-        self._nodes = nodes
-        self._writer = writer
-        self._facts = facts
-        self._domain = domain
-        self._wake = wake
-        self._known: dict[str, tuple[NodeFacts, _Wanted | None]] = {}
-        self._foreign: set[str] = set()
-        gauge(registry, "topo_master_foreign_gpu_annotations", lambda: len(self._foreign))
+    nodes: Store[NodeObject]
+    writer: Writer
+    facts: Callable[[NodeName], NodeFacts | None]
+    _: KW_ONLY
+    domain: str
+    registry: prom.CollectorRegistry
+    wake: Callable[..., None]
+    _known: dict[str, tuple[NodeFacts, _Wanted | None]] = field(default_factory=dict)
+    _foreign: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        gauge(self.registry, "topo_master_foreign_gpu_annotations", lambda: len(self._foreign))
 
     async def compare(self, names: Names) -> None:
         """Request the writes of what differs. O(names), or O(nodes)."""
-        present = self._nodes.objects
+        present = self.nodes.objects
         if names is None:
             there = {name for _, name in present}
             self._foreign &= there
@@ -59,7 +55,7 @@ class AnnotationComparer:
         chosen: Iterable[str] = [name for _, name in present] if names is None else names
         left, later = FRESH_AT_ONCE, list[str]()
         for name in chosen:
-            node, facts = present.get(("", name)), self._facts(NodeName(name))
+            node, facts = present.get(("", name)), self.facts(NodeName(name))
             if node is None or facts is None:
                 continue
             known = self._known.get(name)
@@ -72,24 +68,24 @@ class AnnotationComparer:
             if known[1] is not None:
                 self._compare(node, known[1])
         if later:
-            self._wake(*later)
+            self.wake(*later)
 
     def _wanted(self, facts: NodeFacts) -> "_Wanted | None":
         found = gpu_annotations(facts)
-        return None if found is None else found.named(self._domain)
+        return None if found is None else found.named(self.domain)
 
     def _compare(self, node: NodeObject, wanted: "_Wanted") -> None:
         name, annotations = node.metadata.name, node.metadata.annotations
         target = WriteTarget(NODES, name)
         if wanted.items() <= annotations.items():
             self._foreign.discard(name)
-            self._writer.withdraw(target, MANAGER)
-        elif is_foreign(annotations, self._domain):
+            self.writer.withdraw(target, MANAGER)
+        elif is_foreign(annotations, self.domain):
             self._leave(name)
         else:
             self._foreign.discard(name)
             fields, uid = {"metadata": {"annotations": wanted}}, node.metadata.uid
-            self._writer.put(Apply(target=target, manager=MANAGER, uid=uid, fields=fields))
+            self.writer.put(Apply(target=target, manager=MANAGER, uid=uid, fields=fields))
 
     def _leave(self, name: str) -> None:
         if not self._foreign:
@@ -99,4 +95,4 @@ class AnnotationComparer:
                 fix="remove both annotations where ours are wanted",
             )
         self._foreign.add(name)
-        self._writer.withdraw(WriteTarget(NODES, name), MANAGER)
+        self.writer.withdraw(WriteTarget(NODES, name), MANAGER)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -71,6 +71,7 @@ class HyperNodePlan:
     conflicts: tuple[str, ...]
 
 
+@dataclass(eq=False)
 class HyperNodeComparer:
     """Requests the next safe step from the existing HyperNodes to those of the forest.
 
@@ -79,40 +80,35 @@ class HyperNodeComparer:
     way.
     """
 
-    def __init__(
-        self,
-        store: Store[HyperNodeObject],
-        writer: Writer,
-        forest: Callable[[], Forest],
-        *,
-        domain: str,
-        grace: RetentionGrace,
-    ) -> None:
-        self._store = store
-        self._writer = writer
-        self._forest = forest
-        self._grace = grace
-        self._labels = {managed_by(domain): PRODUCT, SOURCE_LABEL: PRODUCT}
-        self._wanted: HyperNodes = {}
-        self._planned_for: Forest | None = None
-        self.conflicts: tuple[str, ...] = ()
+    store: Store[HyperNodeObject]
+    writer: Writer
+    forest: Callable[[], Forest]
+    _: KW_ONLY
+    domain: str
+    grace: RetentionGrace
+    _wanted: HyperNodes = field(default_factory=dict)
+    _planned_for: Forest | None = None
+    conflicts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._labels = {managed_by(self.domain): PRODUCT, SOURCE_LABEL: PRODUCT}
 
     async def compare(self, _names: Names) -> None:
         """Request a step, or wait for the one before. O(nodes), in a thread."""
-        if not self._store.synced:
+        if not self.store.synced:
             return  # Volcano is not installed; its kind of object may come later
-        forest, is_busy = self._forest(), self._writer.is_busy(MANAGER)
+        forest, is_busy = self.forest(), self.writer.is_busy(MANAGER)
         if forest is self._planned_for and is_busy:
             return
-        unheard, objects = self._grace.nodes(forest), dict(self._store.objects)
+        unheard, objects = self.grace.covered_nodes(forest), dict(self.store.objects)
         plan = await off_loop(partial(self._plan, forest, unheard, objects))
         self._planned_for = forest
         self._tell(plan.conflicts)
         if plan.wanted != self._wanted:
-            self._writer.withdraw_all(MANAGER)
+            self.writer.withdraw_all(MANAGER)
             self._wanted = plan.wanted
         if not is_busy:  # else what was planned for has changed in the meantime
-            self._writer.put(*plan.writes)
+            self.writer.put(*plan.writes)
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """The HyperNodes of others that keep a group from being published."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 import structlog
@@ -24,6 +25,7 @@ AT_ONCE = 500
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class LabelComparer:
     """Requests a write for each node whose labels of our keys differ from the forest.
 
@@ -34,34 +36,28 @@ class LabelComparer:
     and is logged once.
     """
 
-    def __init__(
-        self,
-        nodes: Store[NodeObject],
-        writer: Writer,
-        forest: Callable[[], Forest],
-        *,
-        keys: Mapping[Kind, str],
-        grace: RetentionGrace,
-    ) -> None:
-        self._nodes = nodes
-        self._writer = writer
-        self._forest = forest
-        self._keys = keys
-        self._grace = grace
-        self._ours = frozenset(keys.values())
-        self._wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
-        self._foreign: dict[str, Labels] = {}
-        """By uid of the node: labels that stayed although they were not applied."""
+    nodes: Store[NodeObject]
+    writer: Writer
+    forest: Callable[[], Forest]
+    _: KW_ONLY
+    keys: Mapping[Kind, str]
+    grace: RetentionGrace
+    _wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
+    _foreign: dict[str, Labels] = field(default_factory=dict)
+    """By uid of the node: labels that stayed although they were not applied."""
+
+    def __post_init__(self) -> None:
+        self._ours = frozenset(self.keys.values())
 
     async def compare(self, names: Names) -> None:
         """Request the writes of what differs. O(names), and O(nodes) after a change
         of the forest.
         """
-        forest = self._forest()
+        forest = self.forest()
         if forest is not self._wanted[0]:
-            self._wanted = forest, await off_loop(partial(node_labels, forest, self._keys))
+            self._wanted = forest, await off_loop(partial(node_labels, forest, self.keys))
         wanted = self._wanted[1]
-        present = self._nodes.objects
+        present = self.nodes.objects
         if names is None:
             uids = {node.metadata.uid for node in present.values()}
             self._foreign = {uid: left for uid, left in self._foreign.items() if uid in uids}
@@ -70,7 +66,7 @@ class LabelComparer:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             node, labels = present.get(("", name)), wanted.get(NodeName(name))
-            if node is None or labels is None or (not labels and self._grace.covers(forest, name)):
+            if node is None or labels is None or (not labels and self.grace.covers(forest, name)):
                 continue
             self._compare(node, labels)
 
@@ -95,10 +91,10 @@ class LabelComparer:
         foreign = self._foreign.get(uid, {})
         others = {k: v for k, v in foreign.items() if k not in wanted and present.get(k) == v}
         if present == {**others, **wanted}:
-            self._writer.withdraw(target, MANAGER)
+            self.writer.withdraw(target, MANAGER)
         else:
             fields = {"metadata": {"labels": wanted}}
-            self._writer.put(Apply(target=target, manager=MANAGER, uid=uid, fields=fields))
+            self.writer.put(Apply(target=target, manager=MANAGER, uid=uid, fields=fields))
 
     def _labels(self, labels: Labels) -> dict[str, str]:
         return {key: labels[key] for key in self._ours if key in labels}

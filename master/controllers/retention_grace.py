@@ -6,6 +6,7 @@ which the forest forgets a silent node.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from master.kube.objects import NodeObject
 from master.kube.store import Store
@@ -14,26 +15,24 @@ from topo.model.ids import NodeName
 from topo.publish.known_nodes import known_nodes
 
 
+@dataclass(slots=True, eq=False)
 class RetentionGrace:
     """The cluster's nodes whose published data stays until `until_s` without a report."""
 
-    def __init__(
-        self, nodes: Store[NodeObject], until_s: float, clock: Callable[[], float]
-    ) -> None:
-        self._nodes = nodes
-        self._until_s = until_s
-        self._clock = clock
-        self._heard: tuple[Forest | None, frozenset[NodeName]] = (None, frozenset())
+    nodes: Store[NodeObject]
+    until_s: float
+    clock: Callable[[], float]
+    _heard: tuple[Forest | None, frozenset[NodeName]] = (None, frozenset())
 
     def covers(self, forest: Forest, name: str) -> bool:
         """Return whether a node is in grace. O(1), and O(nodes) for a new forest."""
-        return self._clock() < self._until_s and name not in self._heard_in(forest)
+        return self.clock() < self.until_s and name not in self._heard_in(forest)
 
-    def nodes(self, forest: Forest) -> frozenset[NodeName]:
+    def covered_nodes(self, forest: Forest) -> frozenset[NodeName]:
         """Return all nodes in grace. O(nodes)."""
-        if self._clock() >= self._until_s:
+        if self.clock() >= self.until_s:
             return frozenset()
-        return frozenset(NodeName(name) for _, name in self._nodes.objects) - self._heard_in(forest)
+        return frozenset(NodeName(name) for _, name in self.nodes.objects) - self._heard_in(forest)
 
     def _heard_in(self, forest: Forest) -> frozenset[NodeName]:
         if forest is not self._heard[0]:

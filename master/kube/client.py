@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
 import aiohttp
@@ -63,32 +63,28 @@ async def unlimited() -> None:
     """Return at once: the rate of a client without a limit."""
 
 
+@dataclass(eq=False)
 class KubeClient:
     """The client of one API server. `rate` waits until one more request is allowed.
 
     `observe` is called after each exchange with the method and the status, None without an answer.
     """
 
-    def __init__(
-        self,
-        config: KubeConfig,
-        *,
-        rate: Callable[[], Awaitable[None]] = unlimited,
-        observe: Callable[[str, int | None], None] = lambda _method, _status: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._config = config
-        self._rate = rate
-        self._observe = observe
-        self._clock = clock
-        self.server_clock = ServerClock(clock=clock)
-        self._access: Access | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | None = None
+    config: KubeConfig
+    _: KW_ONLY
+    rate: Callable[[], Awaitable[None]] = unlimited
+    observe: Callable[[str, int | None], None] = lambda _method, _status: None
+    clock: Callable[[], float] = time.monotonic
+    _access: Access | None = None
+    _session: aiohttp.ClientSession | None = None
+    _tls: ssl.SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        self.server_clock = ServerClock(clock=self.clock)
 
     async def open(self) -> None:
         """Read the configuration without calling the server. Raises `BadInputError`."""
-        found = await access(self._config, self._clock)
+        found = await access(self.config, self.clock)
         await found.credentials.header()
         self._tls = await off_loop(found.tls)
         self._access = found
@@ -115,7 +111,7 @@ class KubeClient:
     async def call(self, call: Call) -> bytes:
         """Return the body of the 2xx answer. Raises `KubeError`."""
         if not call.urgent:
-            await self._rate()
+            await self.rate()
         with self._told(call):
             async with asyncio.timeout(call.timeout_s), self._answer(call) as response:
                 body = await bounded_bytes(response.content, MAX_ANSWER_BYTES)
@@ -164,7 +160,7 @@ class KubeClient:
                 server_hostname=known.server_name,
                 proxy=known.proxy,
             ) as response:
-                self._observe(call.method, response.status)
+                self.observe(call.method, response.status)
                 if 200 <= response.status < 300:
                     self.server_clock.heard(response.headers.get("Date"))
                     yield response
@@ -198,7 +194,7 @@ class KubeClient:
             # The files of certificates may have been renewed since they were read; a server that
             # refuses ours just ends the connection.
             self._tls = None
-            self._observe(call.method, None)
+            self.observe(call.method, None)
             raise KubeError(f"{_asked(call)}: {what}", failure=failure) from error
 
 

@@ -8,7 +8,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -86,40 +86,34 @@ class _Gathered(Generic[T]):
     differs: bool = False
 
 
+@dataclass(eq=False)
 class Reflector(Generic[T]):
     """The current objects of a resource. One event loop owns it, so listeners must be quick."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        resource: Resource[T],
-        *,
-        metrics: KubeMetrics,
-        scope: Scope[T] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
-    ) -> None:
-        self._client = client
-        self.resource = resource
-        self._scope: Scope[T] = scope or Scope()
-        self._path = collection_path(resource, self._scope.namespace)
-        self._metrics = metrics
-        self._clock = clock
-        self._rng = rng or random.Random()  # noqa: S311 - it spreads load and keeps no secret
-        self._state = ListWatchState(self._rng.uniform)
-        self._decoder = Decoder(resource)
-        self._objects: dict[Key, T] = {}
-        self._gathered: _Gathered[T] = _Gathered()
-        self._unreadable: dict[Key, str] = {}
-        self._listeners: list[Listener[T]] = []
-        self.synced = False
-        """Whether all objects were listed once."""
-        self.last_heard_s: float | None = None
-        """When the API server last answered, by the clock."""
-        self.trouble: KubeError | None = None
-        """The current failure; None while calls succeed."""
-        metrics.watch(
-            resource.plural,
+    client: KubeClient
+    resource: Resource[T]
+    _: KW_ONLY
+    metrics: KubeMetrics
+    scope: Scope[T] = field(default_factory=Scope)
+    clock: Callable[[], float] = time.monotonic
+    rng: random.Random = field(default_factory=random.Random)
+    _objects: dict[Key, T] = field(default_factory=dict)
+    _gathered: _Gathered[T] = field(default_factory=_Gathered)
+    _unreadable: dict[Key, str] = field(default_factory=dict)
+    _listeners: list[Listener[T]] = field(default_factory=list)
+    synced: bool = False
+    """Whether all objects were listed once."""
+    last_heard_s: float | None = None
+    """When the API server last answered, by the clock."""
+    trouble: KubeError | None = None
+    """The current failure; None while calls succeed."""
+
+    def __post_init__(self) -> None:
+        self._path = collection_path(self.resource, self.scope.namespace)
+        self._state = ListWatchState(self.rng.uniform)
+        self._decoder = Decoder(self.resource)
+        self.metrics.watch(
+            self.resource.plural,
             self.silent_s,
             objects=lambda: len(self._objects),
             unreadable=lambda: len(self._unreadable),
@@ -137,7 +131,7 @@ class Reflector(Generic[T]):
 
     def silent_s(self) -> float:
         """Return the seconds since the last answer; NaN before the first."""
-        return math.nan if self.last_heard_s is None else self._clock() - self.last_heard_s
+        return math.nan if self.last_heard_s is None else self.clock() - self.last_heard_s
 
     def subscribe(self, listener: Listener[T]) -> None:
         """Call the listener with each change from now on, and at once with what is listed."""
@@ -157,11 +151,11 @@ class Reflector(Generic[T]):
     async def _listed(self, question: ListPage) -> float:
         """Request a page; return the wait before the next request."""
         if not question.token:
-            self._metrics.relisted(self.name)
+            self.metrics.relisted(self.name)
             self._gathered = _Gathered()
-        call = page_call(self._path, self._scope.query, question.token)
+        call = page_call(self._path, self.scope.query, question.token)
         try:
-            page = self._decoder.page(await self._client.call(call))
+            page = self._decoder.page(await self.client.call(call))
         except KubeError as error:
             return self._failed(error, "list", 0.0)
         self._heard()
@@ -174,18 +168,18 @@ class Reflector(Generic[T]):
     async def _watched(self, question: Watch) -> float:
         """Follow changes until the watch ends; return the wait before the next request."""
         query = {
-            **self._scope.query,
+            **self.scope.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": question.version,
-            "timeoutSeconds": str(self._rng.randint(*WATCH_S)),
+            "timeoutSeconds": str(self.rng.randint(*WATCH_S)),
         }
         call = Call(method="GET", path=self._path, query=query, timeout_s=LIST_S)
         began_s: float | None = None
         taken = 0
         try:
-            async with self._client.lines(call, idle_s=IDLE_S) as lines:
-                began_s = self._clock()
+            async with self.client.lines(call, idle_s=IDLE_S) as lines:
+                began_s = self.clock()
                 self._heard()
                 async for line in lines:
                     self._take(line)
@@ -194,15 +188,15 @@ class Reflector(Generic[T]):
                         await asyncio.sleep(0)
         except KubeError as error:
             return self._failed(error, "watch", self._stood_s(began_s))
-        self._metrics.reconnected(self.name, ENDED)
+        self.metrics.reconnected(self.name, ENDED)
         return self._state.ended(self._stood_s(began_s))
 
     def _stood_s(self, began_s: float | None) -> float:
-        return 0.0 if began_s is None else self._clock() - began_s
+        return 0.0 if began_s is None else self.clock() - began_s
 
     def _failed(self, error: KubeError, verb: str, stood_s: float) -> float:
         wait_s = self._state.failed(error, stood_s)
-        self._metrics.reconnected(self.name, error.failure)
+        self.metrics.reconnected(self.name, error.failure)
         if self.trouble is None or self.trouble.failure is not error.failure:
             self._tell_failure(error, verb, wait_s)
         self.trouble = error
@@ -224,7 +218,7 @@ class Reflector(Generic[T]):
         )
 
     def _heard(self) -> None:
-        self.last_heard_s = self._clock()
+        self.last_heard_s = self.clock()
         if self.trouble is not None and not self.trouble.is_gone:
             _log.info("Kubernetes answers again", resource=self.name)
         self.trouble = None
@@ -233,7 +227,7 @@ class Reflector(Generic[T]):
         """Compare a page with the known objects: comparing all at the end would block the loop."""
         for each in page.objects:
             key = key_of(each.metadata)
-            if self._scope.keep(each):
+            if self.scope.keep(each):
                 self._gathered.objects[key] = each
                 self._gathered.differs |= self._objects.get(key) != each
         for unreadable in page.unreadable:
@@ -269,7 +263,7 @@ class Reflector(Generic[T]):
             key = key_of(found.metadata)
             self._state.moved(found.metadata.resource_version)
             self._unreadable.pop(key, None)
-            if event.what == "DELETED" or not self._scope.keep(found):
+            if event.what == "DELETED" or not self.scope.keep(found):
                 self._forget(key)
             else:
                 is_news = self._objects.get(key) != found

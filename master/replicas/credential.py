@@ -8,6 +8,7 @@ server reviews it. Elsewhere all have a file with the same token.
 import hmac
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,22 +26,20 @@ READ_EVERY_S = 60.0
 """A projected token is replaced after four fifths of its life, of ten minutes at least."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Credential:
     """This master's token, and the check of others. `clock` is monotonic."""
 
-    def __init__(
-        self, path: Path, reviews: TokenReviews, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._path = path
-        self._reviews = reviews
-        self._clock = clock
-        self._own: tuple[float, str] | None = None
+    path: Path
+    reviews: TokenReviews
+    clock: Callable[[], float] = time.monotonic
+    _own: tuple[float, str] | None = None
 
     async def own(self) -> str:
         """Return this master's token. Raises `BadInputError`."""
-        now_s = self._clock()
+        now_s = self.clock()
         if self._own is None or now_s - self._own[0] >= READ_EVERY_S:
-            self._own = now_s, await off_loop(partial(read_token, self._path))
+            self._own = now_s, await off_loop(partial(read_token, self.path))
         return self._own[1]
 
     async def admits(self, request: web.Request) -> bool:
@@ -59,4 +58,4 @@ class Credential:
             return False  # it is shared by all masters, and no account's
         wanted = Wanted(account=ours.account.name, audience=AUDIENCE)
         sender = request.remote or "an unknown address"
-        return isinstance(await self._reviews.identity_of(shown, wanted, sender), Account)
+        return isinstance(await self.reviews.identity_of(shown, wanted, sender), Account)

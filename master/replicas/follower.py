@@ -5,7 +5,7 @@ When the leader fails, the follower goes on showing what it knows, with its age.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 
 import structlog
@@ -84,55 +84,47 @@ class TakeUp:
     sources: Callable[[tuple[SourceState, ...]], None]
 
 
+@dataclass(slots=True, eq=False)
 class Follower:
     """The leader's state as this master knows it. `clock` is monotonic."""
 
-    def __init__(
-        self,
-        peer: PeerMaster,
-        mode: Mode,
-        *,
-        credential: Credential,
-        role: Callable[[], Role],
-        take_up: TakeUp,
-        clock: Callable[[], float],
-    ) -> None:
-        self._peer = peer
-        self._mode = mode
-        self._credential = credential
-        self._role = role
-        self._take_up = take_up
-        self._sources: tuple[SourceState, ...] = ()
-        self._clock = clock
-        self._tag = ""
-        self._worked_s = 0.0
-        self._failure = ""
-        self.newest: Replicated | None = None
-        """The last state of a leader."""
-        self.kept: Replicated | None = None
-        """The last state of a store or a copy."""
-        self.origin: Origin | None = None
-        """The origin of what is shown; None where nothing is."""
-        self.heard_s: float | None = None
-        """When what is shown was last known to hold; None before the first."""
-        self.useless = ""
-        """Why the leader's state cannot be used here, such as another mode; empty where it can."""
+    peer: PeerMaster
+    mode: Mode
+    _: KW_ONLY
+    credential: Credential
+    role: Callable[[], Role]
+    take_up: TakeUp
+    clock: Callable[[], float]
+    _sources: tuple[SourceState, ...] = ()
+    _tag: str = ""
+    _worked_s: float = 0.0
+    _failure: str = ""
+    newest: Replicated | None = None
+    """The last state of a leader."""
+    kept: Replicated | None = None
+    """The last state of a store or a copy."""
+    origin: Origin | None = None
+    """The origin of what is shown; None where nothing is."""
+    heard_s: float | None = None
+    """When what is shown was last known to hold; None before the first."""
+    useless: str = ""
+    """Why the leader's state cannot be used here, such as another mode; empty where it can."""
 
     @property
     def age_s(self) -> float | None:
         """The largest possible age of what is shown, in seconds."""
-        return None if self.heard_s is None else max(0.0, self._clock() - self.heard_s)
+        return None if self.heard_s is None else max(0.0, self.clock() - self.heard_s)
 
     async def show_kept(self, kept: State, age_s: float, origin: Origin) -> None:
         """Show what a store or a copy keeps, until the leader answers."""
-        await self._take_up.state(kept.memory, kept.holds)
-        self.heard_s = self._clock() - age_s
+        await self.take_up.state(kept.memory, kept.holds)
+        self.heard_s = self.clock() - age_s
         self.kept, self.origin = Replicated(kept, self.heard_s), origin
 
     async def run(self) -> None:
         """Follow until this master acts; then wait to be cancelled."""
-        while not self._role().acts:
-            if url := self._role().leader_url:
+        while not self.role().acts:
+            if url := self.role().leader_url:
                 await self._ask(url)
             await asyncio.sleep(max(POLL_S, self._worked_s / MAX_TIME_SHARE))
         await asyncio.Event().wait()
@@ -140,7 +132,7 @@ class Follower:
     async def _ask(self, url: str) -> None:
         """Poll the state, and the sources where there is something to show them with."""
         self._worked_s = 0.0
-        failure = await self._failed(self._heard(url, self._clock()))
+        failure = await self._failed(self._heard(url, self.clock()))
         if self.origin is not None:
             failure = await self._failed(self._hear_sources(url)) or failure
         if failure and not self._failure:
@@ -167,34 +159,34 @@ class Follower:
             raise NoAnswerError(f"the leader answers {answer.status}")
         heard_s = asked_s - min(max(0.0, float(answer.headers.get(AGE, "0"))), 3600.0)
         if answer.status == 200:
-            began_s = self._clock()
-            found = await asyncio.to_thread(decode, answer.body, self._mode)
+            began_s = self.clock()
+            found = await asyncio.to_thread(decode, answer.body, self.mode)
             self.useless = found.reason if isinstance(found, Unusable) else ""
             if isinstance(found, Unusable):
                 raise NoAnswerError(f"its state is of no use here: {found.reason}")
-            if self._role().acts:
+            if self.role().acts:
                 return  # it was on its way when we came to lead
             newest = Replicated(found, heard_s)
-            await self._take_up.state(found.memory, newest.holds)
+            await self.take_up.state(found.memory, newest.holds)
             self.newest, self._tag = newest, answer.headers.get("ETag", "")
             self.origin, self.kept = Origin.LEADER, None
-            self._worked_s = self._clock() - began_s
+            self._worked_s = self.clock() - began_s
         self.heard_s = heard_s
 
     async def _hear_sources(self, url: str) -> None:
         """Poll the sources. Raises `NoAnswerError`; `ValueError` for another answer."""
-        asked_s = self._clock()
+        asked_s = self.clock()
         answer = await self._answer(url + source_states.PATH, source_states.MAX_BYTES, {})
         if answer.status == 404:
             return  # a leader of an earlier version, while masters are updated
         if answer.status != 200:
             raise NoAnswerError(f"the leader answers {answer.status} to what its sources say")
         self._sources = source_states.heard(answer.body, asked_s, self._sources)
-        self._take_up.sources(self._sources)
+        self.take_up.sources(self._sources)
 
     async def _answer(self, url: str, limit_bytes: int, known: Mapping[str, str]) -> PeerAnswer:
-        token = await self._credential.own()
+        token = await self.credential.own()
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip", **known}
-        return await self._peer.ask(
+        return await self.peer.ask(
             "GET", url, headers=headers, limit_bytes=limit_bytes, timeout_s=TIMEOUT_S
         )

@@ -8,7 +8,7 @@ import asyncio
 import gzip
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from master.booking.state import BookingState
 from master.state.document import SavedDiscovery
@@ -30,24 +30,22 @@ class LeaderDocument:
     made_s: float
 
 
+@dataclass(slots=True, eq=False)
 class LeaderDocuments:
     """The newest document for followers."""
 
-    def __init__(
-        self, engine: Engine, bookings: BookingState, mode: Mode, clock: Callable[[], float]
-    ) -> None:
-        self._engine = engine
-        self._bookings = bookings
-        self._mode = mode
-        self._clock = clock
-        self._making = asyncio.Lock()
-        self._newest: LeaderDocument | None = None
-        self._rests_until_s = 0.0
+    engine: Engine
+    bookings: BookingState
+    mode: Mode
+    clock: Callable[[], float]
+    _making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _newest: LeaderDocument | None = None
+    _rests_until_s: float = 0.0
 
     async def newest(self) -> LeaderDocument:
         """Return the current state, or the last one while making another would cost too much."""
         async with self._making:
-            newest, now_s = self._newest, self._clock()
+            newest, now_s = self._newest, self.clock()
             if newest is not None and newest.tag == self._tag():
                 return LeaderDocument(newest.tag, newest.packed, now_s)
             if newest is not None and now_s < self._rests_until_s:
@@ -55,17 +53,17 @@ class LeaderDocuments:
             return await self._make(now_s)
 
     def _tag(self) -> str:
-        engine = self._engine
-        changes = self._bookings.saved.changes
+        engine = self.engine
+        changes = self.bookings.saved.changes
         return f'"{engine.history.run_id}-{engine.snapshot.generation}-{changes}"'
 
     async def _make(self, now_s: float) -> LeaderDocument:
         tag, unix_s = self._tag(), time.time()
-        memory, copied_s = await self._engine.memory()
-        holds = self._bookings.memory()
+        memory, copied_s = await self.engine.memory()
+        holds = self.bookings.memory()
 
         def packed() -> bytes:
-            content = SavedDiscovery.of(memory, unix_s).with_holds(self._mode, holds)
+            content = SavedDiscovery.of(memory, unix_s).with_holds(self.mode, holds)
             return gzip.compress(content, _LEVEL, mtime=0)
 
         content, packed_s = await timed_in_thread(packed)

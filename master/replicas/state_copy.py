@@ -8,7 +8,7 @@ it: a new leader restores what the cluster keeps.
 
 import asyncio
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -29,32 +29,28 @@ MAX_BYTES = 96 << 20
 room for both: a pod that outgrows its volume is evicted."""
 
 
+@dataclass(eq=False)
 class StateCopy:
     """The copy in one file of what `saver` keeps in the cluster."""
 
-    def __init__(
-        self,
-        path: Path,
-        saver: StateSaver,
-        *,
-        follower: Follower,
-        replica: Replica,
-        warnings: FileWarnings,
-    ) -> None:
-        self._file = StateFile(path, "--state-copy-file", MAX_BYTES)
-        self._mode = saver.readiness.mode
-        self._saver = saver
-        self._follower = follower
-        self._replica = replica
-        self._warnings = warnings
-        self._clock = saver.clock
-        self._told: Replicated | None = None
-        self._followed: SavedDiscovery | None = None
-        """The discovery state of `_told`."""
-        self._copied: tuple[SavedDiscovery, int] | None = None
-        """The last copy: its discovery, and how many changes of holds were in it."""
-        self._copied_s = 0.0
-        self._worked_s = 0.0
+    path: Path
+    saver: StateSaver
+    _: KW_ONLY
+    follower: Follower
+    replica: Replica
+    warnings: FileWarnings
+    _told: Replicated | None = None
+    _followed: SavedDiscovery | None = None
+    """The discovery state of `_told`."""
+    _copied: tuple[SavedDiscovery, int] | None = None
+    """The last copy: its discovery, and how many changes of holds were in it."""
+    _copied_s: float = 0.0
+    _worked_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._file = StateFile(self.path, "--state-copy-file", MAX_BYTES)
+        self._mode = self.saver.readiness.mode
+        self._clock = self.saver.clock
 
     async def load(self) -> State | None:
         """Return the copy of an earlier process, None where it cannot be used."""
@@ -69,7 +65,7 @@ class StateCopy:
         """Copy what is new until cancelled, as often as the saver may save."""
         while True:
             rest_s = self._worked_s / MAX_SAVE_TIME_SHARE
-            await asyncio.sleep(max(self._saver.interval_s, rest_s))
+            await asyncio.sleep(max(self.saver.interval_s, rest_s))
             await self._copy()
 
     async def close(self) -> None:
@@ -78,11 +74,11 @@ class StateCopy:
         self._file.close()
 
     async def _copy(self) -> None:
-        discovery = self._saver.newest if self._replica.is_fed else await self._heard()
-        changes = self._saver.bookings.saved.changes
+        discovery = self.saver.newest if self.replica.is_fed else await self._heard()
+        changes = self.saver.bookings.saved.changes
         if discovery is None or not self._is_news(discovery, changes):
             return
-        holds = self._saver.bookings.memory()
+        holds = self.saver.bookings.memory()
         writing = timed_in_thread(partial(self._write, discovery, holds))
         try:  # the last copy must not be overtaken by this one
             _, self._worked_s = await uninterrupted(writing)
@@ -90,7 +86,7 @@ class StateCopy:
             self._tell((isinstance(error, OSError) and error.strerror) or str(error))
             return
         self._copied, self._copied_s = (discovery, changes), self._clock()
-        self._warnings.well(MasterCondition.STATE_COPY_FILE)
+        self.warnings.well(MasterCondition.STATE_COPY_FILE)
 
     def _write(self, discovery: SavedDiscovery, holds: HoldsMemory) -> None:
         self._file.save(discovery.with_holds(self._mode, holds), discovery)
@@ -103,11 +99,11 @@ class StateCopy:
         if discovery.text is not copied.text or changes != copied_changes:
             return True
         is_old = self._clock() - self._copied_s >= REFRESH_S
-        return is_old and (self._follower.heard_s or 0.0) > self._copied_s
+        return is_old and (self.follower.heard_s or 0.0) > self._copied_s
 
     async def _heard(self) -> SavedDiscovery | None:
         """Return the leader's discovery state, with the time as of which it is known to hold."""
-        told, age_s = self._follower.newest, self._follower.age_s
+        told, age_s = self.follower.newest, self.follower.age_s
         if told is None or age_s is None:
             return None
         known_at_s = time.time() - age_s
@@ -119,4 +115,4 @@ class StateCopy:
     def _tell(self, what: str) -> None:
         text = f"what is shown cannot be copied or taken up from its copy: {what}"
         code = MasterCondition.STATE_COPY_FILE
-        self._warnings.warn(code, text, code.step, where=self._file.name)
+        self.warnings.warn(code, text, code.step, where=self._file.name)

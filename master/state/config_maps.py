@@ -20,7 +20,7 @@ import errno
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 import orjson
@@ -69,6 +69,7 @@ class _Set:
     """That of its judgement, or of the one it was kept beside; 0 where no piece has it."""
 
 
+@dataclass(eq=False)
 class ConfigMapStore:
     """A `StateStore` in the namespace of this pod. `may_write` is called before each write.
 
@@ -78,33 +79,27 @@ class ConfigMapStore:
 
     is_shared = True
 
-    def __init__(
-        self,
-        client: Caller,
-        namespace: str,
-        domain: str,
-        *,
-        may_write: Callable[[], bool] = lambda: True,
-        on_late: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.name = f"ConfigMaps {PREFIX}* in {namespace}"
-        self._client = client
-        self._namespace = namespace
-        self._managed = {f"{domain}/managed-by": "topo-master"}
-        self._part_label, self._number_label = f"{domain}/state", f"{domain}/save"
-        self._may_write = may_write
-        self._on_late = on_late
-        self._clock = clock
-        self._is_new = False
-        self._saved_at_s: float | None = None
-        self._number = 0
-        self._replaced: dict[str, list[str]] = {part: [] for part in _PARTS}
-        """By part, the names that the next complete set replaces."""
-        self._unusable: set[str] = set()
-        """Names that are then labelled `unusable` instead of deleted."""
-        self._memory_digest = b""
-        self._has_met_late = False
+    client: Caller
+    namespace: str
+    domain: str
+    _: KW_ONLY
+    may_write: Callable[[], bool] = lambda: True
+    on_late: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+    _is_new: bool = False
+    _saved_at_s: float | None = None
+    _number: int = 0
+    _replaced: dict[str, list[str]] = field(default_factory=lambda: {part: [] for part in _PARTS})
+    """By part, the names that the next complete set replaces."""
+    _unusable: set[str] = field(default_factory=set)
+    """Names that are then labelled `unusable` instead of deleted."""
+    _memory_digest: bytes = b""
+    _has_met_late: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = f"ConfigMaps {PREFIX}* in {self.namespace}"
+        self._managed = {f"{self.domain}/managed-by": "topo-master"}
+        self._part_label, self._number_label = f"{self.domain}/state", f"{self.domain}/save"
 
     @property
     def is_new(self) -> bool:
@@ -210,7 +205,7 @@ class ConfigMapStore:
                 _log.warning(what, names=late, put_aside=is_later, **seen)
         self._number = max(self._number + 1, *(each.number for each in sets), 0)
         self._has_met_late = True
-        self._on_late()
+        self.on_late()
 
     async def _ended(self, names: Sequence[str]) -> list[str]:
         """Delete ConfigMaps of earlier saves; return those that are left for the next save."""
@@ -231,12 +226,12 @@ class ConfigMapStore:
             "immutable": True,
             "binaryData": {_KEY: base64.b64encode(piece).decode()},
         }
-        path = collection_path(CONFIG_MAPS, self._namespace)
+        path = collection_path(CONFIG_MAPS, self.namespace)
         return Call(method="POST", path=path, body=orjson.dumps(body), timeout_s=TIMEOUT_S)
 
     async def _end(self, name: str) -> None:
         """Delete a ConfigMap of an earlier save, or label it where it was unusable."""
-        path = object_path(CONFIG_MAPS, name, self._namespace)
+        path = object_path(CONFIG_MAPS, name, self.namespace)
         if name in self._unusable:
             labels = {self._part_label: _UNUSABLE}
             body = orjson.dumps({"metadata": {"labels": labels}})
@@ -249,10 +244,10 @@ class ConfigMapStore:
         await self._write(call)
 
     async def _write(self, call: Call) -> None:
-        if not self._may_write():
+        if not self.may_write():
             raise OSError(errno.ESTALE, "this master leads no longer")
         try:
-            await self._client.call(call)
+            await self.client.call(call)
         except KubeError as error:
             if error.is_missing and call.method != "POST":
                 return  # somebody deleted it
@@ -260,13 +255,13 @@ class ConfigMapStore:
 
     async def _sets(self) -> list[_Set]:
         """Return what is kept, complete or not; retry while the API server fails."""
-        gives_up_s = self._clock() + LOAD_S
+        gives_up_s = self.clock() + LOAD_S
         while True:
             try:
                 found = await self._listed()
                 return await asyncio.to_thread(self._grouped, found)
             except KubeError as error:
-                if not error.is_passing or self._clock() >= gives_up_s:
+                if not error.is_passing or self.clock() >= gives_up_s:
                     what = f"the state, in which holds may be, cannot be read: {error}"
                     fix = "allow list, create, patch and delete of configmaps in this namespace"
                     raise BadInputError(Refusal(what, self.name, fix)) from error
@@ -276,9 +271,7 @@ class ConfigMapStore:
     async def _listed(self) -> Sequence[ConfigMapObject]:
         selector = ",".join(f"{key}={value}" for key, value in self._managed.items())
         query = {"labelSelector": f"{selector},{self._part_label} in ({','.join(_PARTS)})"}
-        return await read_all(
-            self._client, CONFIG_MAPS, self._namespace, query=query, page_size=PAGE
-        )
+        return await read_all(self.client, CONFIG_MAPS, self.namespace, query=query, page_size=PAGE)
 
     def _grouped(self, found: Iterable[ConfigMapObject]) -> list[_Set]:
         groups: dict[tuple[str, int], list[ConfigMapObject]] = {}

@@ -75,7 +75,7 @@ async def reflecting(
         client,
         resource,
         metrics=metrics,
-        scope=scope,
+        scope=scope or Scope(),
         clock=loop.time,
         rng=random.Random(7),  # noqa: S311 - the same waits each time
     )

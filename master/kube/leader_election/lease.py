@@ -5,7 +5,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NoReturn
@@ -86,31 +86,25 @@ class LeaseName:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Lease:
     """Takes part in the election until cancelled; calls `on_change` when the leader changes."""
 
-    def __init__(
-        self,
-        client: Caller,
-        name: LeaseName,
-        times: LeaseTimes,
-        *,
-        metrics: LeaseMetrics,
-        clock: Callable[[], float] = time.monotonic,
-        unix_clock: Callable[[], float] = time.time,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._times = times
-        self._metrics = metrics
-        self._clock = clock
-        self._unix_clock = unix_clock
-        self._election = Election(name=name.holder, times=times, chance=chance)
-        self._path = object_path(LEASES, name.name, name.namespace)
-        self._failing = ""
-        self.leadership = Leadership()
-        self.on_change: Callable[[Leadership], None] = lambda _: None
+    client: Caller
+    name: LeaseName
+    times: LeaseTimes
+    _: KW_ONLY
+    metrics: LeaseMetrics
+    clock: Callable[[], float] = time.monotonic
+    unix_clock: Callable[[], float] = time.time
+    chance: Callable[[], float] = random.random
+    _failing: str = ""
+    leadership: Leadership = field(default_factory=Leadership)
+    on_change: Callable[[Leadership], None] = field(default_factory=lambda: lambda _: None)
+
+    def __post_init__(self) -> None:
+        self._election = Election(name=self.name.holder, times=self.times, chance=self.chance)
+        self._path = object_path(LEASES, self.name.name, self.name.namespace)
 
     @property
     def trouble(self) -> str:
@@ -119,11 +113,11 @@ class Lease:
 
     def leads(self) -> bool:
         """Return whether our term lasts. Call it right before any work of a leader."""
-        return self._election.leads(self._clock())
+        return self._election.leads(self.clock())
 
     def somebody_leads(self) -> bool:
         """Return whether this master leads, or another holder's term lasts as far as known."""
-        now_s = self._clock()
+        now_s = self.clock()
         return self._election.leads(now_s) or now_s < self._election.respected_until_s
 
     @property
@@ -135,7 +129,7 @@ class Lease:
         """Take part in the election. Raises `LeaseLostError` when our term is over."""
         event: Event = Woken()
         while True:
-            action = self._election.advance(self._clock(), event)
+            action = self._election.advance(self.clock(), event)
             self._tell()
             event = await self._do(action)
 
@@ -160,17 +154,17 @@ class Lease:
             await self._send(found, record)
         except KubeError as error:
             event = await self._look() if error.is_conflict else None
-            if not isinstance(event, Found) or event.record.holder != self._name.holder:
+            if not isinstance(event, Found) or event.record.holder != self.name.holder:
                 raise
             await self._send(event, record)  # a renewal that was broken off had been granted
 
     async def _do(self, action: Action) -> Event:
         match action:
             case Lost(reason):
-                self._metrics.leads.set(0)
+                self.metrics.leads.set(0)
                 raise LeaseLostError(f"the lease is lost: {reason}")
             case Rest(until_s):
-                await asyncio.sleep(max(0.0, until_s - self._clock()))
+                await asyncio.sleep(max(0.0, until_s - self.clock()))
                 return Woken()
             case Look():
                 return await self._tried(self._look())
@@ -187,14 +181,14 @@ class Lease:
             is_lease = error.failure is not Failure.MALFORMED
             why = str(error) if is_lease else "the API server answers what is no Lease"
             return self._failed(Failed(why, error.retry_after_s), _fix(error))
-        self._metrics.calls.labels("ok").inc()
+        self.metrics.calls.labels("ok").inc()
         if self._failing:
             _log.info("calls about the lease succeed again", lease=self._path)
         self._failing = ""
         return event
 
     def _failed(self, failed: Failed, fix: str = "none") -> Failed:
-        self._metrics.calls.labels("failed").inc()
+        self.metrics.calls.labels("failed").inc()
         if failed.reason != self._failing:
             _log.warning("lease not asked", lease=self._path, why=failed.reason, fix=fix)
         self._failing = failed.reason
@@ -203,17 +197,17 @@ class Lease:
     async def _look(self) -> Event:
         try:
             call = Call(method="GET", path=self._path, timeout_s=self._limit_s(), urgent=True)
-            return _found(await self._client.call(call))
+            return _found(await self.client.call(call))
         except KubeError as error:
             if error.is_missing:
                 return Missing()
             raise
 
     async def _write(self, write: Write) -> Event:
-        asked_s, now = self._clock(), self._now()
+        asked_s, now = self.clock(), self._now()
         record = LeaseRecord(
-            holder=self._name.holder,
-            duration_s=self._times.duration_s,
+            holder=self.name.holder,
+            duration_s=self.times.duration_s,
             transitions=write.transitions,
             acquired=write.acquired or now,
             renewed=now,
@@ -223,10 +217,10 @@ class Lease:
     async def _send(self, found: Found | None, record: LeaseRecord) -> Found:
         metadata = dict(found.metadata) if found else {}
         metadata.pop("managedFields", None)
-        metadata |= {"name": self._name.name, "namespace": self._name.namespace}
+        metadata |= {"name": self.name.name, "namespace": self.name.namespace}
         before = metadata.get("annotations")
         kept = before if isinstance(before, dict) else {}
-        ours = self._name.annotations
+        ours = self.name.annotations
         metadata["annotations"] = {**kept, **ours} if record.holder else _without(kept, ours)
         body = {
             "apiVersion": LEASES.api_version,
@@ -242,21 +236,21 @@ class Lease:
         }
         call = Call(
             method="PUT" if found else "POST",
-            path=self._path if found else collection_path(LEASES, self._name.namespace),
+            path=self._path if found else collection_path(LEASES, self.name.namespace),
             body=orjson.dumps(body),
             timeout_s=self._limit_s(),
             urgent=True,
         )
-        return _found(await self._client.call(call))
+        return _found(await self.client.call(call))
 
     def _limit_s(self) -> float:
         """Return the time limit of a call: a retry period, never beyond our term."""
-        if not self._election.leads(self._clock()):
-            return self._times.retry_s
-        return min(self._times.retry_s, self._election.leader_until_s - self._clock())
+        if not self._election.leads(self.clock()):
+            return self.times.retry_s
+        return min(self.times.retry_s, self._election.leader_until_s - self.clock())
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._unix_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return datetime.fromtimestamp(self.unix_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _tell(self) -> None:
         found, leads = self._election.found, self.leads()
@@ -264,8 +258,8 @@ class Lease:
         said = metadata.get("annotations")
         annotations = said if isinstance(said, dict) else {}
         now = Leadership(leads, self._election.holder, annotations)
-        self._metrics.leads.set(leads)
-        self._metrics.transitions.set(found.record.transitions if found is not None else 0)
+        self.metrics.leads.set(leads)
+        self.metrics.transitions.set(found.record.transitions if found is not None else 0)
         if now == self.leadership:
             return
         if (leads, now.holder) != (self.leadership.leads, self.leadership.holder):

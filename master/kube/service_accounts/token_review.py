@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import prometheus_client as prom
 import structlog
@@ -83,40 +83,37 @@ _Key = tuple[bytes, str]
 """The token's digest and the audience."""
 
 
+@dataclass(eq=False)
 class TokenReviews:
     """The reviews of tokens of `nodes` nodes. `unix` is the wall clock, by which tokens end."""
 
-    def __init__(
-        self,
-        call: Callable[[Call], Awaitable[bytes]],
-        registry: prom.CollectorRegistry,
-        *,
-        nodes: int,
-        clock: Callable[[], float] = time.monotonic,
-        unix: Callable[[], float] = time.time,
-    ) -> None:
-        self._call = call
-        self._most = KEPT_PER_NODE * nodes
-        self._clock = clock
-        self._unix = unix
+    call: Callable[[Call], Awaitable[bytes]]
+    registry: prom.CollectorRegistry
+    _: KW_ONLY
+    nodes: int
+    clock: Callable[[], float] = time.monotonic
+    unix: Callable[[], float] = time.time
+    _accounts: dict[_Key, _Known] = field(default_factory=dict)
+    _refused: dict[_Key, _Known] = field(default_factory=dict)
+    _under_way: dict[_Key, asyncio.Task[Account | Denied]] = field(default_factory=dict)
+    _trouble: Denied | None = None
+    _rests_until_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._most = KEPT_PER_NODE * self.nodes
         self._secret = secrets.token_bytes(32)
-        self._accounts: dict[_Key, _Known] = {}
-        self._refused: dict[_Key, _Known] = {}
-        self._under_way: dict[_Key, asyncio.Task[Account | Denied]] = {}
         self._senders = SenderLimits(REFUSED_RATE, REFUSED_BURST)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._rate = RequestRate(PER_S, int(PER_S), clock)
-        self._trouble: Denied | None = None
-        self._rests_until_s = 0.0
+        self._rate = RequestRate(PER_S, int(PER_S), self.clock)
         results = ("accepted", "refused", "failed")
-        self._results = counter(registry, "topo_master_kube_token_reviews", results)
-        gauge(registry, "topo_master_kube_known_tokens", lambda: len(self._accounts))
+        self._results = counter(self.registry, "topo_master_kube_token_reviews", results)
+        gauge(self.registry, "topo_master_kube_known_tokens", lambda: len(self._accounts))
 
     async def identity_of(self, token: str, wanted: Wanted, sender: str) -> Account | Denied:
         """Return the account of a token if it is the wanted one; `sender` is its address."""
         key = (keyed_digest(token, self._secret), wanted.audience)
         known = self._accounts.get(key) or self._refused.get(key)
-        if known is not None and self._clock() < known.fresh_until_s:
+        if known is not None and self.clock() < known.fresh_until_s:
             found = known.verdict
         else:
             found = await self._found(key, token, wanted, sender)
@@ -133,11 +130,11 @@ class TokenReviews:
         """Return the known account or that of a review; else why there is none."""
         known = self._accounts.get(key)
         asked = self._asked(key, token, wanted, sender)
-        if known is not None and self._clock() < known.late_from_s:
+        if known is not None and self.clock() < known.late_from_s:
             return known.verdict
         found = asked if isinstance(asked, Denied) else await asyncio.shield(asked)
         is_no_answer = isinstance(found, Denied) and found.retry_after_s is not None
-        if known is not None and is_no_answer and self._clock() < known.ends_s:
+        if known is not None and is_no_answer and self.clock() < known.ends_s:
             return known.verdict
         return found
 
@@ -152,7 +149,7 @@ class TokenReviews:
             return claims
         # For a known account it is asked in any case: no stranger's tokens may keep it alive.
         is_new = key not in self._accounts
-        if is_new and not self._senders.take(sender, self._clock()):
+        if is_new and not self._senders.take(sender, self.clock()):
             what = f"{REFUSED_BURST:g} tokens from here were refused, or are being asked about"
             return _later(
                 ReportCondition.TOO_MANY_REFUSED,
@@ -177,7 +174,7 @@ class TokenReviews:
 
     def _resting(self) -> Denied | None:
         """Return the failure that pauses reviews now, None without one."""
-        return self._trouble if self._clock() < self._rests_until_s else None
+        return self._trouble if self.clock() < self._rests_until_s else None
 
     async def _answer(
         self, key: _Key, token: str, ends_unix_s: float, payer: str | None
@@ -189,12 +186,12 @@ class TokenReviews:
                 found = await self._reviewed(token, key[1])
         finally:
             del self._under_way[key]
-        now_s = self._clock()
+        now_s = self.clock()
         is_refused = isinstance(found, Denied) and found.retry_after_s is None
         if payer is not None and not is_refused:
             self._senders.give_back(payer)
         if isinstance(found, Account):
-            trusted_s = min(max(ends_unix_s - self._unix(), LEAST_S), MOST_S)
+            trusted_s = min(max(ends_unix_s - self.unix(), LEAST_S), MOST_S)
             fresh_s, late_s = min(FRESH_S, trusted_s), min(LATE_S, trusted_s)
             known = _Known(found, now_s + fresh_s, now_s + late_s, now_s + trusted_s)
             _remember(self._accounts, key, known, self._most)
@@ -216,7 +213,7 @@ class TokenReviews:
             urgent=True,  # what waits is a report, and the pace is kept here
         )
         try:
-            found = reviewed(await self._call(call))
+            found = reviewed(await self.call(call))
         except KubeError as error:
             if error.failure is Failure.MALFORMED:
                 what = "what answers is no TokenReview"
@@ -231,7 +228,7 @@ class TokenReviews:
         if self._trouble is None:
             _log.warning("Kubernetes cannot be asked about tokens", why=why, fix=fix)
         rest_s = min(max(retry_after_s or 0.0, REST_S), MOST_REST_S)
-        self._rests_until_s = self._clock() + rest_s
+        self._rests_until_s = self.clock() + rest_s
         what = f"Kubernetes cannot be asked whose token this is: {why}"
         self._trouble = _later(ReportCondition.TOKEN_NOT_REVIEWED, what, fix, rest_s)
         return self._trouble

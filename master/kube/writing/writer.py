@@ -5,7 +5,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import TypeVar
 
@@ -54,6 +55,7 @@ class WriterMetrics:
         self.waiting = gauge(registry, "topo_master_kube_writes_waiting")
 
 
+@dataclass(slots=True, eq=False)
 class Writer:
     """Sends the requested writes at the allowed rate while this master leads.
 
@@ -61,39 +63,30 @@ class Writer:
     managers take turns. A refused write is dropped and reported; a failed one is retried.
     """
 
-    def __init__(
-        self,
-        client: Caller,
-        metrics: WriterMetrics,
-        *,
-        rate: Callable[[], Awaitable[None]] = unlimited,
-        may_write: Callable[[], bool] = lambda: True,
-        clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
-    ) -> None:
-        self._client = client
-        self._metrics = metrics
-        self._rate = rate
-        self.may_write = may_write
-        """Returns whether this master leads now; called right before each write."""
-        self._clock = clock
-        self._rng = rng or random.Random()  # noqa: S311 - jitter, no secret
-        self._queue = WriteQueue()
-        self._woken = asyncio.Event()
-        self._room = asyncio.Semaphore(CONCURRENCY)
-        self._listeners: dict[str, Callable[[Settled], None]] = {}
-        self._told_at_s: dict[tuple[str, str], float] = {}
+    client: Caller
+    metrics: WriterMetrics
+    _: KW_ONLY
+    rate: Callable[[], Awaitable[None]] = unlimited
+    may_write: Callable[[], bool] = lambda: True
+    """Returns whether this master leads now; called right before each write."""
+    clock: Callable[[], float] = time.monotonic
+    rng: random.Random = field(default_factory=random.Random)
+    _queue: WriteQueue = field(default_factory=WriteQueue)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _listeners: dict[str, Callable[[Settled], None]] = field(default_factory=dict)
+    _told_at_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    _room: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, CONCURRENCY))
 
     def listen(self, manager: str, listener: Callable[[Settled], None]) -> None:
         """Call the listener at the end of each write of a manager."""
         self._listeners[manager] = listener
-        gauge = self._metrics.waiting.labels(manager.removeprefix(MANAGER_PREFIX))
+        gauge = self.metrics.waiting.labels(manager.removeprefix(MANAGER_PREFIX))
         gauge.set_function(lambda: sum(1 for _ in self._queue.unfinished(manager)))
 
     def put(self, *writes: Write) -> None:
         """Request writes. One that is in flight, or done and not seen yet, is not repeated."""
         for write in writes:
-            if not self._queue.put(write, self._clock()):
+            if not self._queue.put(write, self.clock()):
                 self._count(write.manager, "full")
         self._woken.set()
 
@@ -127,7 +120,7 @@ class Writer:
         """Return whether a write of the manager waits, is in flight, or is done and
         not seen yet.
         """
-        return self._queue.is_busy(manager, self._clock())
+        return self._queue.is_busy(manager, self.clock())
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -136,7 +129,7 @@ class Writer:
                 await self._something_due()
                 await self._room.acquire()
                 await self._allowed()
-                write = self._queue.begin(self._clock())
+                write = self._queue.begin(self.clock())
                 if write is None:  # it was taken back meanwhile
                     self._room.release()
                     continue
@@ -144,15 +137,15 @@ class Writer:
                 task.add_done_callback(lambda _: self._room.release())
 
     async def _something_due(self) -> None:
-        while (at_s := self._queue.next_at_s) is None or at_s > self._clock():
+        while (at_s := self._queue.next_at_s) is None or at_s > self.clock():
             self._woken.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(None if at_s is None else at_s - self._clock()):
+                async with asyncio.timeout(None if at_s is None else at_s - self.clock()):
                     await self._woken.wait()
 
     async def _allowed(self) -> None:
         """Return when one more request is allowed and this master leads."""
-        await self._rate()
+        await self.rate()
         while not self.may_write():  # noqa: ASYNC110 - a lease ends by the clock, no event tells
             await asyncio.sleep(LEADING_POLL_S)
 
@@ -162,14 +155,14 @@ class Writer:
         except KubeError as error:
             self._failed(write, error)
         else:
-            self._queue.done(write, _version(write, metadata), self._clock())
+            self._queue.done(write, _version(write, metadata), self.clock())
             self._settled(Settled(write, metadata), result)
         self._woken.set()
 
     async def _sent(self, write: Write) -> tuple[Metadata | None, str]:
         """Send a write; return the object's metadata and the result. Raises `KubeError`."""
         try:
-            return _metadata(await self._client.call(call_of(write))), "done"
+            return _metadata(await self.client.call(call_of(write))), "done"
         except KubeError as error:
             if isinstance(write, Delete) and error.is_missing:
                 return None, "gone"
@@ -178,15 +171,15 @@ class Writer:
             forced, conflict = replace(write, force=True), error
         # Either somebody else has one of the fields, or it is another object: force tells.
         await self._allowed()
-        metadata = _metadata(await self._client.call(call_of(forced)))
+        metadata = _metadata(await self.client.call(call_of(forced)))
         self._tell(write, "taken", "a field that another manager had is taken over", conflict)
         return metadata, "taken"
 
     def _failed(self, write: Write, error: KubeError) -> None:
-        now_s = self._clock()
+        now_s = self.clock()
         if error.is_passing or error.status == 401:
             ceiling_s = min(BACKOFF_CEILING_S, BACKOFF_S * 2 ** min(self._queue.tries(write), 16))
-            wait_s = max(self._rng.uniform(0, ceiling_s), requested_wait_s(error))
+            wait_s = max(self.rng.uniform(0, ceiling_s), requested_wait_s(error))
             self._queue.again(write, now_s + wait_s)
             self._count(write.manager, "again")
             self._tell(write, "again", "a write to Kubernetes fails and is tried again", error)
@@ -204,11 +197,11 @@ class Writer:
             listener(settled)
 
     def _count(self, manager: str, result: str) -> None:
-        self._metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
+        self.metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
 
     def _tell(self, write: Write, result: str, what: str, error: KubeError) -> None:
         """Log it, unless one of this manager and result was logged a moment ago."""
-        about, now_s = (write.manager, result), self._clock()
+        about, now_s = (write.manager, result), self.clock()
         if now_s - self._told_at_s.get(about, -inf) < TOLD_AGAIN_S:
             return
         self._told_at_s[about] = now_s

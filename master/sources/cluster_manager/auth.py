@@ -6,6 +6,7 @@ not matter.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -72,6 +73,7 @@ class FixedAuthentication(Authentication):
         """Do nothing."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class LoginAuthentication(Authentication):
     """A token from a login, renewed before it ends and when it is refused.
 
@@ -80,37 +82,29 @@ class LoginAuthentication(Authentication):
     one login per `refused_login_wait_s`, as does one that refuses the login itself.
     """
 
-    def __init__(
-        self,
-        rule: LoginAuth,
-        settings: ClusterManagerSettings,
-        transport: Transport,
-        metrics: ClusterManagerMetrics,
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        self._rule = rule
-        self._settings = settings
-        self._transport = transport
-        self._metrics = metrics
-        self._clock = clock
-        self._grant: Grant | None = None
-        self._renew_at_s = 0.0
-        self._after_refusal = False
-        self._not_before_s = 0.0
-        self._failure: TroubleError | None = None
+    rule: LoginAuth
+    settings: ClusterManagerSettings
+    transport: Transport
+    metrics: ClusterManagerMetrics
+    _: KW_ONLY
+    clock: Callable[[], float]
+    _grant: Grant | None = None
+    _renew_at_s: float = 0.0
+    _after_refusal: bool = False
+    _not_before_s: float = 0.0
+    _failure: TroubleError | None = None
 
     async def headers(self) -> Mapping[str, str]:
         """Return the token's header, after a login where no token is left or it is about to end."""
-        if self._grant is not None and self._clock() >= self._renew_at_s:
+        if self._grant is not None and self.clock() >= self._renew_at_s:
             self._grant, self._after_refusal = None, False
         if self._grant is None:
             self._grant = await self._login()
-        return {self._rule.header: self._rule.prefix + self._grant.token}
+        return {self.rule.header: self.rule.prefix + self._grant.token}
 
     def refused(self) -> bool:
         """Drop the token where another login may be made for it, and keep it otherwise."""
-        if self._clock() < self._not_before_s:
+        if self.clock() < self._not_before_s:
             return False
         self._grant, self._after_refusal = None, True
         return True
@@ -121,53 +115,53 @@ class LoginAuthentication(Authentication):
             self._not_before_s = 0.0
 
     async def _login(self) -> Grant:
-        left_s = self._not_before_s - self._clock()
+        left_s = self._not_before_s - self.clock()
         if self._failure is not None and left_s > 0:
             raise TroubleError(self._failure.kind, self._failure.refusal, left_s)
         try:
             grant = await self._ask()
         except TroubleError as error:
             self._failure = error
-            self._not_before_s = self._clock() + requested_wait_s(error)
+            self._not_before_s = self.clock() + requested_wait_s(error)
             raise
-        now_s, life_s = self._clock(), grant.expires_in_s
+        now_s, life_s = self.clock(), grant.expires_in_s
         self._failure = None
-        self._not_before_s = now_s + self._settings.refused_login_wait_s
+        self._not_before_s = now_s + self.settings.refused_login_wait_s
         self._renew_at_s = now_s + (float("inf") if life_s is None else RENEW_AT * life_s)
         _log.info("logged in to the cluster manager", expires_in_s=life_s)
         return grant
 
     async def _ask(self) -> Grant:
-        rule = self._rule
+        rule = self.rule
         body = {
-            rule.username_field: await _credential(self._settings, "username"),
-            rule.password_field: await _credential(self._settings, "password"),
+            rule.username_field: await _credential(self.settings, "username"),
+            rule.password_field: await _credential(self.settings, "password"),
         }
         try:
             question = ManagerQuestion(path=rule.path, method="POST", body=body)
-            grant = self._granted(await self._transport.ask(question))
+            grant = self._granted(await self.transport.ask(question))
         except TroubleError as error:
-            self._metrics.logged_in(error.kind)
+            self.metrics.logged_in(error.kind)
             raise
-        self._metrics.logged_in("ok")
+        self.metrics.logged_in("ok")
         return grant
 
     def _granted(self, reply: Reply) -> Grant:
-        where = f"POST {self._rule.path}"
+        where = f"POST {self.rule.path}"
         if reply.status in (401, 403):
             raise TroubleError(
                 TroubleKind.CREDENTIALS,
                 Refusal(
                     f"the manager refuses our user name or password ({reply.status})",
                     where,
-                    f"correct the files in {self._settings.credentials_dir}; they are read again",
+                    f"correct the files in {self.settings.credentials_dir}; they are read again",
                 ),
-                self._settings.refused_login_wait_s,
+                self.settings.refused_login_wait_s,
             )
         if reply.status != 200:
             raise status_trouble(reply, where)
         document = decoded(reply.body, where)
-        grant = map_login(self._rule, document)
+        grant = map_login(self.rule, document)
         if isinstance(grant, Refusal):
             raise TroubleError(TroubleKind.CONTENT, grant)
         return grant

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -34,31 +34,30 @@ from topo.model.errors import Refusal
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class ManagerClient:
     """One manager, called as its mapping says. Every call raises `TroubleError`."""
 
-    def __init__(
-        self,
-        mapping: ManagerMapping,
-        settings: ClusterManagerSettings,
-        transport: Transport,
-        metrics: ClusterManagerMetrics,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._mapping = mapping
-        self._settings = settings
-        self._transport = transport
+    mapping: ManagerMapping
+    settings: ClusterManagerSettings
+    transport: Transport
+    metrics: ClusterManagerMetrics
+    _: KW_ONLY
+    clock: Callable[[], float] = time.monotonic
+    _last: tuple[bytes, ManagerAnswer] | None = None
+
+    def __post_init__(self) -> None:
         self._authentication: Authentication = (
-            LoginAuthentication(mapping.auth, settings, transport, metrics, clock=clock)
-            if isinstance(mapping.auth, LoginAuth)
-            else FixedAuthentication(mapping.auth, settings)
+            LoginAuthentication(
+                self.mapping.auth, self.settings, self.transport, self.metrics, clock=self.clock
+            )
+            if isinstance(self.mapping.auth, LoginAuth)
+            else FixedAuthentication(self.mapping.auth, self.settings)
         )
-        self._last: tuple[bytes, ManagerAnswer] | None = None
 
     async def topology(self) -> ManagerAnswer:
         """Return the whole topology. An answer equal to the last one is not parsed again."""
-        path = self._mapping.topology.path
+        path = self.mapping.topology.path
         reply = await self._get(ManagerQuestion(path=path))
         if reply.status != 200:
             raise status_trouble(reply, f"GET {path}")
@@ -66,23 +65,23 @@ class ManagerClient:
         if self._last is not None and self._last[0] == digest:
             return self._last[1]
         # 60 MB of JSON take a second: other work goes on meanwhile.
-        understand = partial(understand_topology, self._mapping.topology)
+        understand = partial(understand_topology, self.mapping.topology)
         answer = await asyncio.to_thread(_read, understand, reply.body, f"GET {path}")
         if isinstance(answer, Refusal):
             raise TroubleError(TroubleKind.CONTENT, answer)
-        if self._mapping.events is None:
+        if self.mapping.events is None:
             answer = replace(answer, cursor=None)
         self._last = digest, answer
         return answer
 
     async def events(self, cursor: str) -> EventPage | Refusal:
         """Return the events after the cursor; a refusal where the whole must be read again."""
-        rule = self._mapping.events
+        rule = self.mapping.events
         if rule is None:
             return Refusal("this manager has no events", "events", "read the whole again")
         query = {rule.cursor_parameter: cursor}
         if rule.limit_parameter is not None:
-            query[rule.limit_parameter] = str(self._settings.event_page)
+            query[rule.limit_parameter] = str(self.settings.event_page)
         reply = await self._get(ManagerQuestion(path=rule.path, query=query))
         if reply.status == 410:
             return Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again")
@@ -93,10 +92,10 @@ class ManagerClient:
 
     def is_last_page(self, page: EventPage) -> bool:
         """Return whether no more events can follow this page."""
-        rule = self._mapping.events
+        rule = self.mapping.events
         if rule is None or rule.limit_parameter is None:
             return True
-        return len(page.events) < self._settings.event_page
+        return len(page.events) < self.settings.event_page
 
     async def health(self) -> str:
         """Return the manager's own account of a fault; empty where it has none of use.
@@ -104,11 +103,11 @@ class ManagerClient:
         Requested without credentials, and only to explain another failure: its own are not
         reported.
         """
-        rule = self._mapping.health
+        rule = self.mapping.health
         if rule is None:
             return ""
         try:
-            reply = await self._transport.ask(ManagerQuestion(path=rule.path))
+            reply = await self.transport.ask(ManagerQuestion(path=rule.path))
             document = decoded(reply.body, rule.path) if reply.status == 200 else None
         except TroubleError:
             return ""
@@ -122,7 +121,7 @@ class ManagerClient:
         authentication = self._authentication
         while True:
             headers = await authentication.headers()
-            reply = await self._transport.ask(
+            reply = await self.transport.ask(
                 ManagerQuestion(path=question.path, query=question.query, headers=headers)
             )
             if reply.status != 401:
@@ -130,11 +129,11 @@ class ManagerClient:
                 return reply
             if not authentication.refused():
                 break
-        fix = f"correct the files in {self._settings.credentials_dir}, or the rights of the user"
+        fix = f"correct the files in {self.settings.credentials_dir}, or the rights of the user"
         raise TroubleError(
             TroubleKind.UNAUTHORIZED,
             Refusal("the manager refuses us (401)", f"GET {question.path}", fix),
-            self._settings.refused_login_wait_s,
+            self.settings.refused_login_wait_s,
         )
 
 
