@@ -44,3 +44,22 @@ def test_no_class_name_is_in_more_than_two_modules_of_the_product() -> None:
             if isinstance(node, ast.ClassDef):
                 homes[node.name].add(path.as_posix())
     assert {name: sorted(at) for name, at in homes.items() if len(at) > MOST_HOMES} == {}
+
+
+def test_controllers_read_pods_only_as_the_store_parsed_them() -> None:
+    """As `ClusterPod` and `GangPod`; import-linter knows modules, not the names in them."""
+    raw = {"PodObject", "PodSpec", "PodStatus", "Container", "Resources", "SchedulingGate"}
+    found = {
+        path.as_posix(): sorted(names)
+        for path in modules("master/controllers")
+        if (names := raw & imported(path))
+    }
+    assert found == {}
+
+
+def imported(path: Path) -> set[str]:
+    """The names that a module imports from others, and the attributes that it reads of them."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {alias.name for node in froms for alias in node.names} | attributes
