@@ -358,7 +358,7 @@ async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened
             uid=each.metadata.uid,
             fields={
                 "metadata": {"annotations": {keys.placement: why}},
-                "spec": gang_writes.without_gate(keys),
+                "spec": gang_writes.gate_removal(keys),
             },
         )
         for each in pods

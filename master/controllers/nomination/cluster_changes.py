@@ -74,7 +74,7 @@ class ClusterChanges:
     def _follow_pods(
         self, event: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
     ) -> None:
-        self._queue_moved |= self.queues.pods_told(event)
+        self._queue_moved |= self.queues.follow_pods(event)
         if isinstance(event, Listed):
             self.index.all_pods(event.objects)
             self.native.all_pods(event.objects)
@@ -83,7 +83,7 @@ class ClusterChanges:
             pod = event.object if isinstance(event, Changed) else None
             self.index.pod(key, pod)
             self.native.pod(key, pod)
-            self.inflight.came(key)
+            self.inflight.remove(key)
         self.debounce.wake()
 
     def _follow_nodes(
@@ -96,8 +96,8 @@ class ClusterChanges:
             name = NodeName(event.object.metadata.name)
             self.index.node(name, event.object if isinstance(event, Changed) else None)
             names = [name]
-            self.inflight.came(("", name))
-        self.labels.seen(names)
+            self.inflight.remove(("", name))
+        self.labels.confirm(names)
         self.debounce.wake()
 
     def _follow_pod_groups(

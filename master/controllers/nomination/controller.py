@@ -193,7 +193,7 @@ class Nomination:
         self.reader.known[gang_id] = gang
         self.changes.inflight.read(gang)
         if not any(member.gated for member in gang.members):
-            self.changes.queues.seen(gang_id)
+            self.changes.queues.release(gang_id)
         return Observed(gang)
 
     def _vanished(self, gang_id: GangId) -> Vanished:
@@ -202,7 +202,7 @@ class Nomination:
         self.ungated.pop(gang_id, None)
         for part in (self.changes.inflight, self.status.store, self.status.writer):
             part.forget(gang_id)
-        self.changes.queues.seen(gang_id)
+        self.changes.queues.release(gang_id)
         labelled = tuple(sorted(self.changes.index.labelled(gang_id)))
         return Vanished(gang_id, labelled, self.answers.holds_of(gang_id))
 
@@ -247,5 +247,5 @@ class Nomination:
         elif not (found.lost or found.split or found.apart):
             opened = self.reader.asked_gpus(asked.id)
             if opened is not None:
-                self.changes.queues.let_go(opened)
+                self.changes.queues.reserve(opened)
         return found

@@ -1,20 +1,20 @@
-"""When the loop of gangs has its next turn: soon after something happened, and not all the time."""
+"""When the loop of gangs has its next turn: soon after a change, with pauses for other tasks."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 GATHER_S, GATHER_MOST_S = 0.01, 0.2
-"""What happens within this is looked at together; within longer where turns take long."""
+"""Changes within this time are handled together: the shortest and the longest of such times."""
 SHARE_OF_OTHERS = 9.0
-"""How much longer than the turn before took the others have the loop: a large gang changes pod by
-pod, is read whole each time, and reviews of its pods wait for the same loop."""
+"""The pause after a turn, as a multiple of how long the turn took: a large gang changes pod by pod
+and is read whole each time, while the webhook's reviews of its pods wait for the same loop."""
 TICK_S = 0.1
-"""How late it may be noticed that something became free: that is no object's event."""
+"""The longest time until freed capacity is noticed, which no object of the cluster reports."""
 
 
 class Debounce:
-    """The time between turns, by the clock."""
+    """The pauses between turns. Mutable; one owner."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -22,11 +22,11 @@ class Debounce:
         self._took_s = 0.0
 
     def wake(self) -> None:
-        """Something happened."""
+        """Have a turn soon: something changed."""
         self._woken.set()
 
     async def wait(self, due_s: float | None) -> None:
-        """Returns when a turn is due: something happened, or this time or a tick has come."""
+        """Return when a turn is due: after a change, at `due_s` by the clock, or after a tick."""
         wait_s = TICK_S if due_s is None else min(TICK_S, max(0.0, due_s - self._clock()))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -37,7 +37,7 @@ class Debounce:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Inside the block is a turn."""
+        """Measure the turn inside the block."""
         began_s = self._clock()
         yield
         self._took_s = self._clock() - began_s

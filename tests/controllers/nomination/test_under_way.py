@@ -51,11 +51,11 @@ def reading() -> tuple[Clock, InflightWrites]:
 def test_a_gang_is_awaited_until_the_last_of_its_writes_shows():
     _, under_way = reading()
     assert not under_way.is_awaited(GANG, 2)
-    under_way.wrote(GANG, POD)
-    under_way.wrote(GANG, NODE)
-    under_way.came(POD)
+    under_way.add(GANG, POD)
+    under_way.add(GANG, NODE)
+    under_way.remove(POD)
     assert under_way.is_awaited(GANG, 2)
-    under_way.came(NODE)
+    under_way.remove(NODE)
     assert not under_way.is_awaited(GANG, 2)
 
 
@@ -71,7 +71,7 @@ def test_a_gang_that_was_never_read_is_not_awaited():
 
 def test_what_is_late_holds_up_nobody():
     clock, under_way = reading()
-    under_way.wrote(GANG, POD)
+    under_way.add(GANG, POD)
     clock.now_s += LATE_S - 0.01
     assert under_way.is_awaited(GANG, 1)
     clock.now_s += 0.01
@@ -82,20 +82,20 @@ def test_a_node_that_was_written_for_two_gangs_came_for_both():
     _, under_way = reading()
     other = GangId("job-2")
     under_way.read(replace(PAIR, id=other))
-    under_way.wrote(GANG, NODE)
-    under_way.wrote(other, NODE)
-    under_way.came(NODE)
+    under_way.add(GANG, NODE)
+    under_way.add(other, NODE)
+    under_way.remove(NODE)
     assert not under_way.is_awaited(GANG, 2)
     assert not under_way.is_awaited(other, 2)
 
 
 def test_nothing_is_awaited_of_a_gang_that_is_gone_and_of_its_writes():
     _, under_way = reading()
-    under_way.wrote(GANG, POD)
+    under_way.add(GANG, POD)
     under_way.forget(GANG)
     under_way.read(PAIR)
     assert not under_way.is_awaited(GANG, 2)
-    under_way.came(POD)  # what comes after all is no error
+    under_way.remove(POD)  # what comes after all is no error
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_write_that_will_show_in_no_event_is_not_awaited(
     settled: Settled, version: str, *, awaited: bool
 ):
     _, under_way = reading()
-    under_way.wrote(GANG, POD)
+    under_way.add(GANG, POD)
     under_way.settled(settled, known(version))
     assert under_way.is_awaited(GANG, 2) is awaited
 

@@ -1,7 +1,7 @@
 """The GPUs that Volcano's plugin `proportion` lets each queue have: its share by weight.
 
-Finds for each queue its *deserved*: what is there is dealt out by weight, no queue getting more
-than it may have or asks for; what is left is dealt out again among those that are not content.
+Result: for each queue its *deserved*. All GPUs are divided by weight, but no queue gets more than
+its limit or than it asks for; the rest is divided again among the queues that got less.
 
 Why it is right: it is the loop of the plugin for one resource (v1.14, `OnSessionOpen` in
 pkg/scheduler/plugins/proportion/proportion.go), which lets a pod in while what its queue has and
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueueClaim:
-    """What a queue asks for, may have at most, and has for sure, in GPUs."""
+    """The weight of a queue and the GPUs that it asks for, may have at most, and is guaranteed."""
 
     weight: int
     wanted: int
@@ -29,7 +29,7 @@ class QueueClaim:
 
 
 def shares(claims: Mapping[str, QueueClaim], total: int) -> dict[str, int]:
-    """The GPUs that each queue may have of so many, whole ones."""
+    """Return the whole GPUs that each queue may have of `total`; O(queues²)."""
     found = dict.fromkeys(claims, 0.0)
     hungry = {name for name, claim in claims.items() if claim.weight > 0}
     left = float(total)

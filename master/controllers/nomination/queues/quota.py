@@ -1,4 +1,4 @@
-"""Whether a queue of Volcano has room for a gang: one that is opened without it stays Pending.
+"""Whether a queue of Volcano has quota for a gang, which would stay Pending without it.
 
 A queue gets at most its `capability`, and of the cluster what the guarantees of the other queues
 leave; a queue below another one also what that may have. Both plugins that keep queues refuse a
@@ -25,7 +25,7 @@ OPEN = "Open"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedGpus:
-    """GPUs that a gang would take in a queue, of a resource."""
+    """The GPUs of a resource that a gang would take in a queue."""
 
     gang: str
     queue: str
@@ -48,7 +48,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class MissingQuota:
-    """Why a queue cannot take a gang now, in words; `never`: nor when all others have ended."""
+    """Why a queue cannot take a gang now; `never`: nor when all others have ended."""
 
     text: str
     never: bool = False
@@ -57,7 +57,7 @@ class MissingQuota:
 def missing_quota(
     asked: AskedGpus, queues: Mapping[str, QueueObject], usage: Usage
 ) -> MissingQuota | None:
-    """Why the queue cannot take so many GPUs now; None where it can. O(queues²)."""
+    """Return why the queue cannot take so many GPUs now; None where it can. O(queues²)."""
     queue = queues.get(asked.queue)
     if queue is None:
         return MissingQuota(f"queue {asked.queue} is not there")
@@ -83,14 +83,14 @@ def missing_quota(
 def taken_in(
     name: str, queues: Mapping[str, QueueObject], resource: str, taken: Mapping[str, int]
 ) -> int:
-    """GPUs in use in a queue and below it: what the queue says, or what its pods say if more."""
+    """Return the GPUs in use in a queue and below it: the larger of its own count and its pods'."""
     below = [each for each in queues if name in _upwards(each, queues)]
     said = (queues[name].status.allocated or {}).get(resource, "0")
     return max(whole(said) or 0, sum(taken.get(each, 0) for each in below))
 
 
 def _too_small(name: str, asked: AskedGpus, queues: Mapping[str, QueueObject], total: int) -> str:
-    """That the gang is larger than its queue may ever be, and the smallest change that fits."""
+    """Return that the queue is too small for the gang, and the smallest change that helps."""
     limit = _limit(name, queues, asked.resource, total) or 0
     own = whole(queues[name].spec.capability.get(asked.resource, ""))
     why = f"queue {name} may have {limit} GPUs and {asked.gpus} are needed"
@@ -112,7 +112,7 @@ def _too_small(name: str, asked: AskedGpus, queues: Mapping[str, QueueObject], t
 def _beyond_share(
     asked: AskedGpus, queues: Mapping[str, QueueObject], usage: Usage
 ) -> MissingQuota | None:
-    """Why a gang has to wait for the share of its queue; None where there are no such shares."""
+    """Return why a gang has to wait for its queue's share by weight; None where it need not."""
     wanted = usage.wanted
     if wanted is None or any(each.spec.deserved for each in queues.values()):
         return None  # only the plugin `capacity` reads what a queue deserves
@@ -147,7 +147,7 @@ def _guaranteed(queue: QueueObject, resource: str) -> int:
 
 
 def _upwards(name: str, queues: Mapping[str, QueueObject]) -> list[str]:
-    """The queue and those above it, but for the root."""
+    """Return the queue and those above it, without the root."""
     found: list[str] = []
     while name in queues and name != ROOT and len(found) < MAX_DEPTH:
         found.append(name)
@@ -156,7 +156,7 @@ def _upwards(name: str, queues: Mapping[str, QueueObject]) -> list[str]:
 
 
 def _limit(name: str, queues: Mapping[str, QueueObject], resource: str, total: int) -> int | None:
-    """GPUs that the queue can ever have; None where nothing limits it but what is free."""
+    """Return the GPUs that the queue can ever have; None where only the free capacity limits it."""
     queue = queues[name]
     own = queue.spec.capability.get(resource)
     parent = queue.spec.parent or ROOT

@@ -59,10 +59,10 @@ class QueueCounts:
         self._shares: dict[Key, QueueShare] = {}
         self._taken: Counter[Key] = Counter()
         self._asked: Counter[Key] = Counter()
-        self._let_go: dict[GangId, tuple[str, int]] = {}
+        self._reserved: dict[GangId, tuple[str, int]] = {}
         """Gangs whose gates are being opened: their queue and GPUs, until they are seen open."""
 
-    def pods_told(
+    def follow_pods(
         self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
     ) -> bool:
         """Count what the reflector reports. Return whether any sum changed."""
@@ -76,13 +76,13 @@ class QueueCounts:
         gone = isinstance(told, Removed)
         return self._set(key_of(told.object.metadata), None if gone else share_of(told.object))
 
-    def let_go(self, asked: AskedGpus) -> None:
+    def reserve(self, asked: AskedGpus) -> None:
         """Count what the gang asks for as taken: its gates are being opened."""
-        self._let_go[GangId(asked.gang)] = asked.queue, asked.gpus
+        self._reserved[GangId(asked.gang)] = asked.queue, asked.gpus
 
-    def seen(self, gang_id: GangId) -> None:
+    def release(self, gang_id: GangId) -> None:
         """Count the gang by its pods alone again: it is seen open, or is not opened after all."""
-        self._let_go.pop(gang_id, None)
+        self._reserved.pop(gang_id, None)
 
     def missing(self, asked: AskedGpus) -> MissingQuota | None:
         """Return why a queue has no room for a gang now; O(PodGroups + queues²)."""
@@ -92,7 +92,7 @@ class QueueCounts:
     def _usage(self, but: str) -> Usage:
         taken = self._by_queue(self._taken)
         wanted = taken + self._by_queue(self._asked)
-        for gang_id, (queue, gpus) in self._let_go.items():
+        for gang_id, (queue, gpus) in self._reserved.items():
             if gang_id != but:
                 taken[queue] += gpus
         return Usage(taken=taken, wanted=wanted if self._weighted else None, total=self._total())

@@ -92,7 +92,7 @@ class GateTimeout:
             gang_id, metadata = pod.gang_id, pod.metadata
             named = NamedPod(PodUid(metadata.uid), metadata.name, pod.rank)
             asked = OpenUnplanned(gang_id, named, metadata.resource_version, why)
-            self.writer.put(gang_writes.of_pod(asked, metadata.namespace, self.keys))
+            self.writer.put(gang_writes.pod_patch(asked, metadata.namespace, self.keys))
             if gang_id not in self._reported:
                 self._reported.add(gang_id)
                 status = GangStatus(state=GangState.WAIVED, text=why)

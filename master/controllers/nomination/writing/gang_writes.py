@@ -1,4 +1,4 @@
-"""What is to be done for a gang → writes to the API server."""
+"""Instructions of the machine → patches for the API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,20 +14,24 @@ PODS_MANAGER = f"{MANAGER_PREFIX}nomination"
 NODES_MANAGER = f"{MANAGER_PREFIX}gangs"
 
 
-def of_pod(asked: Nominate | Open | OpenUnplanned, namespace: str, keys: AnnotationKeys) -> Patch:
-    """The write that an instruction about a pod asks for."""
+def pod_patch(
+    asked: Nominate | Open | OpenUnplanned, namespace: str, keys: AnnotationKeys
+) -> Patch:
+    """Return the patch that an instruction about a pod asks for."""
     match asked:
         case Nominate():
-            return nomination(asked, namespace, keys)
+            return nomination_patch(asked, namespace, keys)
         case Open():
-            return opening(asked, namespace, keys)
+            return opening_patch(asked, namespace, keys)
         case OpenUnplanned():
-            return opening_unplanned(asked, namespace, keys)
+            return unplanned_patch(asked, namespace, keys)
 
 
-def nomination(asked: Nominate, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Node, note and hold in one write: the status takes annotations along, so the GPUs of the
-    nomination are never counted beside those of its hold.
+def nomination_patch(asked: Nominate, namespace: str, keys: AnnotationKeys) -> Patch:
+    """Return the patch of a nomination: node, note and hold in one write.
+
+    A patch of the status takes annotations along, so that the GPUs of the nomination are never
+    counted in addition to those of its hold.
     """
     hold = None if asked.note.over else asked.note.hold
     annotations = {keys.placement: note_codec.encode_note(asked.id, asked.note), keys.hold: hold}
@@ -44,8 +48,8 @@ def nomination(asked: Nominate, namespace: str, keys: AnnotationKeys) -> Patch:
     )
 
 
-def opening(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Our gate off and the selector on, in one write: no scheduler sees one without the other."""
+def opening_patch(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
+    """Return the patch that removes our gate and adds the selector: no scheduler sees one alone."""
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
@@ -56,29 +60,29 @@ def opening(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
                 "annotations": {keys.placement: note_codec.encode_note(asked.id, asked.note)}
             },
             "spec": {
-                **without_gate(keys),
+                **gate_removal(keys),
                 "nodeSelector": {keys.node_label(asked.id): asked.selection},
             },
         },
     )
 
 
-def opening_unplanned(asked: OpenUnplanned, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Our gate off, and nothing else but why."""
+def unplanned_patch(asked: OpenUnplanned, namespace: str, keys: AnnotationKeys) -> Patch:
+    """Return the patch that removes our gate and notes why."""
     annotations = {keys.placement: note_codec.encode_unplanned(asked.why)}
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
         uid=asked.pod.uid,
         version=asked.version,
-        fields={"metadata": {"annotations": annotations}, "spec": without_gate(keys)},
+        fields={"metadata": {"annotations": annotations}, "spec": gate_removal(keys)},
     )
 
 
-def node_labels(
+def node_label_patch(
     name: str, uid: str, changes: Mapping[GangId, Selection | None], keys: AnnotationKeys
 ) -> Patch:
-    """Labels of gangs that a node is to have, or not any more (None); all others stay.
+    """Return the patch that sets labels of gangs on a node; None removes one, all others stay.
 
     A large gang has one for each of its nodes, and a merge costs the API server less than an apply.
     """
@@ -91,6 +95,6 @@ def node_labels(
     )
 
 
-def without_gate(keys: AnnotationKeys) -> dict[str, Any]:
-    """The spec of a patch that takes our gate off, and no other: such lists are merged by keys."""
+def gate_removal(keys: AnnotationKeys) -> dict[str, Any]:
+    """Return the spec of a patch that removes our gate alone: the list is merged by names."""
     return {"schedulingGates": [{"$patch": "delete", "name": keys.gate}]}

@@ -42,17 +42,17 @@ class InstructionWriter:
 
     def write_pod(self, asked: Nominate | Open | OpenUnplanned) -> None:
         """Write what an instruction about a pod asks for."""
-        write = gang_writes.of_pod(asked, self.reader.namespace(asked.id), self.keys)
+        write = gang_writes.pod_patch(asked, self.reader.namespace(asked.id), self.keys)
         self._asked[write.target] = asked.id
-        self.inflight.wrote(asked.id, (write.target.namespace, write.target.name))
+        self.inflight.add(asked.id, (write.target.namespace, write.target.name))
         self.writer.put(write)
 
     def label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
         """Write the labels of a gang to nodes; None takes one off."""
         for name in wanted:
-            self.inflight.wrote(gang_id, ("", name))
-        for refused in self.labels.want(gang_id, wanted):
-            self.inflight.came(("", refused.subject))
+            self.inflight.add(gang_id, ("", name))
+        for refused in self.labels.write(gang_id, wanted):
+            self.inflight.remove(("", refused.subject))
             self._refused.append(refused)
             self.wake()
 

@@ -1,4 +1,4 @@
-"""The labels of gangs on nodes: what is wanted there until it is seen, as one write a node."""
+"""The labels of gangs on nodes, as one write for each node, kept until they are seen there."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +14,7 @@ from topo.model.ids import NodeName
 
 
 class NodeLabels:
-    """Labels nodes for gangs; what other gangs want on a node as well stays in its write."""
+    """Labels nodes for gangs. The write of a node keeps what other gangs want there. Mutable."""
 
     def __init__(
         self, index: GangIndex, nodes: Store[NodeObject], writer: Writer, keys: AnnotationKeys
@@ -23,10 +23,10 @@ class NodeLabels:
         self._writer, self._keys = writer, keys
         self._wanted: dict[NodeName, dict[GangId, Selection | None]] = {}
 
-    def want(
+    def write(
         self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]
     ) -> Iterator[WriteRefused]:
-        """Writes a gang's labels, None taking one off; yields the nodes that are not there."""
+        """Write a gang's labels; None takes one off. Yield the nodes that do not exist."""
         for name, value in wanted.items():
             node = self._nodes.objects.get(("", name))
             if node is None:
@@ -34,10 +34,12 @@ class NodeLabels:
                 continue
             changes = self._wanted.setdefault(name, {})
             changes[gang_id] = value
-            self._writer.put(gang_writes.node_labels(name, node.metadata.uid, changes, self._keys))
+            self._writer.put(
+                gang_writes.node_label_patch(name, node.metadata.uid, changes, self._keys)
+            )
 
-    def seen(self, names: Iterable[NodeName]) -> None:
-        """These nodes were told of: what is wanted there and is there is done."""
+    def confirm(self, names: Iterable[NodeName]) -> None:
+        """Drop what is wanted of these nodes and seen there."""
         for name in names:
             there, wanted = self._index.labels(name), self._wanted.pop(name, {})
             left = {each: value for each, value in wanted.items() if there.get(each) != value}
@@ -45,7 +47,7 @@ class NodeLabels:
                 self._wanted[name] = left
 
     def settled(self, settled: Settled) -> Iterator[WriteRefused]:
-        """What is lost of each gang by a write that was refused."""
+        """Yield what each gang loses by a write that was refused."""
         if settled.error is None:
             return
         name = NodeName(settled.write.target.name)
