@@ -18,6 +18,7 @@ from tests.kube.plain import kubeconfig
 from tests.kube.recount import Counted, counted
 from tests.master.documents import read
 from tests.master.world import Master, running
+from tests.support.kubernetes import node_status
 from topo.model.rest.topology import NodeDocument, TopologyDocument, is_group, walk
 from topo.placement.job.request import Eligibility
 
@@ -82,10 +83,7 @@ class Cluster:
         self.nodes[name] = {
             "metadata": {"labels": {f"{GPU}.product": product}},
             "spec": {},
-            "status": {
-                "allocatable": {"cpu": "190", GPU: "8"},
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-            },
+            "status": node_status(cpu="190"),
         }
         await self._put_node(name)
 

@@ -15,6 +15,7 @@ from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node
 from master.sources.kubernetes.pods import PodParser
+from tests.support.kubernetes import node_manifest
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.terms import Way
 from topo.model.cluster import ClusterNode, Taint
@@ -62,27 +63,26 @@ def test_a_part_of_a_unit_counts_as_a_whole_one(number: Decimal, unit: tuple[str
     assert whole(f"{number:f}{unit[0]}") == min(int(exact), MOST)
 
 
-def node(**more: Any) -> NodeObject:
-    """A node as the API server writes it: Ready, eight GPUs."""
-    manifest = {
-        "metadata": {"name": "n1", "labels": more.get("labels", {})},
-        "spec": {"taints": more.get("taints", []), **more.get("spec", {})},
-        "status": {
-            "allocatable": more.get("allocatable", {"cpu": "191900m", GPU: "8"}),
-            "conditions": more.get("conditions", [{"type": "Ready", "status": "True"}]),
-            **more.get("status", {}),
-        },
-    }
+def node_object(**more: Any) -> NodeObject:
+    """The node n1 with these fields in place of its own, wherever they are in the manifest."""
+    spec = {"taints": more.get("taints", []), **more.get("spec", {})}
+    status: dict[str, Any] = {k: more[k] for k in ("allocatable", "conditions") if k in more}
+    manifest = node_manifest(
+        "n1",
+        metadata={"labels": more.get("labels", {})},
+        spec=spec,
+        status={**status, **more.get("status", {})},
+    )
     return NODE.validate_python(manifest)
 
 
 def as_cluster_node(modes: SharingModes | None = None, **more: Any) -> ClusterNode:
     """What placement is told of it."""
-    return cluster_node(node(**more), POLICY, modes or SharingModes())
+    return cluster_node(node_object(**more), POLICY, modes or SharingModes())
 
 
 def test_a_node_tells_its_names_and_that_it_is_ready():
-    found = node(
+    found = node_object(
         spec={"providerID": "metal://rack4/7"},
         status={
             "addresses": [
@@ -117,7 +117,7 @@ def test_a_node_tells_its_names_and_that_it_is_ready():
     ],
 )  # fmt: skip
 def test_a_node_that_is_not_ready_says_why(conditions: list[dict[str, str]], words: str):
-    found = node(conditions=conditions)
+    found = node_object(conditions=conditions)
     assert listed_node(found).not_ready.endswith(words)
     assert not as_cluster_node(conditions=conditions).ready
 
@@ -156,7 +156,7 @@ def test_a_quantity_that_cannot_be_read_counts_as_none_and_is_told(
     """The other nodes, and what else this one says, are taken as ever."""
     found = as_cluster_node(allocatable=allocatable, labels={"a": "1"})
     assert (found.allocatable, found.labels) == (told, (("a", "1"),))
-    assert len([*nodes.doubts(node(allocatable=allocatable), POLICY)]) == doubted
+    assert len([*nodes.doubts(node_object(allocatable=allocatable), POLICY)]) == doubted
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_pool_is_what_label_and_taint_agree_on(
         "taints": [{"key": USAGE, "value": word, "effect": "NoSchedule"} for word in taints],
     }
     assert as_cluster_node(**found).pool == pool
-    said = " ".join(nodes.doubts(node(**found), POLICY))
+    said = " ".join(nodes.doubts(node_object(**found), POLICY))
     assert (doubted in said) if doubted else not said
 
 

@@ -12,6 +12,7 @@ from tests.kube import fake_server as fake
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.test_cluster_capacity import following, told
 from tests.master.world import Master
+from tests.support.kubernetes import node_status
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.virtual_time
@@ -25,14 +26,13 @@ group:
   - {name: d, kind: dragonfly, child: [a, b]}
 """
 """The vendor's dragonfly of two nodes."""
-READY = [{"type": "Ready", "status": "True"}]
 CONFIG_MAP = ("configmaps", "metax-device-config", "metax")
 
 
 async def put_node(server: FakeServer, name: str, **more: Any) -> None:
     """A Ready node of eight GPUs, or as said."""
-    status = {"allocatable": more.pop("allocatable", {GPU: "8"}), "conditions": READY}
-    status |= more.pop("status", {})
+    status = node_status() | more.pop("status", {})
+    status["allocatable"] = more.pop("allocatable", status["allocatable"])
     await server.put("nodes", name, status=status, **more)
 
 

@@ -16,20 +16,13 @@ from tests.kube.config_maps import MAPS, Maps
 from tests.kube.lease_server import NO_FAULT, Fault, LeaseServer
 from tests.kube.plain import kubeconfig, serving
 from tests.master.world import Master, running
+from tests.support.kubernetes import node_manifest
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/topo/leases"
 FOREVER_S = 1e6
 LOOK_S = 0.25
-
-
-def node(name: str) -> dict[str, Any]:
-    """A node of the cluster, ready, with a GPU."""
-    ready = {"type": "Ready", "status": "True"}
-    allocatable = {"metax-tech.com/gpu": "1"}
-    status = {"conditions": [ready], "allocatable": allocatable, "capacity": allocatable}
-    return {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {}, "status": status}
 
 
 @dataclass
@@ -96,7 +89,11 @@ class Installation:
         kind = kinds.get(call.path.rpartition("/")[2])
         if kind is None:
             raise KubeError("there is no such kind", status=404)
-        items = [node(name) for name in self.nodes] if kind == "NodeList" else []
+        items = (
+            [node_manifest(name, gpus=1, metadata={"uid": f"uid-{name}"}) for name in self.nodes]
+            if kind == "NodeList"
+            else []
+        )
         return orjson.dumps({"kind": kind, "metadata": {"resourceVersion": "1"}, "items": items})
 
     def _review(self, spec: dict[str, Any]) -> bytes:

@@ -25,6 +25,7 @@ from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
+from tests.support.kubernetes import node_status
 from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.stamp import Stamp
@@ -106,9 +107,7 @@ class GangCluster:
 
     def __post_init__(self) -> None:
         for name in NODE_NAMES:
-            ready = {"type": "Ready", "status": "True"}
-            status = {"allocatable": {GPU: "8"}, "conditions": [ready]}
-            self.api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
+            self.api.add(NODES, name, metadata={"labels": {}}, spec={}, status=node_status())
         self.api.watches.append(self._wake)
 
     def submit(self, **asked: str) -> None:

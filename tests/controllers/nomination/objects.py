@@ -10,6 +10,7 @@ from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject, PodObject
 from master.kube.volcano import PodGroupObject, QueueObject
 from master.sources.kubernetes.pods import PodParser
+from tests.support.kubernetes import node_manifest
 from topo.gangs.annotation_keys import POD_GROUP, TASK_INDEX, AnnotationKeys
 from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.machine.gang import Gang
@@ -85,8 +86,8 @@ def pod(
     )
 
 
-def node(name: str, **labels: str) -> NodeObject:
-    return NODE.validate_python({"metadata": {"name": name, "labels": labels}})
+def labelled_node(name: str, **labels: str) -> NodeObject:
+    return NODE.validate_python(node_manifest(name, metadata={"labels": labels}))
 
 
 def pod_group(

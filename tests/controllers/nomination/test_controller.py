@@ -20,6 +20,7 @@ from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import STRATEGIC, ApiModel
 from tests.publish.forests import VENDOR, forest
+from tests.support.kubernetes import node_status
 from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import Stamp
@@ -124,11 +125,7 @@ async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
     """A master that leads, its writes and its watches taking their time."""
     api = ApiModel(delay_s=0.005)
     for name in NODE_NAMES:
-        status = {
-            "allocatable": {GPU: "8"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        }
-        api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
+        api.add(NODES, name, metadata={"labels": {}}, spec={}, status=node_status())
     async with leading(api, api, tree) as leader:
         yield GangWorld(api, leader.placements, leader.registry, leader.nomination)
 

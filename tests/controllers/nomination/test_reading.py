@@ -12,7 +12,7 @@ from tests.controllers.nomination.objects import (
     CREATED_S,
     JOB,
     WORDS,
-    node,
+    labelled_node,
     pod,
     pod_group,
     surroundings,
@@ -108,7 +108,7 @@ def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
         "tolerations": [bears],
         "nodeSelector": {"pool": "x"},
     }
-    nodes = (node("n1", zone="a"), node("n2", zone="b"), node("n3"))
+    nodes = (labelled_node("n1", zone="a"), labelled_node("n2", zone="b"), labelled_node("n3"))
     gang = build_gang(
         GANG, [pod(0, **spec), pod(1, **spec)], surroundings(LET_IN, nodes=lambda: nodes)
     )
@@ -248,10 +248,14 @@ def test_a_pod_that_the_webhook_did_not_see_is_found():
 def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
     index, key = GangIndex(WORDS), ("jobs", "train-worker-0")
     index.pod(key, pod(0))
-    index.node(NodeName("n1"), node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "x"}))
+    index.node(
+        NodeName("n1"), labelled_node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "x"})
+    )
     assert index.take() == (GANG,)
     assert index.labelled(GANG) == {"n1": "hold-1"}
-    index.node(NodeName("n1"), node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "y"}))
+    index.node(
+        NodeName("n1"), labelled_node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "y"})
+    )
     assert index.take() == ()
     index.pod_group(("jobs", "train-job-1"))
     assert index.take() == (GANG,)

@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 
 from tests.chaos.ports import own_ports
-from tests.e2e.controlplane import programs
 from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
 from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import Kubelet
 from tests.e2e.controlplane.kubelet import kubelet as running_kubelet
@@ -26,16 +26,12 @@ from topo.sim.worlds.presets import World
 _numbers = itertools.count(1)
 
 
+__all__ = ("api", "baseline", "cluster")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test here is of `make e2e`, and is skipped where no Go builds the programs."""
-    here = Path(__file__).parent
-    reason = programs.why_not()
-    for item in items:
-        if here not in item.path.parents:
-            continue
-        item.add_marker(pytest.mark.e2e)
-        if reason is not None:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    """Marks the tests of this folder."""
+    mark(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")
@@ -54,32 +50,6 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Ite
             yield cluster
         finally:
             cluster.stop()
-
-
-@pytest.fixture(scope="session")
-def baseline(control_plane: Cluster) -> Baseline:
-    """What the cluster holds before any test."""
-
-    async def look() -> Baseline:
-        async with control_plane.api() as api:
-            return await Baseline.of(api)
-
-    return asyncio.run(look())
-
-
-@pytest.fixture
-async def cluster(control_plane: Cluster, baseline: Baseline) -> AsyncIterator[Cluster]:
-    """The cluster as it was at the start; whatever the test leaves in it is taken away."""
-    yield control_plane
-    async with control_plane.api() as api:
-        await baseline.restore(api)
-
-
-@pytest.fixture
-async def api(cluster: Cluster) -> AsyncIterator[Api]:
-    """A client with an administrator's rights."""
-    async with cluster.api() as client:
-        yield client
 
 
 @pytest.fixture
