@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from topo.gangs.machine.gang import Gang, Member
-from topo.gangs.machine.placement_requests import request_of
+from topo.gangs.machine.placement_requests import current_request
 from topo.gangs.status import GangStatus, Transition
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.rest.gangs import (
@@ -34,7 +34,7 @@ class History(NamedTuple):
 
 def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
     """The gang without its pods; `now_s` is on the clock of its creation. O(members)."""
-    request, live = request_of(gang, now_s), [member for member in gang.members if member.live]
+    request, live = current_request(gang, now_s), [member for member in gang.members if member.live]
     return GangSummary(
         id=gang.id,
         namespace=gang.namespace,

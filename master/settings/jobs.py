@@ -7,7 +7,7 @@ from pydantic import Field
 from master.controllers.nomination.queues.usage import QueuePlugin
 from master.controllers.table import HYPERNODES, NOMINATION
 from master.settings.cluster import CONFIG_MAP, ClusterSettings
-from topo.gangs.machine.pending_queue import Order
+from topo.gangs.machine.pending_queue import QueueOrder
 from topo.kit.durations import Seconds
 from topo.kit.settings import Chart, Port
 from topo.model.errors import Refusal
@@ -20,7 +20,7 @@ class JobSettings(ClusterSettings):
     """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
     has their pods wait for a plan), native (it asks Volcano, whose scheduler chooses by HyperNodes;
     a job may name the other way), or off: nothing."""
-    gang_order: Annotated[Order, Chart("placement.order")] = Order.RESERVE
+    gang_order: Annotated[QueueOrder, Chart("placement.order")] = QueueOrder.RESERVE
     """What gangs behind the first one that does not fit may do: reserve (start where they do not
     delay it), fifo (wait for it), greedy (start where there is room)."""
     gate_timeout: Annotated[Seconds, Field(ge=0), Chart("placement.gateTimeout")] = 900.0

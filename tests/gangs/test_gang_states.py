@@ -35,7 +35,7 @@ from docs.tables import gang_states
 from master.controllers.nomination.metrics import NominationMetrics
 from monitoring.alerts import ALERTS
 from topo.cli.render.gangs import _STAGES
-from topo.diagnosis.steps import GANGS
+from topo.model.conditions.catalogue import CONDITIONS
 from topo.model.rest.document import validator
 from topo.model.rest.gangs import GangSummary
 from topo.publish.gang_events import GANG_REASONS
@@ -50,7 +50,7 @@ print(json.dumps({
     "alerts": [each.expr for each in ALERTS],
     "stages": _STAGES,
     "conditions": {each: each.row.condition for each in module.GangState},
-    "doctor": sorted(GANGS),
+    "doctor": sorted(CONDITIONS),
 }))
 """
 

@@ -8,7 +8,7 @@ import pytest
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.machine.gang import Binding, GangId
-from topo.gangs.machine.pending_queue import Order
+from topo.gangs.machine.pending_queue import QueueOrder
 from topo.gangs.machine.settings import GangSettings
 
 TURNS = 60
@@ -66,16 +66,16 @@ class Stream:
         return late
 
 
-def stream(seed: int, order: Order) -> Stream:
+def stream(seed: int, order: QueueOrder) -> Stream:
     cluster = Cluster(dragonflies(3, 3))
     leader = Leader.over(cluster, GangSettings(order=order))
     return Stream(random.Random(seed), cluster, leader)
 
 
-@pytest.mark.parametrize("order", [Order.RESERVE, Order.FIFO])
+@pytest.mark.parametrize("order", [QueueOrder.RESERVE, QueueOrder.FIFO])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_head_is_placed_once_all_have_ended_that_ran_when_it_became_the_head(
-    seed: int, order: Order
+    seed: int, order: QueueOrder
 ) -> None:
     drawn = stream(seed, order)
     assert drawn.run() == []
@@ -83,4 +83,4 @@ def test_the_head_is_placed_once_all_have_ended_that_ran_when_it_became_the_head
 
 
 def test_the_same_is_seen_to_fail_where_others_start_wherever_there_is_room() -> None:
-    assert stream(0, Order.GREEDY).run()
+    assert stream(0, QueueOrder.GREEDY).run()

@@ -6,7 +6,7 @@ from tests.gangs.leader import Leader, scheduled
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.machine.gang import Binding, GangId, Note
 from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, Place
-from topo.gangs.machine.pending_queue import Order
+from topo.gangs.machine.pending_queue import QueueOrder
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -15,7 +15,7 @@ A, B, C = GangId("a"), GangId("b"), GangId("c")
 N1, N2, N3 = NodeName("n1-1-1"), NodeName("n1-1-2"), NodeName("n1-2-1")
 
 
-def led(*boxes: int, order: Order = Order.RESERVE) -> tuple[Cluster, Leader]:
+def led(*boxes: int, order: QueueOrder = QueueOrder.RESERVE) -> tuple[Cluster, Leader]:
     cluster = Cluster(dragonflies(*boxes))
     return cluster, Leader.over(cluster, GangSettings(order=order))
 
@@ -95,7 +95,7 @@ def test_after_its_wait_a_group_may_be_split() -> None:
 
 
 def test_the_head_is_not_delayed_by_smaller_gangs_behind_it() -> None:
-    for order, first in ((Order.RESERVE, A), (Order.GREEDY, B), (Order.FIFO, A)):
+    for order, first in ((QueueOrder.RESERVE, A), (QueueOrder.GREEDY, B), (QueueOrder.FIFO, A)):
         cluster, leader = led(2, order=order)
         cluster.intrude("f", N1)
         cluster.submit(job("a", 4, created_s=1.0))
@@ -150,7 +150,7 @@ def test_small_gangs_go_where_they_do_not_delay_the_head() -> None:
 
 
 def test_a_gang_that_never_fits_holds_up_nobody() -> None:
-    for order in Order:
+    for order in QueueOrder:
         cluster, leader = led(2, order=order)
         cluster.submit(job("a", 6, created_s=1.0))
         cluster.submit(job("b", 2, created_s=2.0))

@@ -14,18 +14,18 @@ from topo.gangs.machine.instructions import (
     Release,
     UnlabelNodes,
 )
-from topo.gangs.machine.record import Given, Key, Writes
+from topo.gangs.machine.record import Key, PendingWrite, Writes
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class IssueTimes:
     """The time, and when a write that is given now is late."""
 
     now_s: float
     late_s: float
 
 
-def still_under_way(given: Writes, gang: Gang) -> Writes:
+def unfinished_writes(given: Writes, gang: Gang) -> Writes:
     """What is not done of a gang that is seen so; O(members + given).
 
     A pod's write names a version: once the pod has another one, it was done or will be refused.
@@ -36,25 +36,25 @@ def still_under_way(given: Writes, gang: Gang) -> Writes:
     return {key: each for key, each in given.items() if not _is_done(each, gang, versions)}
 
 
-def awaited(given: Writes, now_s: float) -> Writes:
+def unexpired_writes(given: Writes, now_s: float) -> Writes:
     """Those whose end is awaited yet: the others are late, and may be given again."""
     return {key: each for key, each in given.items() if each.until_s > now_s}
 
 
-def given_now(
-    given: Writes, want: Mapping[Key, Instruction], gang_id: GangId, times: Times
+def issue_writes(
+    given: Writes, want: Mapping[Key, Instruction], gang_id: GangId, times: IssueTimes
 ) -> tuple[list[Instruction], Writes]:
     """What is to be given of the writes that are wanted, and what is under way then.
 
     Where another write of the same pod, node or hold is under way its end is awaited. Labels go
     together. O(wanted + given).
     """
-    kept = dict(awaited(given, times.now_s))
+    kept = dict(unexpired_writes(given, times.now_s))
     new = {key: each for key, each in want.items() if key not in kept}
     for key, each in new.items():
         before = given.get(key)
         refusals, why = (before.refusals, before.why) if before is not None else (0, "")
-        kept[key] = Given(each, times.late_s, _version(each), refusals, why)
+        kept[key] = PendingWrite(each, times.late_s, _version(each), refusals, why)
     writes = new.values()
     bare = [node for each in writes if isinstance(each, UnlabelNodes) for node in each.nodes]
     labels = [pair for each in writes if isinstance(each, LabelNodes) for pair in each.nodes]
@@ -65,7 +65,7 @@ def given_now(
     return out, kept
 
 
-def wanted_of_gone(left: Vanished) -> dict[Key, Instruction]:
+def cleanup_writes(left: Vanished) -> dict[Key, Instruction]:
     """What is to be taken away of a gang that is gone."""
     want: dict[Key, Instruction] = {
         ("node", node): UnlabelNodes(left.id, (node,)) for node in left.labelled
@@ -77,7 +77,7 @@ def _version(write: Instruction) -> str:
     return write.version if isinstance(write, Nominate | Open | OpenUnplanned) else ""
 
 
-def _is_done(given: Given, gang: Gang, versions: Mapping[PodUid, str]) -> bool:
+def _is_done(given: PendingWrite, gang: Gang, versions: Mapping[PodUid, str]) -> bool:
     match given.instruction:
         case LabelNodes(_, ((node, value),)):
             return gang.labelled.get(node) == value

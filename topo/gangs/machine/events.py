@@ -1,4 +1,4 @@
-"""What happens to gangs: the events of the machine, each the whole truth of its subject then."""
+"""The events of the machine. Each states the whole truth about its subject at that time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from topo.placement.job.request import PlacementMode
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The gang as it is in the cluster now; of several at once the last is enough."""
+    """The gang as it is in the cluster now. Of several in one step the last is enough."""
 
     gang: Gang
     kind: Literal["observed"] = "observed"
@@ -20,9 +20,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """The job is gone; the labels and holds that are left of it, told until none are.
+    """The job is gone; these labels and holds are left. Repeated until none is left.
 
-    Also told of what an earlier leader left behind, for a gang that this one never saw.
+    Also for what an earlier leader left of a gang that this leader never saw.
     """
 
     id: GangId
@@ -33,17 +33,18 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """All gangs there are have been told: from here on decisions are made."""
+    """All gangs were observed: the machine decides from here on."""
 
     kind: Literal["leading"] = "leading"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The answer to `Place` number `ask`: a node for each pod of `wanted`, booked under `hold`.
+    """The answer to `Place` number `ask`: a node for each wanted pod, booked under `hold`.
 
-    `mode` is the one that was used: `preferred` where a group had to be split. `evicts`: the pods
-    of lower priority that have to go first, in words; nothing is booked then, and `hold` is a name.
+    `mode` is the mode that was used: `preferred` where a group had to be split. `evicts` names the
+    pods of lower priority that have to be evicted first; then nothing is booked and `hold` is only
+    a name.
     """
 
     id: GangId
@@ -59,11 +60,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The answer to `Place` number `ask` where there is no room: why, with its numbers.
+    """The answer to `Place` number `ask` without room: why, with numbers.
 
-    `reservation`, where it was asked for: the nodes on which the job fits once they are free.
-    `behind`: it fits now, but for the nodes that are kept for another gang. `never`: it would not
-    fit if all were free, `ungrouped`: nor could it, since nobody knows a group of nodes.
+    `reservation`, where it was asked for, are the nodes on which the job fits once they are free.
+    `behind`: it fits now on nodes that are kept for another gang. `never`: it would not fit on an
+    empty cluster. `ungrouped`: no groups of nodes are known.
     """
 
     id: GangId
@@ -81,10 +82,10 @@ class Refused:
 class Checked:
     """The answer to `Check` number `ask`: planned nodes that cannot take their pods, with why.
 
-    `blocked`: why the gang may not start although all its nodes are free (its queue is full).
-    `split`: the groups that are in several domains although their job requires one. `apart`: those
-    that are not in the group of the tree that all of the job is to share. `settled`: those of both
-    that are so by their pods that run, wherever the others go.
+    `blocked` says why the gang may not start although all its nodes are free (its queue is full).
+    `split` are required groups in several domains. `apart` are groups outside of the group of the
+    tree that all of the job has to share. `settled` are those of both whose running pods make it
+    so, wherever the other pods go.
     """
 
     id: GangId
@@ -99,10 +100,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class CapacityChanged:
-    """What is free on these nodes changed, or whether they may be used.
+    """The free capacity of these nodes changed, or whether they may be used.
 
-    `grew`: on some of them there is more than before, so what was refused may fit. `regrouped`: of
-    them those that stand in other groups than before, so whole groups on them may be split.
+    `requeue_all`: some of them have more than before, so that what was refused may fit.
+    `regrouped` are those that came into other groups, so that gangs on them may be split.
     """
 
     nodes: tuple[NodeName, ...]
@@ -113,10 +114,10 @@ class CapacityChanged:
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """A write was refused for good: of a pod in `version` (a conflict, say), or of a node's label.
+    """A write was refused for good: of a pod in `version` (a conflict), or of a node's label.
 
-    `subject` is the pod's uid or the node's name. It is tried again when the subject changed, or
-    after a while.
+    `subject` is the uid of the pod or the name of the node. The write is tried again once the
+    subject changed, or after a while.
     """
 
     id: GangId

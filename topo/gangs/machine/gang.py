@@ -1,11 +1,11 @@
-"""What the cluster says of a gang: a job's pods, and what was written for them, as values.
+"""A gang as the cluster states it: the pods of a job, and what was written for them, as values.
 
-A gang is told whole each time. What the controller wrote comes back in it (`nominated`, `note`,
-`selection`, `labelled`, `holds`), so that whoever leads goes on from what is there.
+Each observation states the whole gang. What the controller wrote comes back in it (`nominated`,
+`note`, `selection`, `labelled`, `holds`), so that a new leader goes on from what is there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
@@ -14,13 +14,13 @@ from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
 GangId = NewType("GangId", str)
-"""The uid of the pods' controlling owner; a job that starts anew keeps it, its pods do not."""
+"""The uid of the controller that owns the pods. A job that restarts keeps it, its pods do not."""
 PodUid = NewType("PodUid", str)
 Selection = NewType("Selection", str)
-"""The value of the gang's label on a node, which its pods select: those with it may go there.
+"""The value of the gang's label on a node. Pods select it, so that they go to such nodes alone.
 
-Unique for each plan of a gang, so that a label that comes late from an earlier plan selects
-nothing. Empty: none.
+Unique for each plan of a gang: a label that an earlier plan writes late selects nothing. Empty for
+none.
 """
 
 
@@ -28,16 +28,20 @@ class Binding(StrEnum):
     """How the scheduler of a gang binds its pods, which decides what they may select."""
 
     WHOLE = "whole"
-    """All that must run at once or none (Volcano). It takes what one pod of a role was refused as
-    refused to its siblings, so that all pods of a gang have to select the same."""
+    """All that have to run together, or none (Volcano). It takes a node that it refused to one pod
+    of a role as refused to the other pods of that role, so that all pods select the same value."""
     PIECEMEAL = "piecemeal"
-    """Each pod by itself (kube-scheduler), so that the pods of a group select that group's nodes:
-    a pod whose node is taken can go to no other group."""
+    """Each pod by itself (kube-scheduler), so that the pods of a group select the nodes of that
+    group: a pod whose node is taken can go to no other group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a pod's annotation says of its place; written with the nomination, before all else."""
+    """The place of a pod, as its annotation states it; written together with the nomination.
+
+    `certified`: the plan is proven the best. `over`: pods of lower priority have to be evicted
+    first, so that nothing is held and `hold` is only a name.
+    """
 
     node: NodeName
     group: int
@@ -45,19 +49,21 @@ class Note:
     selection: Selection
     generation: int
     certified: bool
-    """Whether the plan is proven the best."""
     over: bool = False
-    """Whether pods of lower priority have to go first: nothing is held, `hold` is a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A pod of a gang, as it was read in `version`.
 
-    `gated`: our gate is on; `other_gates`: somebody else's too. `fixed` is the host name that
-    another gate keeper chose for it. `node` is where it is bound, `nominated` where it is
-    nominated to, `selection` what its selector asks of the gang's label, empty while it does not.
-    `succeeded`: it has finished and done its work, so that its rank need not come again.
+    `gated`: our gate is on it; `other_gates`: so is one of another controller. `fixed` is the node
+    that another gate keeper chose for it. `node` is where it is bound, `nominated` where it is
+    nominated to, `selection` the value of the gang's label that it selects, empty for none.
+    `succeeded`: it has finished its work, so that its rank need not come again.
+
+    Three facts follow from these, and are worked out once, because each step asks for them many
+    times. `live`: it runs or is going to run. `waits`: it is live and not bound. `opened`: it waits
+    and our gate is off, so that its scheduler may bind it at any moment.
     """
 
     uid: PodUid
@@ -74,38 +80,35 @@ class Member:
     terminating: bool = False
     finished: bool = False
     succeeded: bool = False
+    live: bool = field(init=False, repr=False, compare=False)
+    waits: bool = field(init=False, repr=False, compare=False)
+    opened: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def live(self) -> bool:
-        """Whether it is to run, or runs."""
-        return not (self.terminating or self.finished)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is to be bound yet."""
-        return self.node is None and not (self.terminating or self.finished)
-
-    @property
-    def opened(self) -> bool:
-        """Whether the scheduler may bind it any moment."""
-        return not self.gated and self.waits
+    def __post_init__(self) -> None:
+        live = not (self.terminating or self.finished)
+        waits = live and self.node is None
+        object.__setattr__(self, "live", live)
+        object.__setattr__(self, "waits", waits)
+        object.__setattr__(self, "opened", waits and not self.gated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """A job's pods that go together.
+    """The pods of a job that start together.
 
-    `request` is what the whole job asks for, so `request.pods` is how many pods there will be;
-    rank r is in group r // `request.pods_per_group`. `at_least`: how many its scheduler starts
-    together. `awaits`: what lets it in and did not yet, in words (`queue q1 has 8 of 64 GPUs
-    left`), empty once it is let in, its queue's room included; `hopeless`: it would not be if all
-    others had ended. `waived`: why its gates are to be opened without a plan (a person's order, a
-    clean-up), empty where it is to be planned.
+    `request` is what the whole job asks for: `request.pods` is the number of pods that there will
+    be, and rank r is in group r // `request.pods_per_group`. `at_least` is how many of them the
+    scheduler starts together.
 
-    `created_s` is on the clock of `Gangs.advance`; `wait_s` after it a required group may be split.
-    `preempts`: its pods may have others evicted. `unheeded_class`: the priority class of its pods,
-    where its scheduler goes by the class of the job and that has none.
-    `labelled` are the nodes with the gang's label, `holds` those that were made for it and exist.
+    `awaits` says what has not admitted the gang yet (`queue q1 has 8 of 64 GPUs left`); empty once
+    it is admitted, also for room in its queue. `hopeless`: it would not be admitted if all other
+    jobs had ended. `ungated` says why its gates are to be opened without a plan (a person's order,
+    a clean-up); empty for a gang that is to be planned.
+
+    `created_s` is on the clock of `Gangs.advance`. After `wait_s` from then, a required group may
+    be split; None for never. `preempts`: its pods may have others evicted. `unheeded_class` is the
+    priority class of its pods where its scheduler goes by that of the job, which has none.
+    `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     """
 
     id: GangId
@@ -127,21 +130,21 @@ class Gang:
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 
-    def slipped(self) -> frozenset[PodUid]:
-        """Pods that were made without a gate among gated ones, and wait for these: O(members).
+    def bypassed_webhook(self) -> frozenset[PodUid]:
+        """Return the pods that were created without a gate and wait for gated ones; O(members).
 
-        Of a gang that is bound whole: another scheduler binds such a pod at once.
+        Only of a gang that is bound whole: kube-scheduler binds such a pod at once.
         """
         if self.binding is not Binding.WHOLE or self.ungated:
             return frozenset()
-        slipped = [
+        found = [
             member.uid
             for member in self.members
             if member.opened and not member.selection and member.fixed is None
         ]
-        waits = slipped and any(member.gated and member.waits for member in self.members)
-        return frozenset(slipped) if waits else frozenset()
+        is_partly_gated = found and any(m.gated and m.waits for m in self.members)
+        return frozenset(found) if is_partly_gated else frozenset()
 
     def group_of(self, rank: int) -> int:
-        """The number of the group that a rank is in."""
+        """Return the number of the group of a rank."""
         return rank // self.request.pods_per_group

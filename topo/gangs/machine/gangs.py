@@ -1,10 +1,11 @@
-"""Gangs from their pods to their places: a pure machine, events in and instructions out.
+"""Gangs from their pods to their nodes: a pure state machine, events in and instructions out.
 
-Each gang is told whole each time it changes (`Observed`), and compared with its plan: what is not
-there yet is given as an instruction, what is under way is not given again. So the machine has no
-steps to lose: a write that failed, a pod that came again, a leader that died between two writes are
-a difference like any other. `steps` has the order of the writes and why it is safe, `asks` when
-which placement is needed, `line` whose turn it is, `record` what is known of one gang.
+Each gang is observed as a whole whenever it changes (`Observed`) and compared with its plan: what
+is missing is issued as an instruction, what is pending is not issued again. So the machine has no
+position in a sequence that it could lose: a write that failed, a pod that was created again, a
+leader that died between two writes are differences like any other. `write_order` has the order of
+the writes and why it is safe, `placement_requests` when which placement is due, `pending_queue`
+whose turn it is, `record` what is known of one gang.
 
 Nothing here reads a clock: the same events at the same times give the same instructions (`replay`).
 
@@ -24,7 +25,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from topo.gangs.machine.deadlines import Deadlines
-from topo.gangs.machine.dispatch import Times, awaited, given_now, still_under_way, wanted_of_gone
+from topo.gangs.machine.dispatch import (
+    IssueTimes,
+    cleanup_writes,
+    issue_writes,
+    unexpired_writes,
+    unfinished_writes,
+)
 from topo.gangs.machine.events import (
     CapacityChanged,
     Checked,
@@ -39,34 +46,35 @@ from topo.gangs.machine.events import (
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.instructions import Instruction, Place, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
-from topo.gangs.machine.pending_queue import PendingQueue, Shape
+from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest
 from topo.gangs.machine.placement_requests import (
+    Blocker,
     PlacementNeed,
-    asked_in_vain,
-    check,
-    is_for,
-    is_in_vain,
-    needed,
-    place,
-    request_of,
+    answers,
+    check_request,
+    current_request,
+    place_request,
+    placement_need,
+    was_refused,
+    with_refusal,
 )
 from topo.gangs.machine.planned_nodes import PlannedNodes
-from topo.gangs.machine.pod_notes import notes
+from topo.gangs.machine.pod_notes import plan_notes
 from topo.gangs.machine.record import (
-    Asked,
-    Given,
-    Gone,
+    DeletedGang,
     Key,
+    PendingPlacement,
+    PendingWrite,
     Purpose,
     Record,
-    adopted,
+    drop_plan,
     drop_split_groups,
-    observed,
-    unplanned,
+    restore_record,
+    update_record,
 )
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
-from topo.gangs.machine.write_order import wanted
+from topo.gangs.machine.write_order import next_writes
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
@@ -76,11 +84,11 @@ from topo.placement.job.request import PlacementMode
 
 @dataclass(frozen=True, slots=True)
 class GangsState:
-    """All that a machine knows, as a value; equal machines have equal ones."""
+    """All that a machine knows, as a value; equal machines have equal states."""
 
     leading: bool
     records: tuple[Record, ...]
-    gone: tuple[Gone, ...]
+    gone: tuple[DeletedGang, ...]
     turn: GangId | None
     head: GangId | None
     kept: tuple[NodeName, ...]
@@ -88,66 +96,66 @@ class GangsState:
 
 
 class Gangs:
-    """All gangs there are. Not thread-safe: one shell owns it, while it leads."""
+    """All gangs. Not thread-safe: one controller owns it while it leads."""
 
     def __init__(self, settings: GangSettings = BY_DEFAULT) -> None:
         self._settings = settings
         self._leading = False
         self._records: dict[GangId, Record] = {}
-        self._gone: dict[GangId, Gone] = {}
-        self._line = PendingQueue(settings.order)
+        self._gone: dict[GangId, DeletedGang] = {}
+        self._queue = PendingQueue(settings.order)
         self._turn: GangId | None = None
-        """The gang in line whose placement is being asked for."""
+        """The gang of the queue whose placement is requested."""
         self._asks = 0
         self._planned_nodes = PlannedNodes()
         self._stranded: dict[GangId, None] = {}
-        """Gangs that wait for room outside the line."""
+        """Gangs that wait for room outside of the queue."""
         self._unreported: dict[GangId, None] = {}
-        """Gangs that were told no more than that their turn comes."""
+        """Gangs whose turn may come in this step, so that their state is reported after it."""
         self._reminders = Deadlines()
         self._touched: dict[GangId, None] = {}
 
-    # What there is
+    # Queries
 
     def __len__(self) -> int:
         return len(self._records)
 
     @property
     def next_s(self) -> float | None:
-        """When `advance` is to be called at the latest, events or not; None: only with events."""
+        """Return when to call `advance` at the latest, with or without events; None for never."""
         return self._reminders.next_s
 
     def status(self, gang_id: GangId) -> GangStatus | None:
         """Return the status of a gang, None for one that is not known; O(gangs)."""
         record = self._records.get(gang_id)
-        return status_of(record, self._line) if record is not None else None
+        return status_of(record, self._queue) if record is not None else None
 
     def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
         """Yield the status of every gang, in the order in which they came.
 
         O(gangs²) for those in the queue: for people who ask.
         """
-        return ((each, status_of(record, self._line)) for each, record in self._records.items())
+        return ((each, status_of(record, self._queue)) for each, record in self._records.items())
 
     def state(self) -> GangsState:
-        """All of it as a value; O(gangs)."""
+        """Return all that the machine knows as a value; O(gangs)."""
         return GangsState(
             self._leading,
             tuple(self._records.values()),
             tuple(self._gone.values()),
             self._turn,
-            self._line.head,
-            self._line.kept,
+            self._queue.head,
+            self._queue.kept,
             tuple(self._stranded),
         )
 
-    # What happens
+    # Events
 
     def advance(self, now_s: float, *events: Event) -> tuple[Instruction, ...]:
-        """Take up the time and the events in their order; what is to be done now.
+        """Take the time and the events in their order, and return what is to be done now.
 
-        Until `Leading` it only takes up. O(members) for each gang that an event is about, O(log
-        gangs) for the line, O(distinct requests) where there is more room.
+        Until `Leading` it only takes them in. O(members) for each gang of an event, O(log gangs)
+        for the queue, O(distinct requests) where there is more room.
         """
         for gang_id in self._reminders.take(now_s):
             if gang_id in self._records or gang_id in self._gone:
@@ -167,14 +175,14 @@ class Gangs:
         gang = event.gang
         record = self._records.get(gang.id)
         self._gone.pop(gang.id, None)
-        self._put(observed(record, gang) if record is not None else adopted(gang))
+        self._put(update_record(record, gang) if record is not None else restore_record(gang))
         return ()
 
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
         record, gone = self._records.get(event.id), self._gone.get(event.id)
         if record is not None:
             self._forget(record)
-        self._gone[event.id] = Gone(event, gone.given if gone is not None else {})
+        self._gone[event.id] = DeletedGang(event, gone.given if gone is not None else {})
         self._touched[event.id] = None
         return ()
 
@@ -194,7 +202,7 @@ class Gangs:
         may_split = asked.place.request.mode is PlacementMode.PREFERRED
         split = event.mode is PlacementMode.PREFERRED and not may_split
         require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
-        new = notes(record, event)
+        new = plan_notes(record, event)
         if new is None:
             self._strand(record, "the pods that wait select different nodes")
             return (Release(event.id, event.hold),)
@@ -202,7 +210,7 @@ class Gangs:
         plan = {**record.plan, **new}
         no_room = None
         if event.evicts and asked.purpose is Purpose.WHOLE:
-            no_room = asked_in_vain(record, "there is none but over others")
+            no_room = with_refusal(record, "there is none but over others")
             self._stranded[event.id] = None
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
         self._put(replace(record, asked=None, check=None, checked=False))
@@ -213,8 +221,8 @@ class Gangs:
         if record is None:
             return ()
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        if event.id in self._line and record.asked.purpose in {Purpose.FRESH, Purpose.GROWTH}:
-            self._line.refuse(event)
+        if event.id in self._queue and record.asked.purpose in {Purpose.FRESH, Purpose.GROWTH}:
+            self._queue.refuse(event)
             self._put(replace(record, asked=None))
         else:
             self._strand(record, event.text)
@@ -226,10 +234,10 @@ class Gangs:
             return ()
         found = replace(record, check=None, checked=True, lost=dict(event.lost))
         found = replace(found, blocked=event.blocked, strayed=False, unproven=False)
-        if found.released:
+        if found.is_released:
             found = drop_split_groups(found, event)
         elif event.lost or event.blocked or event.split or event.apart:
-            found = unplanned(found)
+            found = drop_plan(found)
         if event.blocked:
             self._stranded[event.id] = None
         self._put(found)
@@ -241,10 +249,10 @@ class Gangs:
                 self._put(replace(self._records[gang_id], checked=False, check=None))
         regrouped = frozenset(event.regrouped)
         for record in tuple(self._records.values()) if regrouped else ():
-            if record.runs_on(regrouped):
+            if record.is_running_on(regrouped):
                 self._put(replace(record, strayed=True, checked=False, check=None))
         if event.requeue_all:
-            self._line.requeue_all()
+            self._queue.requeue_all()
             for gang_id in self._stranded:
                 self._put(replace(self._records[gang_id], no_room=None, blocked=""))
             self._stranded.clear()
@@ -255,7 +263,7 @@ class Gangs:
         known = record or gone
         if known is None:
             return ()
-        given: dict[Key, Given] = dict(known.given)
+        given: dict[Key, PendingWrite] = dict(known.given)
         for key in (("pod", event.subject), ("node", event.subject)):
             if key in given and given[key].version == event.version:
                 refusals = given[key].refusals + 1
@@ -279,95 +287,106 @@ class Gangs:
         WriteRefused: _write_refused,
     }
 
-    # What is to be done
+    # Decisions
 
-    def _settle(self, gang_id: GangId, now_s: float) -> Iterator[Instruction]:
-        """What one gang needs now."""
-        times = Times(now_s, now_s + self._settings.given_s)
+    def _settle(self, gang_id: GangId, now_s: float) -> list[Instruction]:
+        """Return what one gang needs now."""
+        times = IssueTimes(now_s, now_s + self._settings.given_s)
+        removals: list[Instruction] = []
         if gang_id in self._gone:
-            yield from self._settle_gone(self._gone[gang_id], times)
+            removals = self._settle_gone(self._gone[gang_id], times)
         if gang_id not in self._records:
-            return
-        record, asked = self._asking(self._records[gang_id], now_s)
-        record, looks = self._checking(record, now_s)
-        given = still_under_way(record.given, record.gang)
-        writes, kept = given_now(given, wanted(record, awaited(given, now_s)), gang_id, times)
-        record, reports = self._reporting(replace(record, given=kept))
+            return removals
+        need = placement_need(self._records[gang_id])
+        record, asked = self._asking(self._records[gang_id], need, now_s)
+        record, checks = self._checking(record, now_s)
+        given = unfinished_writes(record.given, record.gang)
+        want = next_writes(record, unexpired_writes(given, now_s))
+        writes, kept = issue_writes(given, want, gang_id, times)
+        record, reports = self._reporting(replace(record, given=kept), need)
         self._store(record)
         self._remind(record, now_s)
-        yield from (*asked, *writes, *looks, *reports)
+        return [*removals, *asked, *writes, *checks, *reports]
 
-    def _settle_gone(self, gone: Gone, times: Times) -> Iterator[Instruction]:
+    def _settle_gone(self, gone: DeletedGang, times: IssueTimes) -> list[Instruction]:
+        """Return the writes that remove what is left of a gang whose job is gone."""
         left = gone.left
-        want = wanted_of_gone(left)
+        want = cleanup_writes(left)
         if not want:
             del self._gone[left.id]
-            return
+            return []
         under_way = {key: each for key, each in gone.given.items() if key in want}
-        writes, kept = given_now(under_way, want, left.id, times)
-        self._gone[left.id] = Gone(left, kept)
+        writes, kept = issue_writes(under_way, want, left.id, times)
+        self._gone[left.id] = DeletedGang(left, kept)
         due_s = min(each.until_s for each in kept.values())
         self._reminders.put(left.id, due_s, times.now_s)
-        yield from writes
+        return writes
 
-    def _asking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
-        """The record with the placement that it needs asked for, or its gang in the line."""
-        gang, need, asked = record.gang, needed(record), record.asked
-        if asked is not None and (asked.until_s <= now_s or not is_for(asked, need)):
+    def _asking(
+        self, record: Record, need: PlacementNeed | Blocker | None, now_s: float
+    ) -> tuple[Record, tuple[Instruction, ...]]:
+        """Return the record with its placement requested, or with its gang in the queue."""
+        gang, asked = record.gang, record.asked
+        if asked is not None and (asked.until_s <= now_s or not answers(asked, need)):
             record = self._void(record)
-        direct = need if isinstance(need, PlacementNeed) and not need.in_line else None
+        direct = need if isinstance(need, PlacementNeed) and not need.in_queue else None
         if not isinstance(need, PlacementNeed) or need.purpose is Purpose.FRESH:
             record = replace(record, no_room=None)
         if need is direct or not isinstance(need, PlacementNeed):
-            self._line.leave(gang.id)
-            record = replace(record, in_line_s=None)
+            self._queue.leave(gang.id)
+            record = replace(record, queued_since_s=None)
         else:
-            if record.in_line_s is None:
-                record = replace(record, in_line_s=now_s)
-            self._line.join(gang, self._shape(record, need, now_s))
-        if direct is None or record.asked is not None or is_in_vain(record, direct):
+            if record.queued_since_s is None:
+                record = replace(record, queued_since_s=now_s)
+            self._queue.join(gang, self._shape(record, need, now_s))
+        if direct is None or record.asked is not None or was_refused(record, direct):
             return record, ()
         record = self._asked(record, direct, now_s)
         return record, (record.asked.place,) if record.asked is not None else ()
 
-    def _shape(self, record: Record, need: PlacementNeed, now_s: float) -> Shape:
-        """What a gang in line asks for by now."""
+    def _shape(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
+        """Return what a gang in the queue asks for now."""
         gang, due_s = record.gang, self._preempts_s(record)
-        request = request_of(gang, now_s)
+        request = current_request(gang, now_s)
         alone = len(need.members) < request.pods
         over = gang.priority if due_s is not None and due_s <= now_s and not alone else None
-        return Shape(request, need.uids if alone else frozenset(), over)
+        return QueueRequest(request, need.uids if alone else frozenset(), over)
 
     def _preempts_s(self, record: Record) -> float | None:
-        """When a gang in line may be planned over others; None: never."""
-        if self._settings.preempt_s is None or record.in_line_s is None:
+        """Return when a gang in the queue may be planned over others; None for never."""
+        if self._settings.preempt_s is None or record.queued_since_s is None:
             return None
-        may = record.gang.preempts and not record.released
-        return record.in_line_s + self._settings.preempt_s if may else None
+        may = record.gang.preempts and not record.is_released
+        return record.queued_since_s + self._settings.preempt_s if may else None
 
     def _asked(self, record: Record, need: PlacementNeed, now_s: float) -> Record:
         self._asks += 1
-        asked = self._apart(place(record, need, now_s, ask=self._asks))
-        return replace(record, asked=Asked(need.purpose, asked, now_s + self._settings.given_s))
+        asked = self._keep_apart(place_request(record, need, now_s, ask=self._asks))
+        return replace(
+            record, asked=PendingPlacement(need.purpose, asked, now_s + self._settings.given_s)
+        )
 
-    def _apart(self, asked: Place) -> Place:
-        """The question, kept off what other gangs are planned over: that is booked nowhere."""
+    def _keep_apart(self, asked: Place) -> Place:
+        """Return the request without the nodes that other gangs are planned over.
+
+        Such plans are booked nowhere, so that the capacity does not know them.
+        """
         if asked.over is None:
             return asked
         return replace(asked, spoken_for=self._planned_nodes.of_others(asked.id))
 
     def _next_turn(self, now_s: float) -> Iterator[Instruction]:
-        """Asks for the gang whose turn it is, while no other one's answer is awaited."""
-        turn = self._line.next() if self._turn is None else None
+        """Yield the request of the gang whose turn it is, while no other one is pending."""
+        turn = self._queue.next() if self._turn is None else None
         if turn is None:
             return
         record = self._records[turn.id]
-        need = needed(record)
+        need = placement_need(record)
         require(isinstance(need, PlacementNeed), f"gangs: {turn.id} is in line and needs nothing")
         assert isinstance(need, PlacementNeed)  # noqa: S101 - for the type checker
         record = self._asked(record, need, now_s)
         assert record.asked is not None  # noqa: S101 - for the type checker
-        asked = self._apart(
+        asked = self._keep_apart(
             replace(record.asked.place, without=turn.without, reserve=turn.reserve, over=turn.over)
         )
         self._turn = turn.id
@@ -376,20 +395,22 @@ class Gangs:
         yield asked
 
     def _checking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
-        """The record with a look at its nodes under way, where one is due."""
-        asked = check(record, now_s, ask=self._asks + 1)
+        """Return the record with a check of its nodes requested, where one is due."""
+        asked = check_request(record, now_s, ask=self._asks + 1)
         if asked is None:
             return record, ()
         self._asks = asked.ask
         return replace(record, check=asked.ask), (asked,)
 
-    def _reporting(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
+    def _reporting(
+        self, record: Record, need: PlacementNeed | Blocker | None
+    ) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with its state as reported, and the report where there is news.
 
         A gang whose turn may come in this very step is reported after it (`_report_rest`); of
         missing pods only the first count is, because the others follow within moments.
         """
-        found, before = state_of(record, self._line), record.reported
+        found, before = state_of(record, self._queue, need), record.reported
         state = found[0]
         if state is GangState.IN_LINE:
             self._unreported[record.gang.id] = None
@@ -406,16 +427,17 @@ class Gangs:
         unreported, self._unreported = self._unreported, {}
         for gang_id in unreported:
             if gang_id in self._records:
-                record, reports = self._reporting(self._records[gang_id])
+                record = self._records[gang_id]
+                record, reports = self._reporting(record, placement_need(record))
                 self._store(record)
                 yield from reports
 
     # Checks
 
     def validate(self) -> None:
-        """Raises `BrokenInvariantError` with the first invariant that does not hold.
+        """Raise `BrokenInvariantError` with the first invariant that does not hold.
 
-        O(members of all gangs). To be called between events, not while one is taken up.
+        O(members of all gangs). Call it between events, not inside of one.
         """
         for record in self._records.values():
             for broken, what in invariants(record):
@@ -424,27 +446,27 @@ class Gangs:
             require(not broken, f"gangs: {what}")
 
     def _broken(self) -> Iterator[tuple[bool, str]]:
-        """Each invariant as (does it fail, what fails)."""
+        """Yield each invariant as (does it fail, what fails)."""
         records = self._records
-        indexed = self._planned_nodes.is_of(records.values())
+        indexed = self._planned_nodes.matches(records.values())
         yield not indexed, "the index of gangs by node names others"
         yield not records.keys().isdisjoint(self._gone), "a gang is there and gone"
         yield self._turn is not None and records[self._turn].asked is None, "nothing is asked"
         yield not self._stranded.keys() <= records.keys(), "a gang that is gone waits for room"
         if not self._leading:
             return
-        needs = {gang_id: needed(record) for gang_id, record in records.items()}
-        in_line = {
-            g for g, need in needs.items() if isinstance(need, PlacementNeed) and need.in_line
+        needs = {gang_id: placement_need(record) for gang_id, record in records.items()}
+        in_queue = {
+            g for g, need in needs.items() if isinstance(need, PlacementNeed) and need.in_queue
         }
-        yield in_line != set(self._line.waiting()), "the line is not of those that need a turn"
+        yield in_queue != set(self._queue.waiting()), "the queue is not of those that need a turn"
         yield bool(self._touched), "a gang was left unsettled"
-        yield from self._line.invariants()
+        yield from self._queue.invariants()
 
-    # How it is kept
+    # Records
 
     def _put(self, record: Record) -> None:
-        """Keeps a record that is to be settled."""
+        """Keep a record, and have its gang settled in this step."""
         self._store(record)
         self._touched[record.gang.id] = None
 
@@ -455,7 +477,7 @@ class Gangs:
 
     def _forget(self, record: Record) -> None:
         gang_id = record.gang.id
-        self._line.leave(gang_id)
+        self._queue.leave(gang_id)
         self._planned_nodes.follow(gang_id, self._records.pop(gang_id), None)
         self._stranded.pop(gang_id, None)
         self._unreported.pop(gang_id, None)
@@ -463,7 +485,7 @@ class Gangs:
             self._turn = None
 
     def _answered(self, event: Planned | Refused) -> Record | None:
-        """The gang that waits for this answer, which it has then; None for one that is late."""
+        """Return the record that waits for this answer; None for an answer that is too late."""
         record = self._records.get(event.id)
         if record is None or record.asked is None or record.asked.place.ask != event.ask:
             return None
@@ -472,7 +494,7 @@ class Gangs:
         return record
 
     def _void(self, record: Record) -> Record:
-        """The record without what it asked for; a late answer is given back."""
+        """Return the record without its pending placement; a late answer is released."""
         if self._turn == record.gang.id:
             self._turn = None
         return replace(record, asked=None)
@@ -480,10 +502,10 @@ class Gangs:
     def _strand(self, record: Record, text: str) -> None:
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
         self._stranded[record.gang.id] = None
-        self._put(replace(record, asked=None, no_room=asked_in_vain(record, text)))
+        self._put(replace(record, asked=None, no_room=with_refusal(record, text)))
 
     def _remind(self, record: Record, now_s: float) -> None:
-        """Comes back to a gang when a write, an answer or its wait for whole groups is over."""
+        """Set when to settle the gang again: a write, an answer or its wait for groups is over."""
         times = [given.until_s for given in record.given.values()]
         if record.asked is not None:
             times.append(record.asked.until_s)

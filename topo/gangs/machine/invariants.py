@@ -1,4 +1,4 @@
-"""What must hold of each gang's record, whatever happened: the invariants of `Gangs.validate`."""
+"""The invariants of a gang's record, for `Gangs.validate`: they hold whatever happened."""
 
 from collections.abc import Iterator
 
@@ -11,15 +11,15 @@ from topo.gangs.machine.instructions import (
     Release,
     UnlabelNodes,
 )
-from topo.gangs.machine.record import Given, Key, Record
-from topo.gangs.machine.write_order import may_open, wanted
+from topo.gangs.machine.record import Key, PendingWrite, Record
+from topo.gangs.machine.write_order import can_open, next_writes, progress_of
 
 
 def invariants(record: Record) -> Iterator[tuple[bool, str]]:
-    """Each invariant as (does it fail, what fails); O(members + given)."""
+    """Yield each invariant as (does it fail, what fails); O(members + pending writes)."""
     gang, plan = record.gang, record.plan
     live = {member.uid: member for member in gang.members if member.live}
-    waiting = list(record.planned())
+    waiting = list(record.waiting_pods())
     yield not plan.keys() <= live.keys(), "a pod that is gone has a place"
     groups = {uid: gang.group_of(live[uid].rank) for uid in plan}
     yield groups != {uid: note.group for uid, note in plan.items()}, "a note names another group"
@@ -31,19 +31,22 @@ def invariants(record: Record) -> Iterator[tuple[bool, str]]:
     over = {note.over for _, note in waiting}
     held = {note.hold for note in plan.values()} & set(gang.holds)
     yield over == {True} and bool(held), "a plan over others' pods has a hold"
-    if not record.released and plan:
+    if not record.is_released and plan:
         yield len(over) != 1, "a plan is partly over others' pods"
         yield len({note.hold for note in plan.values()}) != 1, "a plan has several holds"
         yield plan.keys() != {m.uid for m in live.values() if m.fixed is None}, "a plan has gaps"
     given = record.given.items()
     yield any(key != _about(each) for key, each in given), "a write is kept under another name"
-    opens = [each for each in wanted(record).values() if isinstance(each, Open)]
-    yield bool(opens) and not may_open(record), "a gate is opened before the plan is written"
+    opens = [each for each in next_writes(record).values() if isinstance(each, Open)]
+    yield (
+        bool(opens) and not can_open(record, progress_of(record)),
+        "a gate is opened before the plan is written",
+    )
     checked = record.checked or gang.ungated
     yield bool(opens) and not checked, "a gate is opened before its node was looked at"
 
 
-def _about(given: Given) -> Key:
+def _about(given: PendingWrite) -> Key:
     match given.instruction:
         case LabelNodes(_, ((node, _),)) | UnlabelNodes(_, (node,)):
             return "node", node

@@ -40,11 +40,11 @@ from topo.gangs.machine.gang import Gang, GangId
 from topo.model.ids import NodeName
 from topo.placement.job.request import Request
 
-Rank = tuple[int, float, GangId]
+QueuePosition = tuple[int, float, GangId]
 """Place in the order: priority from the highest, then age, then the name."""
 
 
-class Order(StrEnum):
+class QueueOrder(StrEnum):
     """What those behind the first gang that does not fit may do."""
 
     RESERVE = "reserve"
@@ -56,7 +56,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class QueueRequest:
     """What is asked for; gangs that ask for the same get the same answer.
 
     `pods` names the pods of an ask that is of one gang alone: whole groups more of it. `over`: it
@@ -83,10 +83,10 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class QueueTurn:
     """A gang to be asked about, without the nodes that are kept for another one.
 
-    `reserve`: if it is refused, nodes are to be kept for it. `over`: as in `Shape`.
+    `reserve`: if it is refused, nodes are to be kept for it. `over`: as in `QueueRequest`.
     """
 
     id: GangId
@@ -98,22 +98,22 @@ class Turn:
 class PendingQueue:
     """The gangs that wait for room. One owner, which asks about one gang at a time."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: QueueOrder) -> None:
         self._order = order
-        self._ranks: dict[GangId, Rank] = {}
-        self._shapes: dict[GangId, Shape] = {}
-        self._buckets: dict[Shape, list[Rank]] = {}
-        self._turns: list[tuple[Rank, int, Shape]] = []
+        self._ranks: dict[GangId, QueuePosition] = {}
+        self._shapes: dict[GangId, QueueRequest] = {}
+        self._buckets: dict[QueueRequest, list[QueuePosition]] = {}
+        self._turns: list[tuple[QueuePosition, int, QueueRequest]] = []
         """A heap with the first of each bucket that was not refused, and what was there before.
         A number tells entries of one gang apart, which may have asked for several things."""
         self._numbers = count()
-        self._refused: dict[Shape, Refused] = {}
+        self._refused: dict[QueueRequest, Refused] = {}
         """Since there was more room last."""
-        self._refused_first: set[Shape] = set()
+        self._refused_first: set[QueueRequest] = set()
         """Those of them that were refused with nobody before them."""
         self._least: dict[Request, int] = {}
         """The fewest pods that were refused of each family, since then."""
-        self._answers: dict[Shape, Refused] = {}
+        self._answers: dict[QueueRequest, Refused] = {}
         """The last answer about each bucket, to be told."""
         self._families: dict[Request, tuple[int, Refused]] = {}
         """The last answer about each family, and about how many pods it was."""
@@ -150,7 +150,7 @@ class PendingQueue:
         rank = self._ranks[gang_id]
         return sum(other < rank for other in self._ranks.values())
 
-    def join(self, gang: Gang, shape: Shape) -> None:
+    def join(self, gang: Gang, shape: QueueRequest) -> None:
         """A gang waits, or asks for something else than before; O(log gangs)."""
         rank = (-gang.priority, gang.created_s, gang.id)
         if self._ranks.get(gang.id) == rank and self._shapes[gang.id] == shape:
@@ -189,7 +189,7 @@ class PendingQueue:
         ]
         heapify(self._turns)
 
-    def next(self) -> Turn | None:
+    def next(self) -> QueueTurn | None:
         """The gang to be asked about now; None where all were, or have to wait."""
         while self._turns:
             rank, _, shape = self._turns[0]
@@ -198,9 +198,9 @@ class PendingQueue:
             if bucket is None or bucket[0] != rank or self._hopeless(shape, first=first):
                 heappop(self._turns)
                 continue
-            if not first and self._order is Order.FIFO:
+            if not first and self._order is QueueOrder.FIFO:
                 return None
-            return Turn(rank[2], () if first else self._kept, first, shape.over)
+            return QueueTurn(rank[2], () if first else self._kept, first, shape.over)
         return None
 
     def refuse(self, refused: Refused) -> None:
@@ -219,7 +219,7 @@ class PendingQueue:
         if first and refused.reservation:
             changed = self._head not in {None, refused.id} or self._kept != refused.reservation
             self._head, self._kept = refused.id, refused.reservation
-            if self._order is Order.FIFO:
+            if self._order is QueueOrder.FIFO:
                 self._kept = ()
             elif changed:
                 self._again(*(shape for shape, answer in self._refused.items() if answer.behind))
@@ -231,25 +231,25 @@ class PendingQueue:
         self._head, self._kept = None, ()
         self.requeue_all()
 
-    def _again(self, *shapes: Shape) -> None:
+    def _again(self, *shapes: QueueRequest) -> None:
         for shape in shapes:
             self._forget(shape)
             if shape in self._buckets:
                 heappush(self._turns, (self._buckets[shape][0], next(self._numbers), shape))
 
-    def _forget(self, shape: Shape) -> None:
+    def _forget(self, shape: QueueRequest) -> None:
         """It may be asked about again."""
         self._refused.pop(shape, None)
         self._refused_first.discard(shape)
 
-    def _behind(self, rank: Rank) -> bool:
+    def _behind(self, rank: QueuePosition) -> bool:
         return self._head is not None and rank > self._ranks[self._head]
 
-    def _first(self, rank: Rank) -> bool:
+    def _first(self, rank: QueuePosition) -> bool:
         """Whether nodes are kept for it if it is refused, and none are for anybody before it."""
-        return self._order is not Order.GREEDY and not self._behind(rank)
+        return self._order is not QueueOrder.GREEDY and not self._behind(rank)
 
-    def _hopeless(self, shape: Shape, *, first: bool) -> bool:
+    def _hopeless(self, shape: QueueRequest, *, first: bool) -> bool:
         """Whether it, or one of its family that is no larger, was refused since there was room.
 
         One that may become the head is asked about although others were refused the same behind
@@ -262,7 +262,7 @@ class PendingQueue:
 
     def invariants(self) -> Iterator[tuple[bool, str]]:
         """Each invariant as (does it fail, what fails); O(gangs)."""
-        buckets: dict[Shape, list[Rank]] = {}
+        buckets: dict[QueueRequest, list[QueuePosition]] = {}
         for gang_id, shape in self._shapes.items():
             buckets.setdefault(shape, []).append(self._ranks[gang_id])
         ordered = {shape: sorted(ranks) for shape, ranks in buckets.items()}
@@ -280,6 +280,6 @@ class PendingQueue:
         }
         yield not waits <= turns, "a gang is never asked about"
 
-    def waiting(self) -> Mapping[GangId, Shape]:
+    def waiting(self) -> Mapping[GangId, QueueRequest]:
         """The gangs in line and what each asks for."""
         return self._shapes

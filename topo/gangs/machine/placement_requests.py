@@ -1,4 +1,24 @@
-"""What a gang asks next: a placement, of which pods beside which others, or a look at its nodes."""
+"""What a gang requests next: a placement of some of its pods, or a check of its nodes.
+
+`placement_need` compares the plan with the pods that are there and returns the one placement that
+is due, what blocks it, or None for a gang that has all its nodes.
+
+Why it is right. Before a pod is opened, only the whole gang is placed: its pods start together or
+not at all. Once a pod is released, it keeps its node and selects for good what it selects, so that
+the others go beside it: first all pods without a node at once, then, while nothing runs, the whole
+gang again, else group by group, since groups of a job that runs may go on without each other. What
+was refused is not requested again before there is more room (`Refusals`), so that every sequence of
+requests ends. Pods that wait for others to be evicted are placed as a whole each time, because room
+may come elsewhere before.
+
+Cost: O(members) for a need, a request or a check.
+
+Example: a gang of pods p0 to p3 in groups of two, p0 and p1 bound on n0 and n1, p2 and p3 planned.
+    n2, the node of p2, is lost       → MOVE of p2, with p0, p1 and p3 kept
+    that is refused; nothing else     → MOVE of p2 and p3: nothing of their group runs
+    that is refused, too              → nothing, until there is more room
+    p0 is created again, gated        → MOVE of p0, p2 and p3, beside p1
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,8 +26,8 @@ from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Binding, Gang, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
-from topo.gangs.machine.record import Asked, NoRoom, Purpose, Record
-from topo.gangs.machine.write_order import pod_of, ready_for_check
+from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals
+from topo.gangs.machine.write_order import named_pod, progress_of
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode, Request
@@ -23,85 +43,84 @@ class PlacementNeed:
     members: tuple[Member, ...]
 
     @property
-    def in_line(self) -> bool:
-        """Whether its turn comes by the order of gangs."""
+    def in_queue(self) -> bool:
+        """Whether the pending queue decides when it is requested."""
         return self.purpose in {Purpose.FRESH, Purpose.GROWTH}
 
     @property
     def uids(self) -> frozenset[PodUid]:
-        """The pods."""
+        """The uids of the pods."""
         return frozenset(member.uid for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """Why a gang needs no placement yet; `some`: the pods that are there may go beside others."""
+    """Why a gang may not be placed yet. `some`: pods that exist may still go beside others."""
 
     state: GangState
     text: str
     some: bool = False
 
 
-def needed(record: Record) -> PlacementNeed | Blocker | None:
-    """The placement that a gang needs, what it lacks before it may get one, or None: it has all.
+def placement_need(record: Record) -> PlacementNeed | Blocker | None:
+    """Return the placement that is due, what blocks it, or None if the gang has all its nodes.
 
-    Pods that lost their node and pods that came again are placed beside the others; where that was
-    refused and nothing of the gang runs, all of it anew; as is what waits for others to be evicted,
-    since room may come elsewhere before. Where some of it runs, each group goes on by itself.
     O(members).
     """
     gang = record.gang
     if gang.ungated:
         return None
-    lack = _lack(record)
-    if not record.released:
-        members = tuple(_unplaced(record))
-        return lack or (PlacementNeed(Purpose.FRESH, members) if members else None)
-    displaced = _displaced(record)
-    near, new = ([], []) if lack and not lack.some else _arrived(record)
-    if record.over and not record.runs:
-        return PlacementNeed(Purpose.WHOLE, _waiting(record))
+    blocker = _find_blocker(record)
+    # Nothing is opened: all pods together, and only once nothing blocks any of them.
+    if not record.is_released:
+        members = tuple(_unplaced_pods(record))
+        return blocker or (PlacementNeed(Purpose.FRESH, members) if members else None)
+    displaced = _displaced_pods(record)
+    near, new = ([], []) if blocker and not blocker.some else _new_pods(record)
+    if record.over and not record.is_running:
+        return PlacementNeed(Purpose.WHOLE, _unbound_pods(record))
     moving = tuple(sorted((*displaced, *near), key=lambda member: member.rank))
+    # The first of the moves that was not refused; if all were, the last one says what is missing.
     need = None
     for need in _moves(record, moving):
-        if not is_in_vain(record, need):
+        if not was_refused(record, need):
             return need
-    if new and (need is None or record.runs):
+    if new and (need is None or record.is_running):
         return PlacementNeed(Purpose.GROWTH, tuple(new))
-    return need or lack
+    return need or blocker
 
 
-def is_in_vain(record: Record, need: PlacementNeed) -> bool:
-    """Whether it was refused, and nothing became free since."""
-    return record.no_room is not None and (need.purpose, need.uids) in record.no_room.asks
+def was_refused(record: Record, need: PlacementNeed) -> bool:
+    """Whether the need was refused since there was more room last."""
+    return record.no_room is not None and (need.purpose, need.uids) in record.no_room.requests
 
 
-def asked_in_vain(record: Record, text: str) -> NoRoom:
-    """That what it asked for needs not be asked for again before there is more room."""
+def with_refusal(record: Record, text: str) -> Refusals:
+    """Return the refusals with that of the pending placement, for the reason `text`."""
     asked = record.asked
     assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
-    before = record.no_room.asks if record.no_room is not None else frozenset()
+    before = record.no_room.requests if record.no_room is not None else frozenset()
     uids = frozenset(pod.uid for pod in asked.place.wanted)
-    return NoRoom(before | {(asked.purpose, uids)}, text)
+    return Refusals(before | {(asked.purpose, uids)}, text)
 
 
-def is_for(asked: Asked, need: PlacementNeed | Blocker | None) -> bool:
-    """Whether what was asked for is what is needed."""
+def answers(asked: PendingPlacement, need: PlacementNeed | Blocker | None) -> bool:
+    """Whether the answer to a pending placement is of use for the need."""
     pods = frozenset(pod.uid for pod in asked.place.wanted)
     return isinstance(need, PlacementNeed) and (need.purpose, need.uids) == (asked.purpose, pods)
 
 
 def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed]:
-    """How pods may get nodes beside those that stay, in the order in which it is tried.
+    """Yield the ways to place `moving` beside the pods that stay, in the order to try them.
 
-    All at once; then, where nothing runs, the whole gang, else each group, and where nothing of
-    that runs, all of it.
+    All at once; then the whole gang while nothing runs, else group by group: its moving pods, and
+    all of it where none of it runs.
     """
     if not moving:
         return
     yield PlacementNeed(Purpose.MOVE, moving)
-    waiting = _waiting(record)
-    if not record.runs:
+    waiting = _unbound_pods(record)
+    if not record.is_running:
         yield PlacementNeed(Purpose.WHOLE, waiting)
         return
     gang = record.gang
@@ -120,54 +139,57 @@ def _by_group(gang: Gang, members: tuple[Member, ...]) -> dict[int, tuple[Member
     return {group: tuple(found) for group, found in groups.items()}
 
 
-def place(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:
-    """The instruction that asks for it, without what the line adds; O(members).
+def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:
+    """Return the request for a need, without what the queue adds; O(members).
 
-    It replaces the holds of the gang: of the pods that stay those count that are seen nominated,
-    which take their nodes themselves.
+    It replaces the holds of the gang: the pods that stay are counted by their nominations, so that
+    a hold stays until the nominations of all its pods are seen.
     """
     gang = record.gang
     uids = need.uids
     kept = tuple(
         (member.rank, node)
         for member in gang.members
-        if member.uid not in uids and (node := _stays(record, member)) is not None
+        if member.uid not in uids and (node := _kept_node(record, member)) is not None
     )
     unseen = {
         note.hold
-        for member, note in record.planned()
-        if member.uid not in uids and not record.seats(member, note)
+        for member, note in record.waiting_pods()
+        if member.uid not in uids and not record.is_seated(member, note)
     }
     return Place(
         id=gang.id,
         ask=ask,
-        request=request_of(gang, now_s),
-        wanted=tuple(map(pod_of, need.members)),
+        request=current_request(gang, now_s),
+        wanted=tuple(map(named_pod, need.members)),
         kept=kept,
         replaced=tuple(hold for hold in gang.holds if hold not in unseen),
-        without=_apart(record, need),
+        without=_unselectable_nodes(record, need),
         over=gang.priority
         if need.purpose is Purpose.WHOLE and record.over and record.lost
         else None,
-        mixed=is_mixed(gang),
+        mixed=may_exchange_pods(gang),
     )
 
 
-def check(record: Record, now_s: float, *, ask: int) -> Check | None:
-    """The look at its nodes that is due before more of it is opened; None: none is. O(members)."""
+def check_request(record: Record, now_s: float, *, ask: int) -> Check | None:
+    """Return the check of its nodes that is due, before more pods are opened; None for none.
+
+    O(members).
+    """
     gang = record.gang
     if record.checked or record.check is not None:
         return None
-    if not (record.unproven or ready_for_check(record)):
+    if not (record.unproven or progress_of(record).is_complete):
         return None
-    waiting = tuple((pod_of(member), note.node) for member, note in record.planned())
+    waiting = tuple((named_pod(member), note.node) for member, note in record.waiting_pods())
     bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
     if not (waiting or record.strayed):
         return None
     return Check(
         id=gang.id,
         ask=ask,
-        request=request_of(gang, now_s),
+        request=current_request(gang, now_s),
         waiting=waiting,
         bound=bound,
         holds=tuple(sorted(record.holds())),
@@ -175,8 +197,8 @@ def check(record: Record, now_s: float, *, ask: int) -> Check | None:
     )
 
 
-def is_mixed(gang: Gang) -> bool:
-    """Whether its scheduler may exchange its pods among nodes that it clears for them.
+def may_exchange_pods(gang: Gang) -> bool:
+    """Whether its scheduler may exchange the gang's pods among nodes that it clears for them.
 
     Volcano's action `preempt` goes by the score of a node, not by nominations (`normalPreempt` in
     pkg/scheduler/actions/preempt/preempt.go, v1.14); kube-scheduler's pods select their group.
@@ -185,15 +207,15 @@ def is_mixed(gang: Gang) -> bool:
     return gang.binding is Binding.WHOLE and required
 
 
-def request_of(gang: Gang, now_s: float) -> Request:
-    """What the gang asks for by now: after its wait its groups may be split."""
+def current_request(gang: Gang, now_s: float) -> Request:
+    """Return what the gang asks for at `now_s`: after its wait, groups are only preferred."""
     if gang.wait_s is not None and now_s >= gang.created_s + gang.wait_s:
         return replace(gang.request, mode=PlacementMode.PREFERRED)
     return gang.request
 
 
-def _lack(record: Record) -> Blocker | None:
-    """What keeps gated pods from being placed."""
+def _find_blocker(record: Record) -> Blocker | None:
+    """Return what keeps gated pods from being placed; None for nothing."""
     gang = record.gang
     live = [member for member in gang.members if member.live]
     gated = [member for member in live if member.gated and member.fixed is None]
@@ -219,9 +241,9 @@ def _lack(record: Record) -> Blocker | None:
     return None
 
 
-def _displaced(record: Record) -> list[Member]:
-    """Opened pods without a place; pods whose node is lost, or labelled for others of the gang."""
-    values, plan = record.values(), record.plan
+def _displaced_pods(record: Record) -> list[Member]:
+    """Return opened pods without a place, and pods whose node is lost or has another value."""
+    values, plan = record.selections(), record.plan
     return [
         member
         for member in record.gang.members
@@ -234,24 +256,24 @@ def _displaced(record: Record) -> list[Member]:
     ]
 
 
-def _unplaced(record: Record) -> list[Member]:
-    """Pods without a place: gated ones, and those that were made without a gate among them."""
-    slipped = record.gang.slipped()
+def _unplaced_pods(record: Record) -> list[Member]:
+    """Return the pods to be placed: gated ones, and those among them that bypassed the webhook."""
+    bypassed = record.gang.bypassed_webhook()
     return [
         member
         for member in record.gang.members
         if member.waits
-        and (member.gated or member.uid in slipped)
+        and (member.gated or member.uid in bypassed)
         and member.fixed is None
         and member.uid not in record.plan
     ]
 
 
-def _arrived(record: Record) -> tuple[list[Member], list[Member]]:
-    """Unplanned pods: those of groups that have kept pods, and those of whole new groups."""
+def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
+    """Return the unplanned pods of groups with kept pods, and those of whole new groups."""
     gang = record.gang
-    kept = {gang.group_of(m.rank) for m in gang.members if _stays(record, m) is not None}
-    arrived = _unplaced(record)
+    kept = {gang.group_of(m.rank) for m in gang.members if _kept_node(record, m) is not None}
+    arrived = _unplaced_pods(record)
     ranks = {member.rank for member in arrived}
     ranks |= {member.rank for member in gang.members if member.succeeded}
     there = Counter(map(gang.group_of, ranks))
@@ -265,8 +287,8 @@ def _arrived(record: Record) -> tuple[list[Member], list[Member]]:
     return near, new
 
 
-def _stays(record: Record, member: Member) -> NodeName | None:
-    """Where a pod stays, bound or planned; None for one that has no place or lost it."""
+def _kept_node(record: Record, member: Member) -> NodeName | None:
+    """Return the node that a pod keeps, bound or planned; None where it has none or lost it."""
     if not member.live:
         return None
     if member.node is not None:
@@ -277,9 +299,9 @@ def _stays(record: Record, member: Member) -> NodeName | None:
     return member.fixed
 
 
-def _waiting(record: Record) -> tuple[Member, ...]:
-    """All that is not bound, planned or not."""
-    unplaced = {member.uid for member in _unplaced(record)}
+def _unbound_pods(record: Record) -> tuple[Member, ...]:
+    """Return all pods that are not bound, planned or not."""
+    unplaced = {member.uid for member in _unplaced_pods(record)}
     return tuple(
         member
         for member in record.gang.members
@@ -288,10 +310,10 @@ def _waiting(record: Record) -> tuple[Member, ...]:
     )
 
 
-def _apart(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
-    """Nodes that opened pods could not go to: they have another value than these select."""
+def _unselectable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
+    """Return the nodes that opened pods cannot select: their label has another value."""
     selected = {each.selection for each in need.members if each.opened and each.selection}
     if not selected:
         return ()
-    values = {} if need.purpose is Purpose.WHOLE else record.values()
+    values = {} if need.purpose is Purpose.WHOLE else record.selections()
     return tuple(sorted(node for node, value in values.items() if {value} != selected))

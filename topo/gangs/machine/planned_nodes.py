@@ -24,7 +24,7 @@ class PlannedNodes:
 
     def follow(self, gang_id: GangId, before: Record | None, after: Record | None) -> None:
         """Takes up that a gang's record came, changed or went; O(members) where its plan did."""
-        if before is not None and after is not None and before.plans_as(after):
+        if before is not None and after is not None and before.has_same_plan(after):
             return
         had, has = _nodes(before), _nodes(after)
         for node in had - has:
@@ -34,7 +34,7 @@ class PlannedNodes:
         for node in has - had:
             self._on_node.setdefault(node, {})[gang_id] = None
 
-    def is_of(self, records: Iterable[Record]) -> bool:
+    def matches(self, records: Iterable[Record]) -> bool:
         """Whether it is what a count of these records gives; O(their members)."""
         counted: dict[NodeName, set[GangId]] = {}
         for record in records:
@@ -44,4 +44,4 @@ class PlannedNodes:
 
 
 def _nodes(record: Record | None) -> set[NodeName]:
-    return {note.node for _, note in record.planned()} if record is not None else set()
+    return {note.node for _, note in record.waiting_pods()} if record is not None else set()

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from topo.gangs.machine.events import Planned
 from topo.gangs.machine.gang import Binding, Note, PodUid, Selection
-from topo.gangs.machine.record import Record, share_of
+from topo.gangs.machine.record import Record, selection_scope
 from topo.model.ids import NodeName
 
 
-def notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
+def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
     """The notes of the pods that were placed; None where a node would need two values.
 
     O(members).
@@ -32,10 +32,10 @@ def notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
     found: dict[PodUid, Note] = {}
     for pod, node in zip(wanted, planned.nodes, strict=True):
         group = gang.group_of(pod.rank)
-        value = by_group.get(share_of(gang, group))
+        value = by_group.get(selection_scope(gang, group))
         if value is None:
             value = by_node.get(node) or _new(record, planned, group)
-            by_group[share_of(gang, group)] = value
+            by_group[selection_scope(gang, group)] = value
         found[pod.uid] = Note(
             node=node,
             group=group,
@@ -78,11 +78,11 @@ def _values_of_groups(
     """The values that pods of each group select already, opened ones first."""
     values: dict[int, Selection] = {}
     for member in record.gang.members:
-        share = share_of(record.gang, record.gang.group_of(member.rank))
+        share = selection_scope(record.gang, record.gang.group_of(member.rank))
         if member.live and not member.gated and member.selection:
             values.setdefault(share, member.selection)
     for member in record.gang.members:
-        share = share_of(record.gang, record.gang.group_of(member.rank))
+        share = selection_scope(record.gang, record.gang.group_of(member.rank))
         note = record.plan.get(member.uid)
         if member.uid not in opened and note is not None and note.node in by_node:
             values.setdefault(share, note.selection)

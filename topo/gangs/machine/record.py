@@ -1,6 +1,6 @@
-"""What the machine knows of one gang, as a value: what it saw, planned, asked and gave."""
+"""What the machine knows of one gang, as a value: what it saw, planned, requested and wrote."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -13,25 +13,25 @@ from topo.placement.booking.holds import HoldId
 from topo.placement.job.words import listed
 
 Key = tuple[str, str]
-"""What an instruction is about: ("pod", uid), ("node", name) or ("hold", id)."""
+"""The subject of a write: ("pod", uid), ("node", name) or ("hold", id)."""
 
 
 class Purpose(StrEnum):
-    """What a placement is asked for."""
+    """Which pods of a gang a placement is for."""
 
     FRESH = "fresh"
-    """All of a gang of which nothing is opened; its turn is in the line."""
+    """All pods of a gang of which none is opened; its turn is in the queue."""
     GROWTH = "growth"
-    """Whole groups more of a gang that runs; its turn is in the line."""
+    """More whole groups of a gang that runs; its turn is in the queue."""
     MOVE = "move"
-    """Pods that lost their node, or came again, beside those that stay."""
+    """Pods that lost their node, or came again, beside the pods that stay."""
     WHOLE = "whole"
     """All pods of a gang that is opened, while none of them runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A placement that was asked for."""
+class PendingPlacement:
+    """A placement that was requested, and when its answer is late."""
 
     purpose: Purpose
     place: Place
@@ -39,16 +39,19 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoom:
-    """What was refused outside the line since there was more room, and why the last was."""
+class Refusals:
+    """Requests outside of the queue that were refused since there was more room last.
 
-    asks: frozenset[tuple[Purpose, frozenset[PodUid]]]
+    `text` is why the last of them was.
+    """
+
+    requests: frozenset[tuple[Purpose, frozenset[PodUid]]]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """An instruction that was given and is not seen done; `version` is that of its pod then.
+class PendingWrite:
+    """A write that was issued and is not seen done; `version` is that of its pod then.
 
     `refusals` counts how often it was refused in that version, `why` is the last reason.
     """
@@ -60,13 +63,13 @@ class Given:
     why: str = ""
 
 
-Writes = Mapping[Key, Given]
-"""What is under way, by what it is about: so there is never more than one write of a pod."""
+Writes = Mapping[Key, PendingWrite]
+"""The pending writes by subject, so that there is never more than one of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """What is left of a gang whose job is gone."""
+class DeletedGang:
+    """What is left of a gang whose job is gone, and the writes that remove it."""
 
     left: Vanished
     given: Writes
@@ -74,20 +77,22 @@ class Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One gang. `plan` has the places of its live pods, bound ones included.
+    """One gang. `plan` has the notes of its live pods, bound ones included.
 
-    `checked`: the plan's nodes were seen free since the last change. `lost`: those that were not,
-    with why. `check` is the number of the check under way. `strayed`: since the last one a pod was
-    bound elsewhere than planned, or without a plan, or its node came into another group.
-    `unproven`: the plan was read from notes, in which two plans may be mixed, and is to be checked
-    before anything is written. `evicts`: the pods of lower priority that the plan is over, in
-    words. `in_line_s`: since when it is in line.
+    `asked` is the placement that is requested. `no_room` are refused requests that are not repeated
+    before there is more room. `check` is the number of the pending check. `checked`: the planned
+    nodes were seen free since the last change; `lost` are those that were not, with why. `blocked`
+    and `split` are what the last check said. `strayed`: since the last check a pod was bound
+    elsewhere than planned, or without a plan, or its node came into another group. `unproven`: the
+    plan was read from notes, which may be of two plans, so that a check comes before any write.
+    `evicts` names the pods of lower priority that the plan is over. `queued_since_s` is when the
+    gang came into the queue. `reported` is its state and text as last reported.
     """
 
     gang: Gang
     plan: Mapping[PodUid, Note] = field(default_factory=dict)
-    asked: Asked | None = None
-    no_room: NoRoom | None = None
+    asked: PendingPlacement | None = None
+    no_room: Refusals | None = None
     check: int | None = None
     checked: bool = False
     lost: Mapping[NodeName, str] = field(default_factory=dict)
@@ -96,111 +101,115 @@ class Record:
     strayed: bool = False
     unproven: bool = False
     evicts: str = ""
-    in_line_s: float | None = None
+    queued_since_s: float | None = None
     given: Writes = field(default_factory=dict)
     reported: tuple[GangState, str] | None = None
 
     @property
-    def released(self) -> bool:
-        """Whether a pod is out of the gate, so that the rest has to go on beside it."""
-        out = [each for each in self.gang.members if each.live and not each.gated]
-        slipped = self.gang.slipped() if out else frozenset[PodUid]()
-        return any(member.uid not in slipped for member in out)
+    def is_released(self) -> bool:
+        """Whether a pod is past our gate, so that the other pods are placed beside it."""
+        ungated = [each for each in self.gang.members if each.live and not each.gated]
+        bypassed = self.gang.bypassed_webhook() if ungated else frozenset[PodUid]()
+        return any(member.uid not in bypassed for member in ungated)
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a pod is bound."""
         return any(member.live and member.node is not None for member in self.gang.members)
 
-    def runs_on(self, nodes: Container[NodeName]) -> bool:
+    def is_running_on(self, nodes: Container[NodeName]) -> bool:
         """Whether a pod is bound to one of these nodes; O(members)."""
         return any(m.live and m.node is not None and m.node in nodes for m in self.gang.members)
 
-    def planned(self) -> Iterator[tuple[Member, Note]]:
-        """The pods that wait for being bound on their places, by rank."""
-        for member in self.gang.members if self.plan else ():
-            note = self.plan.get(member.uid)
-            if note is not None and member.waits:
-                yield member, note
+    def waiting_pods(self) -> list[tuple[Member, Note]]:
+        """Return the planned pods that are not bound, with their notes, by rank; O(members)."""
+        plan = self.plan
+        if not plan:
+            return []
+        return [(m, plan[m.uid]) for m in self.gang.members if m.waits and m.uid in plan]
 
-    def plans_as(self, other: "Record") -> bool:
-        """Whether nothing was seen or planned between the two; O(1)."""
+    def has_same_plan(self, other: "Record") -> bool:
+        """Whether nothing was observed or planned between the two; O(1)."""
         return self.plan is other.plan and self.gang is other.gang
 
-    def seats(self, member: Member, note: Note) -> bool:
-        """Whether the pod's nomination and note were seen in place.
+    def is_seated(self, member: Member, note: Note) -> bool:
+        """Whether the nomination and the note of the pod were seen in place.
 
         They are one write. The nomination of an opened pod may be gone: a scheduler clears it when
         an attempt fails, and would clear it again.
         """
-        return member.note == note and (member.opened or member.nominated == self.nominee(note))
+        if member.note != note:
+            return False
+        return member.opened or member.nominated == self.nominated_node(note)
 
-    def nominee(self, note: Note) -> NodeName | None:
-        """Where a pod with this note is to be nominated; None: nowhere.
+    def nominated_node(self, note: Note) -> NodeName | None:
+        """Return where a pod with this note is nominated to; None for nowhere.
 
-        Volcano evicts nobody for a pod whose nominated node is well in all but room: it takes that
-        for room that it made (`taskEligibleToPreempt` in pkg/scheduler/actions/preempt/preempt.go,
-        v1.13 and newer). What such pods select are the planned nodes all the same.
+        Volcano evicts no pod for one whose nominated node lacks nothing but room: it takes that for
+        room that it made itself (`taskEligibleToPreempt` in
+        pkg/scheduler/actions/preempt/preempt.go, v1.13 and newer). Such pods select the planned
+        nodes all the same.
         """
-        has_evicted = note.over and self.gang.binding is Binding.WHOLE
-        return None if has_evicted else note.node
+        needs_eviction = note.over and self.gang.binding is Binding.WHOLE
+        return None if needs_eviction else note.node
 
     @property
     def over(self) -> bool:
         """Whether the pods that wait are planned over pods of lower priority."""
-        return any(note.over for _, note in self.planned())
+        return any(note.over for _, note in self.waiting_pods())
 
     def holds(self) -> set[HoldId]:
-        """The holds that pods still wait on."""
-        return {note.hold for _, note in self.planned() if not note.over}
+        """Return the holds that pods still wait on."""
+        return {note.hold for _, note in self.waiting_pods() if not note.over}
 
-    def values(self) -> dict[NodeName, Selection]:
-        """What each node of a pod selects, for pods that are planned, opened or bound."""
+    def selections(self) -> dict[NodeName, Selection]:
+        """Return the value that the pods of each node select, planned, opened or bound."""
         values: dict[NodeName, Selection] = {}
         for member in self.gang.members:
             node = member.node
             if member.waits and member.uid in self.plan:
                 note = self.plan[member.uid]
-                opened = member.opened and member.selection == note.selection
+                # Of two pods of one node, one that is opened decides: it selects for good.
+                is_settled = member.opened and member.selection == note.selection
                 values[note.node] = (
-                    note.selection if opened else values.get(note.node, note.selection)
+                    note.selection if is_settled else values.get(note.node, note.selection)
                 )
             elif node is not None and not member.finished and member.selection:
                 values.setdefault(node, member.selection)
         return values
 
 
-def observed(record: Record, gang: Gang) -> Record:
-    """The record once the gang was seen so; what is planned for pods that are gone is dropped.
+def update_record(record: Record, gang: Gang) -> Record:
+    """Return the record after the gang was observed; the notes of pods that are gone are dropped.
 
-    Where nothing is opened a plan is for all pods at once: with a pod or the hold gone, or a
-    recreated pod beside it, it is dropped as a whole. Where gates are to be opened without a plan,
-    only what pods select already is finished. O(members).
+    Before anything is opened, a plan is for all pods at once: if a pod or the hold is gone, or a
+    pod was created again, the whole plan is dropped. Where gates are to be opened without a plan,
+    only what pods select already is completed. O(members).
     """
     by_rank = tuple(sorted(gang.members, key=lambda member: (member.rank, member.uid)))
     gang = replace(gang, members=by_rank)
     live = {member.uid: member for member in by_rank if member.live}
     plan = {uid: note for uid, note in record.plan.items() if uid in live}
-    plan, strayed = _followed(plan, live)
-    strayed = strayed or (not gang.ungated and _came_unplanned(record, live, plan))
+    plan, strayed = _follow_bindings(plan, live)
+    strayed = strayed or (not gang.ungated and _has_new_unplanned_binding(record, live, plan))
     checked = record.checked and plan == record.plan and not strayed
     strayed = strayed or record.strayed
     found = replace(record, gang=gang, plan=plan, checked=checked, strayed=strayed)
-    if found.plan and not found.released and not _sound(found):
-        found = unplanned(found)
+    if found.plan and not found.is_released and not _is_complete(found):
+        found = drop_plan(found)
     if gang.ungated and not any(member.opened and member.selection for member in by_rank):
         found = replace(found, plan={uid: n for uid, n in plan.items() if not live[uid].gated})
     if found.gang.awaits != record.gang.awaits or found.gang.request != record.gang.request:
         found = replace(found, blocked="")
-    return _one_selection(found)
+    return _align_selections(found)
 
 
-def _followed(
+def _follow_bindings(
     plan: dict[PodUid, Note], live: Mapping[PodUid, Member]
 ) -> tuple[dict[PodUid, Note], bool]:
-    """The plan with the pods that were bound elsewhere where they are; whether there are any.
+    """Return the plan with the real nodes of pods bound elsewhere, and whether there are any.
 
-    Pods of their groups that wait have no place then: it is to be found beside those.
+    The waiting pods of their groups lose their place: they are placed again beside those.
     """
     nodes = {uid: member.node for uid, member in live.items() if uid in plan}
     away = {uid: node for uid, node in nodes.items() if node not in {None, plan[uid].node}}
@@ -214,44 +223,43 @@ def _followed(
     }, True
 
 
-def _came_unplanned(
+def _has_new_unplanned_binding(
     record: Record, live: Mapping[PodUid, Member], plan: Mapping[PodUid, Note]
 ) -> bool:
-    """Whether a pod was bound without a plan since the gang was seen: nobody asked our webhook."""
+    """Whether a pod that bypassed the webhook was bound since the last observation."""
     bound = {uid for uid, member in live.items() if member.node is not None and uid not in plan}
     known = (member.uid for member in record.gang.members if member.node is not None)
     return bool(bound) and not bound.issubset(known)
 
 
-def adopted(gang: Gang) -> Record:
-    """The record of a gang that is seen for the first time, with the plan that its notes tell.
+def restore_record(gang: Gang) -> Record:
+    """Return the record of a gang that is observed for the first time, with the plan of its notes.
 
-    A leader before us may have died between any two writes. What it opened goes on as it noted;
-    where it opened nothing, a plan counts if it is noted on all pods and held.
+    An earlier leader may have died between any two writes. What it opened goes on as its notes
+    say; where it opened nothing, a plan counts if it is noted on all pods and held.
     """
     notes = {m.uid: m.note for m in gang.members if m.live and m.note is not None}
-    found = observed(Record(gang=replace(gang, members=()), plan=notes), gang)
-    return replace(found, unproven=any(True for _ in found.planned()))
+    found = update_record(Record(gang=replace(gang, members=()), plan=notes), gang)
+    return replace(found, unproven=bool(found.waiting_pods()))
 
 
-def unplanned(record: Record) -> Record:
-    """The record without its plan, which the holds and labels then follow."""
+def drop_plan(record: Record) -> Record:
+    """Return the record without its plan; its holds and labels are then given back."""
     return replace(record, plan={}, checked=False, check=None, lost={}, split="", unproven=False)
 
 
 def drop_split_groups(record: Record, found: Checked) -> Record:
-    """The record where groups were found split or apart: their pods that wait have no place any
-    more.
+    """Return the record without the places of waiting pods in groups that are split or apart.
 
-    Where none of them waits, or what runs is so already, it is a fact, to be told: the others go
-    where they are planned, since no place of theirs would mend it.
+    Where none of them waits, or running pods make it so already, it is a fact to be reported: the
+    other pods go where they are planned, since no other place of theirs would change it.
     """
     settled = set(found.settled)
     groups = {*found.split, *(() if settled & {*found.apart} else found.apart)} - settled
-    waiting = {member.uid: note for member, note in record.planned() if note.group in groups}
+    waiting = {m.uid: note for m, note in record.waiting_pods() if note.group in groups}
     plan = {uid: note for uid, note in record.plan.items() if uid not in waiting}
-    move = {note.group for note in waiting.values()}
-    split, apart = (_named(groups, move) for groups in (found.split, found.apart))
+    moving = {note.group for note in waiting.values()}
+    split, apart = (_named(groups, moving) for groups in (found.split, found.apart))
     texts = [f"pods of group {split} run in several domains"] if split else []
     if apart:
         kind = record.gang.request.within
@@ -263,7 +271,7 @@ def _named(groups: Iterable[int], but: Container[int]) -> str:
     return listed([str(group) for group in sorted(groups) if group not in but])
 
 
-def _sound(record: Record) -> bool:
+def _is_complete(record: Record) -> bool:
     """Whether the plan of a gang of which nothing is opened is for all of its pods, and held."""
     members = [m for m in record.gang.members if m.live and m.fixed is None]
     holds = {note.hold for note in record.plan.values()}
@@ -276,24 +284,28 @@ def _sound(record: Record) -> bool:
     )
 
 
-def _one_selection(record: Record) -> Record:
-    """Pods that are to select the same, select what those of them do that are opened.
+def _align_selections(record: Record) -> Record:
+    """Return the record with the notes of pods that have to select the same set to what is opened.
 
-    These may have been opened by a late write of an earlier leader, to an earlier plan.
+    A late write of an earlier leader may have opened pods to an earlier plan.
     """
     gang = record.gang
     selected: dict[int, Selection] = {}
     for member in gang.members:
         if member.live and not member.gated and member.selection:
-            selected.setdefault(share_of(gang, gang.group_of(member.rank)), member.selection)
-    other = {
+            scope = selection_scope(gang, gang.group_of(member.rank))
+            selected.setdefault(scope, member.selection)
+    if not selected:
+        return record
+    changed = {
         uid: replace(note, selection=value)
-        for uid, note in (record.plan.items() if selected else ())
-        if (value := selected.get(share_of(gang, note.group), note.selection)) != note.selection
+        for uid, note in record.plan.items()
+        if (value := selected.get(selection_scope(gang, note.group), note.selection))
+        != note.selection
     }
-    return replace(record, plan={**record.plan, **other}) if other else record
+    return replace(record, plan={**record.plan, **changed}) if changed else record
 
 
-def share_of(gang: Gang, group: int) -> int:
-    """What selects one value: the gang where it is bound as a whole, else each group."""
+def selection_scope(gang: Gang, group: int) -> int:
+    """Return what selects one value: the gang (0) where it is bound whole, else each group."""
     return 0 if gang.binding is Binding.WHOLE else group

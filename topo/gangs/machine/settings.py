@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topo.gangs.machine.pending_queue import Order
+from topo.gangs.machine.pending_queue import QueueOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class GangSettings:
     None: never.
     """
 
-    order: Order = Order.RESERVE
+    order: QueueOrder = QueueOrder.RESERVE
     given_s: float = 30.0
     retry_s: float = 2.0
     retry_ceiling_s: float = 60.0

@@ -1,7 +1,7 @@
 """The status of a nominated gang from its record: for Events, `topo why` and `GET /v1/gangs`."""
 
 from topo.gangs.machine.pending_queue import PendingQueue
-from topo.gangs.machine.placement_requests import Blocker, PlacementNeed, needed
+from topo.gangs.machine.placement_requests import Blocker, PlacementNeed, placement_need
 from topo.gangs.machine.record import Record
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -13,7 +13,7 @@ UNGROUPED = "`topo doctor` says what to do; gpu-group-wait of a job lets it run 
 def status_of(record: Record, queue: PendingQueue) -> GangStatus:
     """Return the status of the gang now; O(members), and O(gangs) for one in the queue."""
     gang = record.gang
-    state, text = state_of(record, queue)
+    state, text = state_of(record, queue, placement_need(record))
     nodes = {uid: note.node for uid, note in record.plan.items()}
     return GangStatus(
         state=state,
@@ -27,8 +27,10 @@ def status_of(record: Record, queue: PendingQueue) -> GangStatus:
     )
 
 
-def state_of(record: Record, queue: PendingQueue) -> tuple[GangState, str]:
-    """Return the state and why the gang is in it; O(members).
+def state_of(
+    record: Record, queue: PendingQueue, need: PlacementNeed | Blocker | None
+) -> tuple[GangState, str]:
+    """Return the state and why the gang is in it; `need` is its `placement_need`. O(members).
 
     The order of the tests is that of their weight: what a person has to mend comes before what the
     machine does by itself.
@@ -40,15 +42,16 @@ def state_of(record: Record, queue: PendingQueue) -> tuple[GangState, str]:
         return GangState.WAIVED, record.gang.ungated
     if record.split:
         return GangState.SPLIT, record.split
-    return _of_placement(record, queue)
+    return _of_placement(record, queue, need)
 
 
-def _of_placement(record: Record, queue: PendingQueue) -> tuple[GangState, str]:
-    need = needed(record)
-    if record.over and record.released:
+def _of_placement(
+    record: Record, queue: PendingQueue, need: PlacementNeed | Blocker | None
+) -> tuple[GangState, str]:
+    if record.over and record.is_released:
         return GangState.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
     if isinstance(need, PlacementNeed):
-        if need.in_line:
+        if need.in_queue:
             return _in_queue(record, queue)
         if record.no_room is not None:
             return _without_nodes(record, record.no_room.text)
@@ -82,7 +85,7 @@ def _in_queue(record: Record, queue: PendingQueue) -> tuple[GangState, str]:
 
 
 def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:
-    waiting = list(record.planned())
+    waiting = record.waiting_pods()
     if any(member.gated for member, _ in waiting):
         return GangState.PLACED, "its nodes are being prepared"
     if waiting:

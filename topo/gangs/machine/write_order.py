@@ -1,40 +1,42 @@
-"""The order of writes: what is to be written for a gang now, from its plan and what is seen of it.
+"""The order of writes: what to write for a gang now, from its plan and what is seen of it.
 
-Finds, for each pod and each node of a gang, the one next write. Nothing is remembered of what was
-written: what is there is compared with what the plan wants, so that who takes over from another
-leader goes on where that one was.
+Returns, for each pod, node and hold of a gang, the one next write. Nothing is remembered of what
+was written: what is there is compared with what the plan needs, so that a new leader goes on where
+an earlier one stopped.
 
-    1. nominate each pod, with its note           while it is not seen nominated as planned;
-                                                   the note alone where Volcano is to evict others
-    2. take the label from nodes of earlier plans  at once
-    3. label the planned nodes                     no such node is left, and every pod that is
+    1. nominate each pod, with its note           while it is not seen nominated as planned; only
+                                                   the note where Volcano has to evict others
+    2. remove the label from nodes of old plans    at once
+    3. label the planned nodes                     once no node of 2 is left, and every pod that is
                                                    opened already is seen nominated
-    4. check that all nodes are free               all are nominated, exactly the plan is labelled
-    5. open all                                    the check said so
+    4. check that all nodes are free               once all pods are nominated and exactly the
+                                                   planned nodes are labelled
+    5. open all gates                              once the check passed
 
 Why it is right. Neither scheduler binds a gated pod, and an opened one only to a node whose label
-has the value that it selects. Before 5 nothing is opened, so the writes of 1 to 3 bind nobody. When
-pods are opened every node of theirs is labelled and every one of them nominated, and a nominated
-node is tried first. Of a move (pods that are opened get other nodes) 2 comes before 3: at no time
-is there more room in the selection than the plan has, so a gang that is bound whole or not at all
-is bound to the plan. With 3 before 2 it is not: of p0 on n0 and p1 on n2, both lost, planned anew
-on n1 and n3, n1 is labelled, n0 becomes free, and p1 (nominated to n3, which is not labelled yet)
-goes to n0, into the group of p0.
+has the value that it selects. Before 5 nothing is opened, so that the writes of 1 to 3 bind
+nothing. When pods are opened, every node of theirs is labelled and every pod is nominated, and a
+scheduler tries the nominated node first. For a move (opened pods get other nodes) 2 comes before
+3: at no time does the selection have more nodes than the plan, so that a gang that is bound whole
+is bound to the plan. With 3 before 2 it is not. Example: p0 on n0 and p1 on n2 are both lost and
+planned again on n1 and n3. n1 is labelled, n0 becomes free, and p1 (nominated to n3, which has no
+label yet) goes to n0, into the group of p0.
 
 Cost: O(members + labelled nodes).
 
-Example: a gang of two pods, nodes n0 and n1, seen after each step.
-    nothing              → Nominate p0 n0, Nominate p1 n1, LabelNodes n0 n1
-    p0 nominated         → nothing: p1 and the labels are under way
-    all of it            → Check
-    Checked, nothing lost → Open p0, Open p1
-    p0 bound             → nothing
-    p0 and p1 bound      → Release of the hold, if it has not ended by itself
+Example: a gang of two pods on nodes n0 and n1; the writes after each observation.
+    nothing written       → Nominate p0 n0, Nominate p1 n1, LabelNodes n0 n1
+    p0 nominated          → none: p1 and the labels are pending
+    all of it             → none, but a check of the nodes
+    check passed          → Open p0, Open p1
+    p0 bound              → none
+    p0 and p1 bound       → Release of the hold, if it has not ended by itself
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
-from topo.gangs.machine.gang import Binding, Gang, Member, Note, Selection
+from topo.gangs.machine.gang import Binding, Gang, Member, PodUid, Selection
 from topo.gangs.machine.instructions import (
     Instruction,
     LabelNodes,
@@ -49,105 +51,108 @@ from topo.gangs.machine.record import Key, Record
 from topo.model.ids import NodeName
 
 
-def wanted(record: Record, given: Container[Key] = frozenset()) -> dict[Key, Instruction]:
-    """The writes that are to be under way now, by what they are about, but for those of pods and
-    nodes that are `given`; O(members).
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a plan is written: the labels to remove, the nodes without one, the pods to nominate.
+
+    `selections` are the values that the labels of the nodes are to have.
     """
+
+    selections: Mapping[NodeName, Selection]
+    stale: list[NodeName]
+    unlabelled: list[NodeName]
+    unseated: frozenset[PodUid]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the plan is written, so that a check of its nodes decides."""
+        return not (self.stale or self.unlabelled or self.unseated)
+
+
+def progress_of(record: Record) -> Progress:
+    """Return how far the plan is written; O(members + labelled nodes)."""
+    values, labelled = record.selections(), record.gang.labelled
+    waiting = record.waiting_pods()
+    return Progress(
+        selections=values,
+        stale=[node for node, value in labelled.items() if values.get(node) != value],
+        unlabelled=[node for node in values if node not in labelled],
+        unseated=frozenset(m.uid for m, note in waiting if not record.is_seated(m, note)),
+    )
+
+
+def next_writes(record: Record, pending: Container[Key] = frozenset()) -> dict[Key, Instruction]:
+    """Return the writes that are due now by their subjects, without those `pending`; O(members)."""
     gang = record.gang
-    want: dict[Key, Instruction] = {}
     needed = record.holds()
-    for hold in gang.holds:
-        if hold not in needed:
-            want["hold", hold] = Release(gang.id, hold)
+    # A hold is released as soon as no pod waits on it, whatever else is pending.
+    want: dict[Key, Instruction] = {
+        ("hold", hold): Release(gang.id, hold) for hold in gang.holds if hold not in needed
+    }
     if record.unproven:
         return want
-    values = record.values()
-    stale = _stale(gang, values)
-    for node in stale:
+    progress = progress_of(record)
+    for node in progress.stale:
         want["node", node] = UnlabelNodes(gang.id, (node,))
-    if not stale and _opened_are_seated(record):
+    # Step 3 waits for step 2, and for the nominations of pods that their scheduler may bind now.
+    opened = {member.uid for member in gang.members if member.opened}
+    if not progress.stale and opened.isdisjoint(progress.unseated):
         want |= {
-            ("node", node): LabelNodes(gang.id, ((node, values[node]),))
-            for node in _unlabelled(gang, values)
-            if ("node", node) not in given
+            ("node", node): LabelNodes(gang.id, ((node, progress.selections[node]),))
+            for node in progress.unlabelled
+            if ("node", node) not in pending
         }
-    opens = may_open(record)
-    lost = _groups_with_losses(record)
+    opens, lost = can_open(record, progress), _groups_with_losses(record)
     for member in gang.members:
-        if ("pod", member.uid) in given:
+        if not member.waits or ("pod", member.uid) in pending:
             continue
-        is_whole = not lost or gang.group_of(member.rank) not in lost
-        write = _of_pod(record, member, opens=opens and is_whole)
+        may_open = opens and gang.group_of(member.rank) not in lost
+        write = _next_pod_write(record, member, progress, may_open=may_open)
         if write is not None:
             want["pod", member.uid] = write
     return want
 
 
-def ready_for_check(record: Record) -> bool:
-    """Whether the plan is written, so that a look at its nodes decides."""
-    if not all(record.seats(member, note) for member, note in record.planned()):
-        return False
-    gang, values = record.gang, record.values()
-    return not (_stale(gang, values) or _unlabelled(gang, values))
+def can_open(record: Record, progress: Progress) -> bool:
+    """Whether the gates may be opened now.
 
-
-def may_open(record: Record) -> bool:
-    """Whether the gates may be taken off now.
-
-    Where pods are bound one by one, a group that lost a node holds up no other one.
+    Where pods are bound one by one, a group that lost a node does not hold up the others.
     """
-    alone = record.gang.binding is Binding.PIECEMEAL
-    passed = record.checked and not record.blocked and (alone or not record.lost)
-    return (passed or bool(record.gang.ungated)) and ready_for_check(record)
+    is_piecemeal = record.gang.binding is Binding.PIECEMEAL
+    is_free = record.checked and not record.blocked and (is_piecemeal or not record.lost)
+    return (is_free or bool(record.gang.ungated)) and progress.is_complete
 
 
-def pod_of(member: Member) -> NamedPod:
-    """The pod as instructions name it."""
+def named_pod(member: Member) -> NamedPod:
+    """Return the pod as instructions name it."""
     return NamedPod(member.uid, member.name, member.rank)
 
 
-def _of_pod(record: Record, member: Member, *, opens: bool) -> Instruction | None:
-    """The next write of one pod."""
-    gang = record.gang
-    if not member.waits:
-        return None
-    note = record.plan.get(member.uid)
+def _next_pod_write(
+    record: Record, member: Member, progress: Progress, *, may_open: bool
+) -> Instruction | None:
+    """Return the next write of a pod that waits; None for none."""
+    gang, note = record.gang, record.plan.get(member.uid)
     if note is None:
-        why = _unplanned(record, member)
-        return OpenUnplanned(gang.id, pod_of(member), member.version, why) if why else None
-    if not record.seats(member, note):
-        return Nominate(gang.id, pod_of(member), member.version, note, record.nominee(note))
-    if member.gated and opens:
-        return Open(gang.id, pod_of(member), member.version, note.selection, note)
+        why = _reason_without_plan(gang, member)
+        return OpenUnplanned(gang.id, named_pod(member), member.version, why) if why else None
+    if member.uid in progress.unseated:
+        node = record.nominated_node(note)
+        return Nominate(gang.id, named_pod(member), member.version, note, node)
+    if member.gated and may_open:
+        return Open(gang.id, named_pod(member), member.version, note.selection, note)
     return None
 
 
-def _unplanned(record: Record, member: Member) -> str:
-    """Why a pod without a plan is opened all the same; empty where it is not."""
+def _reason_without_plan(gang: Gang, member: Member) -> str:
+    """Return why a pod without a plan is opened all the same; empty where it is not."""
     if not member.gated:
         return ""
     if member.fixed is not None:
         return f"another gate keeper chose node {member.fixed} for it"
-    return record.gang.ungated
+    return gang.ungated
 
 
 def _groups_with_losses(record: Record) -> set[int]:
-    planned = record.planned() if record.lost else ()
+    planned = record.waiting_pods() if record.lost else []
     return {note.group for _, note in planned if note.node in record.lost}
-
-
-def _stale(gang: Gang, values: Mapping[NodeName, Selection]) -> list[NodeName]:
-    """Nodes whose label is of no use, or has another value than the plan's."""
-    return [node for node, value in gang.labelled.items() if values.get(node) != value]
-
-
-def _unlabelled(gang: Gang, values: Mapping[NodeName, Selection]) -> list[NodeName]:
-    return [node for node in values if node not in gang.labelled]
-
-
-def _opened_are_seated(record: Record) -> bool:
-    return all(record.seats(*each) for each in _opened(record))
-
-
-def _opened(record: Record) -> Iterator[tuple[Member, Note]]:
-    return ((member, note) for member, note in record.planned() if member.opened)

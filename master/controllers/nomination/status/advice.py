@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from master.booking.planner import Outcome, Planner
 from topo.gangs.machine.gang import Gang
-from topo.gangs.machine.placement_requests import request_of
+from topo.gangs.machine.placement_requests import current_request
 from topo.placement.advice.suggestion import SuggestionKind
 
 
@@ -15,7 +15,7 @@ async def smallest_change(
 
     `text` is why it waits, which is not repeated. The search runs in a thread, one gang at a time.
     """
-    request = request_of(gang, clock())
+    request = current_request(gang, clock())
     outcome = await planner.explain_outcome(planner.plan(request), None)
     return _change(outcome, text)
 

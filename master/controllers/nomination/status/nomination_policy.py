@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from master.controllers.nomination.status.policy import Shown
 from topo.gangs.machine.gang import Binding, Gang, GangId
 from topo.gangs.machine.gangs import Gangs
-from topo.gangs.machine.placement_requests import is_mixed
+from topo.gangs.machine.placement_requests import may_exchange_pods
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 
@@ -54,7 +54,7 @@ class NominationPolicy:
 
 def _might_be_mixed(gang: Gang) -> bool:
     several = gang.request.pods > gang.request.pods_per_group
-    return several and gang.preempts and is_mixed(gang)
+    return several and gang.preempts and may_exchange_pods(gang)
 
 
 def with_doubts(gang: Gang, state: GangState, text: str, evicts_nobody: str) -> str:

@@ -10,7 +10,7 @@ from master.controllers.nomination.status.policy import Shown
 from master.controllers.nomination.status.status_store import StatusStore
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import OpenUnplanned
-from topo.gangs.machine.write_order import pod_of
+from topo.gangs.machine.write_order import named_pod
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 
@@ -63,7 +63,7 @@ class StartupPolicy:
             return
         for member in gang.members:
             if member.gated and member.live:
-                self.write(OpenUnplanned(gang.id, pod_of(member), member.version, why))
+                self.write(OpenUnplanned(gang.id, named_pod(member), member.version, why))
 
     def _status(self, gang: Gang) -> GangStatus:
         live = [member for member in gang.members if member.live]
