@@ -19,7 +19,7 @@ PARAMETERS = (
 
 
 async def get_findings(request: web.Request, query: Query) -> web.StreamResponse:
-    """Made again when the tree differs, and after a second, as there are ages in it."""
+    """Answer with the findings; they are made again when the tree differs and after a second."""
     taken = accepted_encoding(request.headers.get("Accept-Encoding"))
     if taken is None:
         return not_acceptable()

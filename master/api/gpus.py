@@ -28,7 +28,7 @@ PARAMETERS = (
 
 
 async def get_gpus(request: web.Request, query: Query) -> web.StreamResponse:
-    """The document; searching and counting is done beside the loop."""
+    """Answer with the document; the search runs in a thread."""
     engine = request.app[SERVICE].engine
     detail = engine.detail(NodeName(query["name"]))
     return await asyncio.to_thread(_answer, engine.snapshot.forest, detail, query)
@@ -82,7 +82,7 @@ def _choice(node: NodeGpus, found: BestSets, count: int) -> ChoiceDocument:
 
 
 def _free(text: str | None, known: tuple[int, ...]) -> frozenset[int] | None:
-    """The numbers in `0,1,2`; raises `BadInputError` for one that is none of the node's GPUs."""
+    """Parse GPU numbers such as `0,1,2`; raise `BadInputError` for an unknown one."""
     if text is None:
         return None
     names = {str(number): number for number in known}

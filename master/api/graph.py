@@ -32,7 +32,7 @@ PARAMETERS = (
 
 
 async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
-    """Built for this request in a thread, one at a time."""
+    """Answer with the graph, built in a thread for this request, one at a time."""
     service = request.app[SERVICE]
     chosen = {"format": "node-link", "devices": "attributes", **query}
     for parameter in (each for each in PARAMETERS if each.words):
@@ -48,7 +48,7 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 def _prepared(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
-    """What makes the answer in any thread; what it reads is frozen now, on the loop."""
+    """Return what makes the answer in any thread, from values frozen now on the loop."""
     run = service.engine.history.run_id
     return partial(_made, service.topology.view(), service.engine.facts(), run, query)
 

@@ -17,7 +17,7 @@ from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
 
 
 async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
-    """200 while the engine loop advances; nothing outside this process is asked."""
+    """Answer 200 while the engine loop advances; nothing outside this process is asked."""
     service = request.app[SERVICE]
     engine = service.engine
     if engine.alive:
@@ -32,7 +32,7 @@ async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
 
 
 async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
-    """200 once the tree may be shown and the cluster is known; 503 with what is missing before."""
+    """Answer 200 once tree and cluster are known, else 503 with what is missing."""
     service = request.app[SERVICE]
     missing = service.availability.unready_reasons()
     if not missing:
@@ -62,7 +62,7 @@ def _json(document: HealthDocument | ReadyDocument) -> web.Response:
 
 
 async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse:
-    """The Prometheus text format."""
+    """Answer with the metrics in the Prometheus text format."""
     service = request.app[SERVICE]
     await service.placements.totals.refresh()
     text = prom.generate_latest(service.registry)
@@ -70,7 +70,7 @@ async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse
 
 
 async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
-    """What this is and where to go on."""
+    """Answer with the name of the service, its version and its calls."""
     service = request.app[SERVICE]
     index = IndexDocument(
         service="topo-master",

@@ -1,4 +1,4 @@
-"""What was: `GET /v1/topology/diff`, `GET /v1/history`, and the tree and findings of a moment.
+"""The past: `GET /v1/topology/diff`, `GET /v1/history`, the tree and the findings of a moment.
 
 The last changes are remembered one by one: a difference of generations among
 them is exact. What is older, of an earlier run, or asked for by time is that of kept moments.
@@ -48,12 +48,12 @@ HISTORY_PARAMETERS = (
     ),
 )
 _BodyOf = Callable[[PastForest, Query, str], bytes | web.Response]
-"""Makes the body of what is told of a moment, asked for by a query, in a mode. O(nodes)."""
+"""Makes the body of an answer about a moment, from its query and the mode. O(nodes)."""
 AT = Parameter("at", "moment", "the tree as it was then; what was free or booked is not kept")
 
 
 def find_moment(service: Service, wanted: MomentId, field: str) -> PastForest | web.Response:
-    """The picture of a moment, or 410 with the oldest that is kept, 400 for one to come."""
+    """Return the forest of a moment, 410 with the oldest moment kept, or 400 for a future one."""
     if service.past.is_ahead(wanted):
         now = time_text(service.past.clock())
         fix = f"it is {now} here; `now` is now"
@@ -63,7 +63,7 @@ def find_moment(service: Service, wanted: MomentId, field: str) -> PastForest | 
 
 
 async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
-    """What differs between two moments: net of the changes between them; 410 beyond the history."""
+    """Answer with the net changes between two moments; 410 beyond the history."""
     service = request.app[SERVICE]
     start, end = query["from"], query.get("to", NOW)
     remembered = _remembered(service, start, end)
@@ -94,7 +94,7 @@ def _ends_before_it_starts() -> web.Response:
 def _remembered(
     service: Service, start: MomentId, end: MomentId
 ) -> tuple[Sequence[Step], tuple[int, int]] | web.Response | None:
-    """The steps between two generations of this run, where all of them are remembered."""
+    """Return the steps between two generations of this run, None where not all are remembered."""
     history = service.engine.history
     now = int(history.now)
     last = now if end.is_now else end.generation.number if end.generation is not None else None
@@ -144,7 +144,7 @@ def _kept_diff(one: PastForest, other: PastForest) -> DiffDocument:
 
 
 async def get_history(request: web.Request, query: Query) -> web.StreamResponse:
-    """The kept moments with how much changed at each, few enough for a slider."""
+    """Answer with the kept moments and how much changed at each, few enough for a slider."""
     service = request.app[SERVICE]
     limit = query.get("limit", 200)
     if limit > MAX_MOMENTS:
@@ -183,21 +183,21 @@ def _moment(moment: Moment, moments: int) -> MomentDocument:
 async def topology_at_moment(
     request: web.Request, query: Query, *, zipped: bool
 ) -> web.StreamResponse:
-    """The tree of a moment, or a part of it: the document of now, without what is not kept."""
+    """Answer with the tree of a moment, or a part of it; capacity and sources are not kept."""
     return await _answer_at_moment(request, query, _topology_body, zipped=zipped)
 
 
 async def findings_at_moment(
     request: web.Request, query: Query, *, zipped: bool
 ) -> web.StreamResponse:
-    """What was wrong with the tree of a moment."""
+    """Answer with the findings on the tree of a moment."""
     return await _answer_at_moment(request, query, _findings_body, zipped=zipped)
 
 
 async def _answer_at_moment(
     request: web.Request, query: Query, body_of: _BodyOf, *, zipped: bool
 ) -> web.StreamResponse:
-    """What is told of a moment, made in a thread; its ETag never changes."""
+    """Answer about a moment from a thread; the ETag of such an answer never changes."""
     service = request.app[SERVICE]
     found = find_moment(service, query["at"], "at")
     if isinstance(found, web.Response):

@@ -26,7 +26,7 @@ ID = (Parameter("id", "string", "the hold's id", max_chars=64, place="path"),)
 
 
 async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
-    """A hold; the groups of an earlier answer are taken if they still fit."""
+    """Reserve a placement; the groups of an earlier answer are taken if they still fit."""
     service = request.app[SERVICE]
     body = await read_body(request, HoldBody)
     if (refused := forbidden(request)) is not None:  # its token ended while the body came
@@ -37,7 +37,7 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
 
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
-    """All holds, the oldest first."""
+    """Answer with all holds, the oldest first."""
     body = await request.app[SERVICE].placements.holds.render_list(_listed)
     return json_response(body)
 
@@ -47,14 +47,14 @@ def _listed(holds: Sequence[Hold], now_s: float) -> bytes:
 
 
 async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
-    """One hold with its groups."""
+    """Answer with one hold and its groups."""
     service = request.app[SERVICE]
     hold_id = HoldId(query["id"])
     return await _shown(service, hold_id, service.placements.state.find_hold(hold_id))
 
 
 async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
-    """The hold without its time limit."""
+    """Commit a hold: remove its time limit."""
     service = request.app[SERVICE]
     hold_id = HoldId(query["id"])
     holds = service.placements.holds
@@ -65,7 +65,7 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
-    """The hold is given back, committed or not."""
+    """Release a hold, committed or not."""
     hold_id = HoldId(query["id"])
     holds = request.app[SERVICE].placements.holds
     found = holds.release(hold_id)
@@ -93,7 +93,7 @@ def _rendered(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
 
 
 def _gone(hold_id: HoldId, ended: Ended | None) -> web.Response:
-    """410 for a hold that ended, 404 for one that never was (or ended long ago)."""
+    """Return 410 for a hold that ended, 404 for one that never was (or ended long ago)."""
     if ended is not None:
         text = f"hold {hold_id} {_HOW[ended.how]}"
         return problem(410, text, field="id", fix="ask for a new one: POST /v1/holds")

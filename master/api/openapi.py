@@ -56,7 +56,7 @@ class AnswerSchema(GenerateJsonSchema):
 
 
 def openapi_route(routes: tuple[Route, ...]) -> Route:
-    """The route that serves the description of the given ones and of itself.
+    """Return the route that serves the description of the given routes and of itself.
 
     It is written when it is first asked for, once and off the loop: to write it takes longer
     than all else that a master does before it listens.
@@ -85,7 +85,7 @@ def openapi_route(routes: tuple[Route, ...]) -> Route:
 
 
 def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document."""
+    """Return the OpenAPI 3.1 document."""
     inputs: list[Any] = [("problem", "serialization", TypeAdapter(Problem))]
     for route in routes:
         inputs.append((_key(route), "serialization", TypeAdapter(route.document)))
@@ -160,7 +160,7 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
 
 
 def _problems(route: Route) -> dict[int, str]:
-    """The answers that every route of its kind may give."""
+    """Return the problems that every route of its kind may answer with."""
     return {
         **_PROBLEM_STATUS,
         **(_TOKEN_STATUS if route.writes != "never" else {}),

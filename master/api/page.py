@@ -1,4 +1,4 @@
-"""The page that people look at: at `/` for who asks for HTML, with its files, and as a list."""
+"""The web page: `/` for browsers, its files, and the plain list without scripts."""
 
 from aiohttp import web
 
@@ -37,7 +37,7 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 async def get_root(request: web.Request, query: Query) -> web.StreamResponse:
-    """The page for a browser, which names HTML; for all others what this service is."""
+    """Answer with the page where `Accept` names HTML, else with the index of the service."""
     if "text/html" not in request.headers.get("Accept", ""):
         answer = await get_index(request, query)
         answer.headers["Vary"] = "Accept"
@@ -50,7 +50,7 @@ async def get_root(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 async def get_file(request: web.Request, query: Query) -> web.StreamResponse:
-    """One file of the page. Under the name of another release it is not kept by anybody."""
+    """Answer with a file of the page; caches keep it only under the name of this release."""
     found = await off_loop(page)
     if (file := found.files.get(query["file"])) is None:
         return problem(404, "the page has no such file", field="file", fix="load the page again")
@@ -59,7 +59,7 @@ async def get_file(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 async def get_plain(request: web.Request, _query: Query) -> web.StreamResponse:
-    """Made when somebody asks and the tree differs, or a second has passed."""
+    """Answer with the plain list; it is made again when the tree differs and after a second."""
     cache = request.app[SERVICE].documents.plain
     made = await cache.document()
     headers = {**CACHED, "ETag": f'W/"{made.tag}"'}

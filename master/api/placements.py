@@ -1,4 +1,4 @@
-"""Which nodes a job should get, what if, a hold at once; how whole the free capacity is."""
+"""`/v1/placements` and `/v1/fragmentation`: placements, what-ifs, holds, the capacity report."""
 
 import asyncio
 from functools import partial
@@ -44,13 +44,13 @@ STATUS = {
 
 
 async def get_placements(request: web.Request, query: Query) -> web.StreamResponse:
-    """A placement by query, for curl."""
+    """Answer with a placement asked for by query, for curl."""
     await wait_for_loop(request)
     return await _place(request, body_from_query(query))
 
 
 async def post_placements(request: web.Request, _query: Query) -> web.StreamResponse:
-    """A placement, a what-if, or with `hold_s` a hold."""
+    """Answer with a placement, a what-if, or with `hold_s` a hold."""
     return await _place(request, await read_body(request, PlacementBody))
 
 
@@ -85,7 +85,7 @@ async def answer_with_hold(
     body: JobBody,
     given: tuple[Pods, ...] | None = None,
 ) -> web.Response:
-    """A hold on the best placement, or on the groups given; the same hold for the same key."""
+    """Hold the best placement, or the groups given; the same key gets the same hold."""
     holds, planner, seen = service.placements.holds, service.placements.planner, None
     wish = read_hold_request(request, body, placement_request(body))
     assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
@@ -113,14 +113,14 @@ async def answer_with_hold(
 
 
 def hold_problem(found: HoldRefused) -> web.Response:
-    """The problem that stands against a hold."""
+    """Return the problem for a hold that was refused."""
     status = STATUS[found.obstacle]
     headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
     return refusal(status, found.refusal, headers=headers)
 
 
 def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
-    """The bytes of an answer: what was found, or the hold that the key had already."""
+    """Return the bytes of an answer: what was found, or the hold that the key already had."""
     run, now_s = service.engine.history.run_id, service.placements.state.clock()
     if isinstance(answer, Hold):
         return orjson.dumps(repeated_hold_document(answer, run, now_s))
@@ -128,7 +128,7 @@ def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
 
 
 async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamResponse:
-    """`GET /v1/fragmentation`: the report on the capacity now, made once per version of it."""
+    """Answer with the report on the capacity, which is made once per version of it."""
     service = request.app[SERVICE]
     if missing := service.availability.uncounted():
         return not_ready(service, missing)

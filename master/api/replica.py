@@ -1,4 +1,4 @@
-"""The calls by which followers ask the leader for what it knows. They are no calls for people."""
+"""The calls by which followers ask the leader for its state; they are not part of the API."""
 
 from aiohttp import web
 
@@ -10,9 +10,9 @@ from topo.kit.serving.problem import problem
 
 
 async def get_replica(request: web.Request) -> web.StreamResponse:
-    """The kept state as gzip'd JSON; 304 where it is the one of `If-None-Match`.
+    """Answer with the kept state as gzip'd JSON; 304 where `If-None-Match` names it.
 
-    401 for who is no master; 503 of a follower, and before there is a tree to be shown: what others
+    401 for a caller that is no master; 503 from a follower, and before there is a tree: what others
     know is better.
     """
     service = request.app[SERVICE]
@@ -31,9 +31,9 @@ async def get_replica(request: web.Request) -> web.StreamResponse:
 
 
 async def get_replica_sources(request: web.Request) -> web.StreamResponse:
-    """How the sources of this leader fare now, as JSON, also before there is a tree.
+    """Answer with the states of this leader's sources as JSON, also before there is a tree.
 
-    401 for who is no master; 503 of a follower.
+    401 for a caller that is no master; 503 from a follower.
     """
     engine = request.app[SERVICE].engine
     if (refusal := await _refusal(request)) is not None:
@@ -44,7 +44,7 @@ async def get_replica_sources(request: web.Request) -> web.StreamResponse:
 
 
 async def _refusal(request: web.Request) -> web.Response | None:
-    """The answer to who is no master, or to any while this one has nothing to tell."""
+    """Return the refusal of a caller that is no master, or while there is nothing to send."""
     service = request.app[SERVICE]
     replicas = service.replicas
     if replicas is None or not await replicas.credential.admits(request):

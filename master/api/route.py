@@ -47,12 +47,12 @@ class Route:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path of the call, its own first."""
+        """All paths of the call, its own first."""
         return (self.path, *self.also)
 
 
 def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
-    """Registers the table, in which calls of one path stand together.
+    """Register the routes of the table.
 
     HEAD comes with every GET that ends.
     """
@@ -81,7 +81,7 @@ def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamRespo
 async def count_answers(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Counts every answer under its route's template; paths of no route are one label."""
+    """Count every answer under its route's template; paths without a route share one label."""
     answer = await handler(request)
     resource = request.match_info.route.resource
     route = resource.canonical if resource is not None else "none"

@@ -1,4 +1,4 @@
-"""The tree: the vendor's document, and ours as a whole or one group or node of it."""
+"""`GET /node_group` and `GET /v1/topology`: the tree as a whole, or one group or node of it."""
 
 import gzip
 from collections.abc import Callable
@@ -37,7 +37,7 @@ PARAMETERS = (
 
 
 async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
-    """`GET /node_group`, with a strong ETag per representation, 304 when the client has it."""
+    """Answer with the vendor's document and a strong ETag per representation."""
     service = request.app[SERVICE]
     if missing := service.availability.missing():
         return not_ready(service, missing)
@@ -55,7 +55,7 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
 
 
 async def get_topology(request: web.Request, query: Query) -> web.StreamResponse:
-    """`GET /v1/topology`, with a weak ETag: ages of sources move without a new one."""
+    """Answer with the tree and a weak ETag: ages of sources move without a new one."""
     taken = accepted_encoding(request.headers.get("Accept-Encoding"))
     if taken is None:
         return not_acceptable()
@@ -67,7 +67,7 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
 
 
 async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
-    """All of it, as it was made for somebody else a moment ago."""
+    """Answer with the whole document from the cache."""
     service = request.app[SERVICE]
     tag = topology_document.entity_tag(service.topology.version())
     if has_known_tag(request.headers.get("If-None-Match"), tag):
@@ -79,7 +79,7 @@ async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
 
 
 async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
-    """One group, one node, or some levels: cut and made for this request, one at a time.
+    """Answer with one group, one node, or some levels, made for this request, one at a time.
 
     So that few are in memory before they are sent, and the event loop shares its core with one.
     """
@@ -89,7 +89,7 @@ async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.Stre
 
 
 def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[], web.Response]:
-    """What makes the answer in any thread; what it reads is frozen now, on the loop."""
+    """Return what makes the answer in any thread, from values frozen now on the loop."""
     service = request.app[SERVICE]
     view = service.topology.view()
     render = _renderer(service, view, query)
@@ -114,7 +114,7 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
 
 
 def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[Part], bytes]:
-    """What makes a part's bytes, in any thread."""
+    """Return what makes a part's bytes in any thread."""
     engine, node = service.engine, query.get("node")
     mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))

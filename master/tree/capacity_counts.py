@@ -13,7 +13,7 @@ Row = tuple[int, int, int, int, int, int, int, int]
 
 
 class SubtreeCounts:
-    """The counts of groups as they are asked for, each worked out once; `nodes` has the leaves'.
+    """The counts of groups, each computed once, on demand; `nodes` has those of the leaves.
 
     Groups are told apart by identity: all of them must be of one forest.
     """
@@ -23,7 +23,7 @@ class SubtreeCounts:
         self._groups: dict[int, Row] = {}
 
     def of(self, group: Group) -> Row:
-        """The counts of all nodes below a group."""
+        """Return the counts of all nodes below a group."""
         if (found := self._groups.get(id(group))) is not None:
             return found
         known, below = self.nodes, []
@@ -55,7 +55,7 @@ def _sum(rows: Sequence[Row]) -> Row:
 
 
 def capacity_document(row: Row) -> Capacity:
-    """A row as the documents have it."""
+    """Return a row as the documents have it."""
     nodes, ready, gpus, ready_gpus, free, used, held, cordoned = row
     return {
         "nodes": nodes,
@@ -78,7 +78,7 @@ class CountedForest:
 
 
 def count_forest(forest: Forest, usage: NodeUsage) -> CountedForest:
-    """All counts of a forest."""
+    """Return all counts of a forest."""
     counts = SubtreeCounts(usage)
     groups = {
         GroupPath((*above, vertex.name)): counts.of(vertex)

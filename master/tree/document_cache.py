@@ -69,12 +69,12 @@ class DocumentCache(Generic[S]):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bytes of the last document, plain and compressed; 0 where it was not made yet."""
+        """The bytes of the last document, plain and compressed; 0 before the first."""
         plain = len(self._document.body) if self._document is not None else 0
         return plain, len(self._gzip[1]) if self._gzip is not None else 0
 
     async def document(self) -> CachedDocument:
-        """The document of the version now, or one at most `REST_FACTOR` renderings old."""
+        """Return the document of this version, or one at most `REST_FACTOR` renderings old."""
         if (ready := self._current()) is not None:
             return ready
         async with self._lock:
@@ -87,7 +87,7 @@ class DocumentCache(Generic[S]):
             return document
 
     async def compressed(self, document: CachedDocument) -> bytes:
-        """The document's body as gzip; the bytes are the same for the same body."""
+        """Return the document's body as gzip; the bytes are the same for the same body."""
         if self._gzip is not None and self._gzip[0] == document.tag:
             return self._gzip[1]
         async with self._lock:

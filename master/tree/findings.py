@@ -22,14 +22,14 @@ WAIT_STEP = "wait, or see `sources` of GET /v1/topology"
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What is judged: the tree as it is shown, and why the master is not ready."""
+    """The input of the judgement: the tree as it is shown, and why the master is not ready."""
 
     view: TopologyView
     unready_reasons: tuple[str, ...] = ()
 
 
 def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
-    """In the order in which to look at them; `now_s` on the clock of the snapshot's sources."""
+    """Return the findings in the order to look at them; `now_s` is on the sources' clock."""
     found = diagnosis.examine(topology_document.document(examined.view, mode, now_s))
     if not examined.unready_reasons or any(map(diagnosis.is_of_source, found)):
         return found
@@ -40,7 +40,7 @@ def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
 
 
 def forest_findings(view: TopologyView, mode: str) -> list[Finding]:
-    """What the forest of a moment alone shows: how sources fared then, and counts, are not kept."""
+    """Return the findings on the forest of a moment; its sources and counts are not kept."""
     found = diagnosis.examine(topology_document.document(view, mode, 0.0))
     return [finding for finding in found if finding.code not in _OF_COUNTS]
 

@@ -1,4 +1,4 @@
-"""What changed lately, for those who ask later and for those who listen."""
+"""The last steps of the forest, for queries and for listeners."""
 
 import asyncio
 import secrets
@@ -56,13 +56,13 @@ class History:
         self._wake()
 
     def since(self, generation: int) -> tuple[Step, ...] | None:
-        """The steps after a generation; None where that is too old or not ours to know."""
+        """Return the steps after a generation, None where it is too old or not of this history."""
         if not self.oldest <= generation <= self._now:
             return None
         return tuple(islice(self._steps, generation - self.oldest, None))
 
     async def wait_beyond(self, generation: int, timeout_s: float) -> None:
-        """Returns when there is a later generation, when closed, or when the time is over."""
+        """Wait for a later generation, the end of the history, or the timeout."""
         if self._now != generation or self.closed:
             return
         with suppress(TimeoutError):
@@ -70,7 +70,7 @@ class History:
                 await self._added.wait()
 
     def close(self) -> None:
-        """Ends every listener's wait, for good."""
+        """End every listener's wait, for good."""
         self.closed = True
         self._wake()
 

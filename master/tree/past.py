@@ -1,4 +1,4 @@
-"""What the forest was: moments of it, kept on the loop, made and rebuilt beside it.
+"""Past moments of the forest: kept on the loop, made and rebuilt in threads.
 
 A moment is kept when the forest is another one, a second after the one before at the earliest, so
 that a cable which flaps faster costs no more. Nothing is kept before the tree is shown: a master
@@ -35,14 +35,14 @@ _log = structlog.get_logger(__name__)
 
 
 class PastStore(Protocol):
-    """Where the moments survive a restart. Its calls block."""
+    """The store in which moments survive a restart. Its calls block."""
 
     def load(self) -> Sequence[Piece]:
-        """What is kept there, of which the first piece is whole. What is broken is put aside."""
+        """Return what is kept, the first piece whole. A broken file is put aside."""
         ...
 
     def append(self, new: Piece, kept: Callable[[], Sequence[Piece]]) -> None:
-        """Keeps one more piece; `kept` are all that are still wanted. Raises `OSError`."""
+        """Append a piece; `kept` returns all that are still wanted. Raises `OSError`."""
         ...
 
 
@@ -55,12 +55,12 @@ class PastForest:
     pieces: tuple[Piece, ...] = ()
 
     def forest(self) -> Forest:
-        """The forest; O(nodes) for one that is rebuilt: not for the loop."""
+        """Return the forest. O(nodes) for one that is rebuilt: call it in a thread."""
         return rebuild(self.pieces) if self.shown is None else self.shown
 
 
 class Past:
-    """Owns the moments that are kept. `clock` is Unix time; `is_shown`: whether the tree is."""
+    """The owner of the kept moments. `clock` is Unix time, `is_shown` says if the tree is."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Past:
         self._published.set()
 
     async def run(self) -> None:
-        """Keeps what is shown until cancelled."""
+        """Keep each forest that is shown, until cancelled."""
         await self._restore()
         while True:
             await self._published.wait()
@@ -98,7 +98,7 @@ class Past:
             await asyncio.sleep(GAP_S)
 
     async def _restore(self) -> None:
-        """Takes up what an earlier process kept."""
+        """Load what an earlier process kept."""
         if self._store is None:
             return
         pieces = await off_loop(self._store.load)
@@ -145,7 +145,7 @@ class Past:
         self.failures += 1
 
     def find(self, wanted: MomentId, field: str) -> PastForest | Refusal:
-        """The picture of a moment; a refusal where that is too old or not ours to know."""
+        """Return the forest of a moment, or the refusal where it is not kept."""
         if wanted.is_now:
             snapshot, run = self._engine.snapshot, self._engine.history.run_id
             return PastForest(
@@ -170,13 +170,13 @@ class Past:
         return Refusal("what was then is not kept", field, fix)
 
     def is_ahead(self, wanted: MomentId) -> bool:
-        """Whether a time has yet to come."""
+        """Return whether a time is in the future."""
         at_s = wanted.at_s(now_s := self.clock())
         return at_s is not None and at_s > now_s + AHEAD_S
 
 
 def between(one: PastForest, other: PastForest) -> tuple[Forest, Forest]:
-    """Both forests; of one segment of pieces the second is made of the first. O(nodes)."""
+    """Return both forests; within a segment the second is made of the first. O(nodes)."""
     first = one.forest()
     size = len(one.pieces)
     if size and other.pieces[:size] == one.pieces:
@@ -185,7 +185,7 @@ def between(one: PastForest, other: PastForest) -> tuple[Forest, Forest]:
 
 
 def _made(moment: Moment, old: Forest | None, new: Forest, *, wants_whole: bool) -> Piece | None:
-    """The next piece; None where the forest is the same. Cost: what differs, or O(nodes)."""
+    """Return the next piece, None where the forest is the same. O(differences), else O(nodes)."""
     if old == new:
         return None
     changes = () if old is None else compare(old, new, moment.generation)
@@ -199,12 +199,12 @@ def _as_of(each: Piece, now_s: float) -> Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastCollector(Collector):
-    """What is kept, and how far back."""
+    """The metrics of what is kept, and how far back."""
 
     past: Past
 
     def collect(self) -> Iterator[Metric]:
-        """The families, at scrape time."""
+        """Yield the metric families, at scrape time."""
         ring, oldest = self.past.ring, self.past.ring.oldest
         yield gauge_family("topo_master_history_bytes", ring.held_bytes)
         yield gauge_family("topo_master_history_moments", len(ring))
@@ -222,7 +222,7 @@ def build_past(
     is_shown: Callable[[], bool],
     store: PastStore | None,
 ) -> Past:
-    """The owner of what is kept within (bytes, seconds), told in the registry."""
+    """Return the owner of what is kept within (bytes, seconds), with its metrics registered."""
     past = Past(engine, Ring(*bounds), is_shown=is_shown, store=store)
     registry.register(PastCollector(past))
     return past

@@ -24,7 +24,7 @@ class Readiness:
     _ready: bool = False
 
     def missing(self, snapshot: Snapshot, now_s: float) -> tuple[str, ...]:
-        """Why the forest is not shown yet; empty once it is, and then for ever."""
+        """Return why the forest is not shown yet; empty once it is, and then for ever."""
         if self._ready or self.restored:
             self._ready = True
             return ()
@@ -50,7 +50,7 @@ class Readiness:
         return reasons
 
     def untried(self, snapshot: Snapshot) -> tuple[SourceName, ...]:
-        """Needed sources that are asked and have neither answered nor failed in this process.
+        """Return the needed sources that have neither answered nor failed in this process.
 
         A kept state may be shown meanwhile, but what was published since it was kept is newer:
         nothing is to be published by it yet. Where a source fails, what was kept of it stands.

@@ -9,9 +9,9 @@ Selected = tuple[GroupPath, Group]
 
 
 def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
-    """The groups of that name, or the one whose path joined with `/` it is. O(groups).
+    """Return the groups of that name, or the one with that path joined by `/`. O(groups).
 
-    One inside another of its name is shown there.
+    A group inside another of the same name is not listed separately.
     """
     found: dict[GroupPath, Group] = {}
     for above, vertex in forest.walk():
@@ -25,7 +25,7 @@ def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
 
 
 def find_path(forest: Forest, node: NodeName) -> tuple[Vertex, ...] | None:
-    """The groups around a placed node from its root down, and the node; O(nodes).
+    """Return the groups around a placed node from its root down, and the node. O(nodes).
 
     Empty if it is unplaced, None if it is unknown.
     """

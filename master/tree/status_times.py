@@ -17,7 +17,7 @@ class StatusTimes:
         self._changed_at_s: dict[NodeName, float] = {}
 
     def note(self, changes: Iterable[Change], now_s: float) -> None:
-        """Take over a step's changes. O(changes)."""
+        """Record the changes of a step. O(changes)."""
         for change in changes:
             if change.what in ("node-added", "node-status"):
                 self._changed_at_s[NodeName(change.subject)] = now_s
@@ -25,5 +25,5 @@ class StatusTimes:
                 self._changed_at_s.pop(NodeName(change.subject), None)
 
     def copy(self) -> Mapping[NodeName, float]:
-        """Monotonic seconds by node, for readers in any thread. O(nodes)."""
+        """Return monotonic seconds by node, for readers in any thread. O(nodes)."""
         return self._changed_at_s.copy()

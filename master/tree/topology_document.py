@@ -35,7 +35,7 @@ _PROCESS = secrets.token_hex(4)
 
 @dataclass(frozen=True, slots=True)
 class TopologyView:
-    """What a document tells of: the forest, what is booked on its nodes, since when they are so.
+    """The values that a document is made of: the forest, the bookings, the times of status changes.
 
     `changed_at_s`: when a node's status changed last, on the clock of the snapshot's sources.
     `warnings` are about the master itself.
@@ -48,16 +48,16 @@ class TopologyView:
 
     @property
     def version(self) -> object:
-        """What tells its documents from others, see `version`."""
+        """The version of its documents, see `version`."""
         return version(self.snapshot, self.usage.version, self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of the tree is shown: `groups` instead of all roots, cut below `depth` levels.
+    """The part of the tree to show: `groups` instead of all roots, cut below `depth` levels.
 
-    With a `path`, of a root down to a node, nothing beside it. What is shown of a group counts all
-    of it; wires are those of the nodes shown.
+    With a `path` from a root down to a node only its vertices. The counts of a group are always of
+    all of it; wires are those of the nodes shown.
     """
 
     groups: tuple[Selected, ...] | None = None
@@ -69,7 +69,7 @@ ALL = Part()
 
 
 def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocument]) -> object:
-    """What tells two documents apart but for the ages in them; `capacity` is its version.
+    """Return what tells two documents apart, apart from their ages; `capacity` is its version.
 
     A hold is no change of the forest, so the generation does not count it, and a tag does.
     """
@@ -89,13 +89,13 @@ def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocumen
 
 
 def entity_tag(of_version: object, query: str = "") -> str:
-    """The opaque part of an entity tag: one for each version and each query."""
+    """Return the opaque part of an entity tag, one for each version and each query."""
     text = repr((_PROCESS, of_version, query))
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def body(view: TopologyView, mode: str, now_s: float, run: str) -> bytes:
-    """All of it. `now_s` is on the clock of the snapshot's sources (monotonic seconds)."""
+    """Return the bytes of the whole document; `now_s` is on the clock of the sources."""
     return serialize(document(view, mode, now_s, run=run))
 
 
@@ -159,7 +159,7 @@ class _Writer:
         self.shown: list[Node] = []
 
     def group(self, group: Group, above: GroupPath, depth: int | None) -> GroupDocument:
-        """A group with its children down to `depth` levels (None: all); it counts all."""
+        """Return a group with its children down to `depth` levels (None: all)."""
         path = GroupPath((*above, group.name))
         below = None if depth is None else depth - 1
         children = group.children if below is None or below >= 0 else ()
@@ -214,7 +214,7 @@ def _shared_cards(cards: SharedCards) -> SharedCardsDocument:
 
 
 def _wires(forest: Forest, shown: list[Node], part: Part) -> list[WireDocument]:
-    """The wires of the nodes shown; of a part, those at the other ends may not be among them."""
+    """Return the wires of the nodes shown; the nodes at the other ends may not be shown."""
     known = {node.name: node for node in (shown if part is ALL else nodes_of(forest))}
     return [
         {

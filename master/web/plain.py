@@ -25,7 +25,7 @@ _SIGNS = {Status.READY: "●", Status.NOT_READY: "✗"}
 
 
 def body(examined: Examined, mode: str, now_s: float, release: str) -> bytes:
-    """The whole page, in UTF-8; `release` is that of the style sheet. O(vertices and wires)."""
+    """Return the page in UTF-8; `release` is that of the style sheet. O(vertices + wires)."""
     snapshot = examined.view.snapshot
     found = findings(examined, mode, now_s)
     lines = [
@@ -71,7 +71,7 @@ class _Writer:
                         self._cut.setdefault(end, []).append(f"wire to {other} {wire.state}")
 
     def roots(self) -> Iterator[str]:
-        """Every root with what is below it, then the nodes in no group."""
+        """Yield every root with what is below it, then the nodes in no group."""
         for root in self._forest.roots:
             yield from self._group(root)
         if self._forest.unplaced:

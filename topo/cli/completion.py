@@ -27,12 +27,12 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def node_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of the master's nodes that begin so; none where no master answers in a second."""
+    """Return the node names that begin so; none where no master answers in a second."""
     return _beginning(incomplete, (name for kind, name in _known(context) if kind == NODE))
 
 
 def group_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of the master's groups that begin so; none where no master answers in a second."""
+    """Return the group names that begin so; none where no master answers in a second."""
     return _beginning(incomplete, (name for kind, name in _known(context) if kind != NODE))
 
 
@@ -41,7 +41,7 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _known(context: typer.Context) -> list[tuple[str, str]]:
-    """Kind and name of every group and node of the master."""
+    """Return kind and name of every group and node of the master."""
     try:
         document = _topology(context.params)
         vertices = _vertices([*document["groups"], *document["unplaced"]])
@@ -57,7 +57,7 @@ def _vertices(children: Iterable[Any]) -> Iterator[Any]:
 
 
 def _topology(options: Mapping[str, Any]) -> Any:
-    """`GET /v1/topology` of the master that the line names so far, a demo, or the default one."""
+    """Return `/v1/topology` of the master that the line names, of a demo, or of the default."""
     import json
     import time
     from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Where a running demo is: one private directory per user that other terminals look into.
+"""The directory of a running demo: private, one per user, read by other terminals.
 
 The directory is `$TOPO_DEMO_DIR`, else `topo-demo-<uid>` in the directory for temporary files. It
 belongs to the user alone (mode 0700), holds everything the demo writes, and is gone after it.
@@ -45,12 +45,12 @@ class Demo:
     prometheus: str = ""
 
     def replay_dir(self, node: str) -> Path:
-        """The directory that the worker of a node replays from."""
+        """Return the directory that the worker of a node replays from."""
         return Path(self.recordings) / node
 
 
 def directory() -> Path:
-    """The directory of this user's demo, whether there is one or not."""
+    """Return the directory of this user's demo, whether one runs or not."""
     chosen = os.environ.get("TOPO_DEMO_DIR")
     if chosen:
         return Path(chosen).absolute()
@@ -58,7 +58,7 @@ def directory() -> Path:
 
 
 def running_demo() -> Demo | None:
-    """The demo of this user, None where none runs or it is still starting."""
+    """Return the demo of this user, None where none runs or it is still starting."""
     home = directory()
     if not _is_private(home) or not _is_locked(home / _LOCK):
         return None
@@ -70,13 +70,13 @@ def running_demo() -> Demo | None:
 
 
 def master_url(option: str | None) -> str:
-    """The address that `--master` names; without it that of a running demo, else the default."""
+    """Return the address that `--master` names, else that of a running demo, else the default."""
     demo = None if option else running_demo()
     return option or (demo.master if demo else DEFAULT_MASTER)
 
 
 def required_demo() -> Demo:
-    """The running demo; raises `CliError` where there is none."""
+    """Return the running demo; raise `CliError` where there is none."""
     demo = running_demo()
     if demo is None:
         refusal = Refusal("no demo is running", str(directory()), "start one with `topo demo`")
@@ -113,18 +113,18 @@ class DemoDirectory:
             self._lock.close()
 
     def publish(self, demo: Demo) -> None:
-        """Lets other terminals find the demo from now on."""
+        """Let other terminals find the demo from now on."""
         replace_whole(self.path / _FILE, json.dumps(asdict(demo)).encode())
 
     def _empty(self) -> None:
-        """Removes what this program puts there, and nothing that somebody else put there."""
+        """Remove what this program puts there, and no other file."""
         for name in ("secrets", "recordings", "logs", "state", "prometheus"):
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / _FILE).unlink(missing_ok=True)
 
 
 def _locked(home: Path) -> IO[bytes]:
-    """The open and locked lock file of a directory that is empty or ours; raises `CliError`."""
+    """Return the locked lock file of a directory that is empty or ours; raise `CliError`."""
     others = _names_in(home) - {_LOCK}
     if others and not (home / _LOCK).is_file():
         raise _foreign(home)

@@ -27,5 +27,5 @@ class CliError(TopoError):
 
 
 def usage(what: str, where: str, fix: str) -> CliError:
-    """The error for input of the person at the terminal that cannot be used."""
+    """Return the error for unusable input on the command line."""
     return CliError(Exit.USAGE, Refusal(what, where, fix))

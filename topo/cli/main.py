@@ -43,7 +43,7 @@ class _Commands(TyperGroup):
     """The root group: expected failures end as one finding on stderr and an exit code."""
 
     def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
-        """Reads what stands before the command."""
+        """Parse what stands before the command."""
         given = tuple(args)
         try:
             return super().make_context(info_name, args, *more, **extra)
@@ -55,7 +55,7 @@ class _Commands(TyperGroup):
         raise typer.Exit(Exit.USAGE)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; see docs/cli.md for the exit codes."""
+        """Run the command; docs/cli.md has the exit codes."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -75,7 +75,7 @@ class _Commands(TyperGroup):
 
 
 def explain(refusal: Refusal) -> None:
-    """Prints what is wrong, where, and the next step, without control characters."""
+    """Print what is wrong, where, and the next step, without control characters."""
     from rich.text import Text  # noqa: PLC0415 - only where something went wrong
 
     from topo.cli.render import terminal  # noqa: PLC0415 - the same

@@ -1,139 +1,90 @@
-"""The nodes of a topology as a flat list, and which of them somebody asks for."""
+"""The nodes of a topology as a flat list."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.rest.topology import (
     NodeDocument,
-    SharedCardsDocument,
     TopologyDocument,
     UnplacedDocument,
     is_group,
     walk,
 )
 
+COLUMNS = (
+    *("name", "group", "status", "gpu_type", "gpus", "free_gpus", "used_gpus", "held_gpus"),
+    *("cordoned", "since_s", "pool", "shared", "why"),
+)
+"""The keys of a row for programs, in their order."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
-    """A node with what one asks of many: its place, its status, its GPUs, and why it is not Ready.
 
-    `group` is the path of the innermost group, empty in none. `since_s` is for how long it has had
-    its status, None where nobody knows. The other fields are those of `NodeDocument`. `why` also
-    tells of degraded links, which make no node NotReady.
+class NodeRow(NodeDocument):
+    """A node with its place, and why it is not Ready.
+
+    `group` is the path of the innermost group, empty in none. `why` also names degraded links,
+    which make no node NotReady.
     """
 
-    name: str
-    group: tuple[str, ...]
-    status: str
-    gpu_type: str
-    gpus: int
-    free_gpus: int
-    used_gpus: int
-    held_gpus: int
-    cordoned: bool
-    since_s: float | None
-    pool: str
-    shared: list[SharedCardsDocument]
+    group: list[str]
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFilter:
-    """Which nodes are listed: those that fit all that is given.
-
-    `names` are patterns of which one must fit, `free` is the least number.
-    """
-
-    names: tuple[str, ...] = ()
-    status: str | None = None
-    gpu_type: str | None = None
-    free: int | None = None
-    held: bool | None = None
-    cordoned: bool | None = None
-
-    def has(self, node: NodeRow) -> bool:
-        """Whether the node is one of them."""
-        return (
-            (not self.names or any(fnmatchcase(node.name, name) for name in self.names))
-            and (self.status is None or node.status == self.status)
-            and (self.gpu_type is None or node.gpu_type == self.gpu_type)
-            and (self.free is None or node.free_gpus >= self.free)
-            and (self.held is None or (node.held_gpus > 0) == self.held)
-            and (self.cordoned is None or node.cordoned == self.cordoned)
-        )
-
-
 def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
-    """The nodes in the order of the tree, then those in no group if they are wanted. O(nodes).
+    """Return the nodes in the order of the tree, then with `unplaced` those in no group. O(nodes).
 
     A node with degraded links says so, although it is Ready.
     """
-    code = ConflictCondition.LINK_DEGRADED
-    slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == code}
+    degraded = ConflictCondition.LINK_DEGRADED
+    slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == degraded}
     placed = [
-        _listed(
-            vertex,
-            path[:-1],
-            [reason.text or reason.code for reason in vertex["reasons"]]
-            + ([slow[vertex["name"]]] if vertex["name"] in slow else []),
-        )
+        _row(node, path[:-1], [*_reasons(node), *([slow[name]] if name in slow else [])])
         for group in document["groups"]
-        for path, vertex in walk(group["child"], group["path"])
-        if not is_group(vertex)
+        for path, node in walk(group["child"], group["path"])
+        if not is_group(node)
+        for name in (node["name"],)
     ]
     return placed + [_unplaced(node) for node in document["unplaced"] if unplaced]
 
 
 def _unplaced(node: UnplacedDocument) -> NodeRow:
-    own = [reason.text or reason.code for reason in node["reasons"]]
-    why = node["reason"].text or node["reason"].code
-    return _listed(node, (), [*own, *([] if any(why in text for text in own) else [why])])
+    own, why = _reasons(node), node["reason"].text or node["reason"].code
+    return _row(node, (), [*own, *([] if any(why in text for text in own) else [why])])
 
 
-def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> NodeRow:
-    return NodeRow(
-        name=node["name"],
-        group=group,
-        status=str(node["status"]),
-        gpu_type=node["gpu_type"],
-        gpus=node["gpus"],
-        free_gpus=node["free_gpus"],
-        used_gpus=node["used_gpus"],
-        held_gpus=node["held_gpus"],
-        cordoned=node["cordoned"],
-        since_s=node["since_s"],
-        pool=node["pool"],
-        shared=node["shared"],
-        why="; ".join(why),
-    )
+def _reasons(node: NodeDocument) -> list[str]:
+    return [reason.text or reason.code for reason in node["reasons"]]
+
+
+def _row(node: NodeDocument, group: Sequence[str], why: Iterable[str]) -> NodeRow:
+    return {**node, "group": list(group), "why": "; ".join(why)}
 
 
 def as_document(generation: int, nodes: Sequence[NodeRow]) -> dict[str, Any]:
-    """The list for programs: the generation that it is of, and an object per node."""
-    rows = [{**asdict(node), "group": list(node.group)} for node in nodes]
-    return {"generation": generation, "nodes": rows}
+    """Return the list for programs: its generation, and an object per node."""
+    return {"generation": generation, "nodes": [_columns(node) for node in nodes]}
+
+
+def _columns(node: Mapping[str, object]) -> dict[str, object]:
+    return {key: node[key] for key in COLUMNS} | {"status": str(node["status"])}
 
 
 def shared_cards(node: NodeRow) -> str:
-    """What pods use of the node's shared cards, of how many: `metax-tech.com/sgpu 5/32`."""
-    return ", ".join(f"{s['resource']} {s['used']}/{s['allocatable']}" for s in node.shared)
+    """Return what pods use of the node's shared cards, as `metax-tech.com/sgpu 5/32`."""
+    return ", ".join(f"{s['resource']} {s['used']}/{s['allocatable']}" for s in node["shared"])
 
 
 def as_csv(nodes: Sequence[NodeRow]) -> str:
-    """The list as CSV with a header (RFC 4180); a path's names are joined with `/`.
+    """Return the list as CSV with a header (RFC 4180); a path's names are joined with `/`.
 
     Shared cards are as `shared_cards` has them.
     """
     text = io.StringIO()
-    names = [each.name for each in fields(NodeRow)]
-    rows = csv.DictWriter(text, names, lineterminator="\n")
+    rows = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     rows.writeheader()
     for node in nodes:
-        written = {"group": "/".join(node.group), "shared": shared_cards(node)}
-        rows.writerow(asdict(node) | written)
+        written = {"group": "/".join(node["group"]), "shared": shared_cards(node)}
+        rows.writerow(_columns(node) | written)
     return text.getvalue()

@@ -70,7 +70,7 @@ class MasterOptions:
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer shall see it: a dataclass that it takes is the options of its fields."""
+    """Return the command with the fields of its dataclass parameters as options."""
     own = signature(command).parameters.values()
     kinds: dict[str, type] = {
         each.name: each.annotation
@@ -91,7 +91,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def path_segment(name: str, what: str, fix: str) -> str:
-    """The name as a part of a path; raises `CliError` where it would be another call."""
+    """Return the name as a part of a path; raise `CliError` where it would be another call."""
     if not name.strip(".") or not name.isprintable() or set(name) & set("/?#%\\ "):
         raise usage(f"that is no {what}", plain(name), fix)
     return name

@@ -1,4 +1,4 @@
-"""From the bytes of a probe output to what the parsers make of them, as plain documents."""
+"""Probe outputs as plain documents: what the parsers make of their bytes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ _MOST_NAMED = 6
 
 
 def found_in(content: bytes, format_name: str | None) -> tuple[LogOutput, ...] | Refusal:
-    """Every output in the bytes, those of one format where it is named; at least one.
+    """Return all outputs in the bytes, of one format where it is named; at least one.
 
     `format_name=None` lets the text say what it is. A text without any output of the named format
     is one output: the answer of that format's reader to all of it.
@@ -52,7 +52,7 @@ def found_in(content: bytes, format_name: str | None) -> tuple[LogOutput, ...] |
 
 
 def chosen(found: Sequence[LogOutput]) -> LogOutput:
-    """The output that is shown alone: the first that is read, else the first.
+    """Return the output that is shown alone: the first that is understood, else the first.
 
     Where there are several, a warning, or the fix of the refusal, names them and `--all`.
     """
@@ -78,7 +78,7 @@ def _several(found: Sequence[LogOutput]) -> str:
 
 
 def document(parsed: ParsedProbe) -> dict[str, Any]:
-    """The format's name, the facts by section, what stands for links if any, and the warnings."""
+    """Return the format's name, the facts by section, the links if any, and the warnings."""
     facts: dict[str, Any] = {_section(fact): fact for fact in parsed.facts}
     if parsed.absent_links:
         facts["absent_links"] = parsed.absent_links
@@ -89,7 +89,7 @@ def document(parsed: ParsedProbe) -> dict[str, Any]:
 
 
 def documents(found: Sequence[LogOutput]) -> dict[str, Any]:
-    """All outputs with their lines; one that is not read has `refused` in place of facts."""
+    """Return all outputs with their lines; one that is not understood has `refused` for facts."""
     return {"outputs": [_placed(output) for output in found]}
 
 

@@ -1,4 +1,4 @@
-"""What `topo sim stream` leaves on disk: figures as CSV, and pictures that need no library."""
+"""The files of `topo sim stream`: figures as CSV, and pictures as SVG without a library."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ Found = Mapping[str, Sequence[Figures]]
 
 
 def as_csv(found: Found) -> str:
-    """A line for every policy and stream, all figures, with a header."""
+    """Return a CSV line for every policy and stream, with a header."""
     text = io.StringIO()
     names = ("stream", *Figures.__slots__)
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -59,7 +59,7 @@ def as_csv(found: Found) -> str:
 
 
 def as_svg(found: Found, title: str) -> str:
-    """Bars of the means: a row for every policy, a panel for every figure of `PANELS`.
+    """Return an SVG with bars of the means: a row per policy, a panel per figure of `PANELS`.
 
     Each panel says which way is good.
     """
@@ -78,7 +78,7 @@ def as_svg(found: Found, title: str) -> str:
 
 
 def as_trade_off(found: Found, title: str) -> str:
-    """Over-span against group integrity, a point for every policy that splits no group.
+    """Return an SVG of over-span against group integrity, a point per policy that splits no group.
 
     Ours are joined by a line: from the fewest groups of the tree to more whole groups left. A
     policy is beaten by all that stand above it or to the left.
@@ -120,13 +120,13 @@ def as_trade_off(found: Found, title: str) -> str:
 
 
 def _integrity_range(means: Sequence[Figures]) -> tuple[float, float]:
-    """Whole per cents below and above all points."""
+    """Return the whole per cents below and above all points."""
     values = [mean.gir_pct for mean in means] or [0.0]
     return math.floor(min(values)) - 1.0, math.ceil(max(values)) + 1.0
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file; raises `CliError` where that cannot be done."""
+    """Write a file; raise `CliError` where that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -154,7 +154,7 @@ def _panel(left: int, name: str, means: Sequence[Figures]) -> list[str]:
 
 
 def _base(row: int) -> int:
-    """The base line of a row's text."""
+    """Return the base line of a row's text."""
     return _TOP + row * _ROW + 12
 
 

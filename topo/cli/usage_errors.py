@@ -1,4 +1,4 @@
-"""What typer finds wrong with a command line, in the three lines of every other failure.
+"""Usage errors of typer in the three lines of every other failure.
 
 typer brings its own copy of click's classes, older ones use click's: what is read of an error and a
 command is what both have.
@@ -15,7 +15,7 @@ _LIBRARY_WORDS = "Value error, "
 
 
 def refusal(error: Any, arguments: Sequence[str] = ()) -> Refusal:
-    """The usage error as a refusal; `at` is the option, the argument or the command.
+    """Return the usage error as a refusal; `at` is the option, the argument or the command.
 
     `arguments` are those of the command line that named no command yet.
     """
@@ -36,19 +36,19 @@ def refusal(error: Any, arguments: Sequence[str] = ()) -> Refusal:
 
 
 def is_help(error: Any) -> bool:
-    """Whether it is no error, but the help of a command that was given nothing."""
+    """Return whether it is the help of a command that was given nothing, and no error."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
 def _path(context: Any) -> str:
-    """The command as people write it, however the program was started."""
+    """Return the command as people write it, however the program was started."""
     if context is None:
         return "topo"
     return "topo" + str(context.command_path).removeprefix(context.find_root().info_name or "")
 
 
 def _name(parameter: Any) -> str:
-    """The parameter as people write it: `--status`, `NODE`."""
+    """Return the parameter as people write it: `--status`, `NODE`."""
     option = str(max(parameter.opts, key=len))
     shown = parameter.metavar or parameter.name.upper()
     return option if option.startswith("-") else str(shown).strip("{}[].")
@@ -60,7 +60,7 @@ def _nearest(option: str, context: Any, otherwise: str) -> str:
 
 
 def _belongs_after(option: str, context: Any, arguments: Sequence[str]) -> str:
-    """Where to write an option of a subcommand that stands before it; "" where none has it."""
+    """Return where an option of a subcommand belongs; "" where no subcommand has it."""
     if context is None:
         return ""
     paths = [path for path, command in _below(context.command) if _has(command, option)]

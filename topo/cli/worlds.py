@@ -1,4 +1,4 @@
-"""Simulated clusters by name or by size, and the files that are made of them."""
+"""Simulated clusters by name or by size, and their nodegroup.yaml."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?:x(\d{1,3}))?", re.ASCII)
 
 
 def chosen(name: str) -> World:
-    """The preset of that name, or a MetaX cluster of that size; raises `CliError`.
+    """Return the preset of that name, or a MetaX cluster of that size; raise `CliError`.
 
     A size is SWITCHBOXESxDRAGONFLIESxNODES, or with a fourth number GPUs per node (8 without);
     0 switchboxes leave the dragonflies on their own. Hosts are named as in the vendor's example.
@@ -32,7 +32,7 @@ def chosen(name: str) -> World:
 
 
 def nodegroup(simulated: World) -> dict[str, Any]:
-    """The body of `nodegroup.yaml` that states where every host of the world truly is. O(nodes)."""
+    """Return the body of a `nodegroup.yaml` with the true place of every host. O(nodes)."""
     roots: list[Any] = []
     groups: dict[tuple[str, ...], list[Any]] = {(): roots}
     for node in simulated.nodes:
@@ -47,7 +47,7 @@ def nodegroup(simulated: World) -> dict[str, Any]:
 
 
 def _groups(node: SimNode) -> list[tuple[str, str]]:
-    """Kind and name of the groups over a host, from the root down."""
+    """Return kind and name of the groups above a host, from the root down."""
     if node.fabric is not None:
         domain = f"nvlink-domain-{node.fabric.cluster_uuid[:8]}"
         clique = f"nvlink-clique-{node.fabric.cluster_uuid[:8]}-{node.fabric.clique}"

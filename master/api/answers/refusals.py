@@ -15,13 +15,13 @@ RETRY_S = 1
 
 
 def unknown_node(name: str, forest: Forest) -> web.Response:
-    """The problem for a node's name that the forest does not know; too slow for the loop."""
+    """Return the 404 for an unknown node with the nearest name. O(nodes): call it in a thread."""
     placed = [str(v.name) for _, v in forest.walk() if not isinstance(v, Group)]
     return _unknown("node", name, placed + [str(entry.node.name) for entry in forest.unplaced])
 
 
 def unknown_group(name: str, forest: Forest) -> web.Response:
-    """The same for a group's name or path."""
+    """Return the 404 for an unknown group name or path with the nearest one. O(groups)."""
     groups = [(above, v) for above, v in forest.walk() if isinstance(v, Group)]
     paths = ["/".join((*above, g.name)) for above, g in groups]
     return _unknown("group", name, [str(g.name) for _, g in groups] + paths)
@@ -33,7 +33,7 @@ def _unknown(what: str, name: str, known: list[str]) -> web.Response:
 
 
 def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
-    """The answer before the tree may be shown: why, and when to ask again."""
+    """Return the 503 before the tree may be shown: why, and when to ask again."""
     return problem(
         503,
         "the tree is not complete yet: " + "; ".join(missing),
@@ -45,7 +45,7 @@ def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
 
 
 def forbidden(request: web.Request) -> web.Response | None:
-    """The refusal of a call that may not write; None for one that may. Says nothing of tokens."""
+    """Return the refusal of a caller that may not write, None for one that may."""
     writers = request.app[SERVICE].port_tokens.writers
     if writers.identify(request) is not None:
         return None
@@ -66,7 +66,7 @@ def forbidden(request: web.Request) -> web.Response | None:
 
 
 def not_acceptable() -> web.Response:
-    """The answer to a client that takes neither of the two representations."""
+    """Return the 406 for a client that takes neither gzip nor identity."""
     return problem(
         406,
         "the answer is there plain and as gzip, and Accept-Encoding rules out both",
@@ -77,14 +77,14 @@ def not_acceptable() -> web.Response:
 
 
 async def wait_for_loop(request: web.Request) -> None:
-    """Returns when the caller may work on the event loop; 503 when too many wait for that."""
+    """Wait until the caller may work on the event loop; raise 503 when too many wait."""
     with refuse_when_full():
         await request.app[SERVICE].placements.planner.loop_queue.acquire()
 
 
 @contextmanager
 def refuse_when_full() -> Iterator[None]:
-    """503 with `Retry-After` in the place of `QueueFullError`."""
+    """Turn `QueueFullError` into a 503 with `Retry-After`."""
     try:
         yield
     except QueueFullError:

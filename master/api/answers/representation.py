@@ -13,7 +13,7 @@ _ANY_TAG = "*"
 def json_response(
     body: bytes, headers: Mapping[str, str] | None = None, *, zipped: bool = False
 ) -> web.Response:
-    """The answer 200 with these bytes of JSON, which are compressed already where it says so."""
+    """Return the answer 200 with these bytes of JSON; `zipped` says that they are gzip."""
     coded = {"Content-Encoding": "gzip"} if zipped else {}
     return web.Response(
         body=body, headers={**(headers or {}), **coded}, content_type="application/json"
@@ -21,7 +21,7 @@ def json_response(
 
 
 def accepted_encoding(accept_encoding: str | None) -> Literal["gzip", "identity"] | None:
-    """What the client takes: gzip if named or `*`, else identity unless ruled out, else None.
+    """Return what the client accepts: gzip if named or `*`, else identity, None for neither.
 
     `q=0` rules out, and what is named beats `*`.
     """
@@ -46,7 +46,7 @@ def _wanted(parameters: str) -> bool:
 
 
 def has_known_tag(if_none_match: str | None, *tags: str) -> bool:
-    """Whether the client's `If-None-Match` names one of our opaque tags (compared weakly)."""
+    """Return whether the client's `If-None-Match` names one of our tags (compared weakly)."""
     if if_none_match is None:
         return False
     for part in if_none_match.split(","):

@@ -1,7 +1,7 @@
-"""The text of steps for those who listen: made once, however many are told of them.
+"""The events of steps of the forest: rendered once, however many clients listen.
 
-A change wakes all listeners at once, and each of those that take nothing keeps the text that it is
-told: made for each, both would count as often as there are streams.
+A change wakes all listeners at once, and each slow one keeps the text that it was given: rendered
+for each listener, time and memory would grow with the number of streams.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ SLICE_CHANGES = 250
 
 
 class StepEvents:
-    """The events of some steps of a run. Who is told of them keeps this as long as that lasts."""
+    """The events of some consecutive steps, rendered at the first use. Listeners keep it alive."""
 
     def __init__(self, steps: Sequence[Step], run: str) -> None:
         self._steps = steps
@@ -27,7 +27,7 @@ class StepEvents:
         self._turn = asyncio.Lock()
 
     async def made(self) -> bytes:
-        """The text, the same bytes for everybody; more than `SLICE_CHANGES` in a thread."""
+        """Return the text, rendered at the first call; more than `SLICE_CHANGES` in a thread."""
         async with self._turn:
             if not self._made:
                 if sum(len(step.changes) for step in self._steps) > SLICE_CHANGES:
@@ -38,13 +38,13 @@ class StepEvents:
 
 
 class StepEventCache:
-    """The texts that somebody is told now; nothing is kept beyond that."""
+    """The step events that listeners hold now; nothing is kept beyond that."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[tuple[str, int, int], StepEvents] = WeakValueDictionary()
 
     def of(self, steps: Sequence[Step], run: str) -> Iterator[StepEvents]:
-        """The texts of consecutive steps, at least one, each made when it is asked for."""
+        """Return the events of consecutive steps, in slices; at least one step."""
         return (self._of(part, run) for part in _slices(steps))
 
     def _of(self, steps: Sequence[Step], run: str) -> StepEvents:
@@ -70,7 +70,7 @@ def change_document(change: Change) -> ChangeDocument:
 
 
 def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """The steps in groups of at most `SLICE_CHANGES` changes; a step that has more is alone."""
+    """Split the steps into parts of at most `SLICE_CHANGES` changes; a larger step is alone."""
     part: list[Step] = []
     size = 0
     for step in steps:

@@ -1,4 +1,4 @@
-"""What moves: the event stream `GET /v1/topology/events`."""
+"""The event stream `GET /v1/topology/events`."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ EVENT_PARAMETERS = (
 HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
 STEP_EVENTS = web.AppKey("STEP_EVENTS", StepEventCache)
-"""What the listeners of one application share."""
+"""The rendered events that the listeners of one application share."""
 _NOT_REMEMBERED = -1
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
@@ -33,14 +33,14 @@ _STREAM_HEADERS = {
 
 
 class EventWriter(Protocol):
-    """Where events go."""
+    """The client side of a stream."""
 
     async def write(self, text: bytes) -> None:
-        """Returns when there is room for more; raises `ConnectionError` when nobody listens."""
+        """Send events; return when there is room for more. Raises `ConnectionError`."""
 
 
 class _Stream:
-    """An answer that goes on: one text after the other, each taken before the next is written."""
+    """A streamed answer: each text is taken by the client before the next is written."""
 
     def __init__(self, writer: AbstractStreamWriter, in_flight: InFlight) -> None:
         self._writer = writer
@@ -48,13 +48,13 @@ class _Stream:
         self._turn = asyncio.Lock()
 
     async def write(self, text: bytes) -> None:
-        """Sends whole events; raises `ConnectionError`."""
+        """Send whole events; raise `ConnectionError`."""
         async with self._turn:
             await self._in_flight.send(text, self._writer)
 
 
 async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
-    """Server-sent events of changes from a generation on, until the client or the master ends.
+    """Stream server-sent events of changes after a generation, until the client or the master ends.
 
     Among them what happens to holds and to the capacity from now on.
     """
@@ -87,7 +87,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
 
 
 def _start(request: web.Request, query: Query, run: str) -> int | None:
-    """Where to start; the header of a browser that reconnects is newer than its first URL.
+    """Return the generation to start after; the header of a reconnecting browser beats its URL.
 
     An id of another run of the master is no place in this history, whatever its number, nor is one
     that was given by nobody here.
@@ -102,7 +102,7 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
 async def follow(
     stream: EventWriter, history: History, start: int | None, texts: StepEventCache
 ) -> None:
-    """Writes what comes after `start` (None: after now) until the history closes.
+    """Send what comes after `start` (None: after now) until the history closes.
 
     The cursor is all the state of a listener; `texts` are shared with the others. Raises
     `ConnectionError` when nobody listens.
@@ -123,7 +123,7 @@ async def follow(
 
 
 async def _follow_bookings(stream: EventWriter, feed: BookingFeed, history: History) -> None:
-    """Writes what happens to holds and capacity from now on, until cancelled."""
+    """Send the events of holds and capacity from now on, until cancelled."""
     with feed.listening():
         cursor = feed.now
         if feed.greeting:
@@ -136,13 +136,13 @@ async def _follow_bookings(stream: EventWriter, feed: BookingFeed, history: Hist
 
 
 def _reset(history: History) -> bytes:
-    """The event after which a listener fetches what is now."""
+    """Return the event that makes a listener fetch the present state."""
     now = int(history.now)
     return event("reset", {"generation": now}, f"{now}.{history.run_id}")
 
 
 async def _send(stream: EventWriter, texts: Iterator[StepEvents]) -> None:
-    """Writes one after the other, so that an old generation holds up nobody but who asked."""
+    """Send one text after the other, so that a long catch-up delays only its own client."""
     for text in texts:
         await stream.write(await text.made())
         # A write that finds room in the socket's buffer does not wait; and who else was woken by

@@ -15,7 +15,7 @@ _MAX_SHOWN = 64
 
 
 async def read_body(request: web.Request, model: type[B]) -> B:
-    """The body as that type, when the caller may work on the event loop.
+    """Read the body as that type, once the caller may work on the event loop.
 
     Raises `BadInputError` with the field and the fix, and what `body_bytes` raises; 503 when too
     many wait.
@@ -29,7 +29,7 @@ async def read_body(request: web.Request, model: type[B]) -> B:
 
 
 def validate_body(model: type[B], values: dict[str, Any]) -> B:
-    """Values from elsewhere (a query) as that type; raises like `read_body`."""
+    """Validate values from elsewhere (a query) as that type; raises like `read_body`."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -37,7 +37,7 @@ def validate_body(model: type[B], values: dict[str, Any]) -> B:
 
 
 def _refusal(model: type[BaseModel], error: ValidationError) -> Refusal:
-    """The first finding, a misspelt name before what then is missing.
+    """Return the first error; a misspelt name comes before the missing field that follows from it.
 
     What stands at the field is shown only where it is short.
     """
@@ -61,13 +61,13 @@ def _refusal(model: type[BaseModel], error: ValidationError) -> Refusal:
 
 
 def _meant(word: str, owner: type[BaseModel]) -> str:
-    """The field that was probably meant: the one that is spelt alike, or all there are."""
+    """Return a hint at the field that was probably meant: the most similar one, or all."""
     known = owner.model_fields
     return did_you_mean(word, known, f"known are: {', '.join(known)}")
 
 
 def _about(model: type[BaseModel], where: tuple[int | str, ...]) -> tuple[type[BaseModel], str]:
-    """The type that a place in the body belongs to, and the nearest field's meaning."""
+    """Return the type that a place in the body belongs to, and the nearest field's description."""
     owner, meaning = model, ""
     for part in where:
         field = owner.model_fields.get(str(part))
@@ -79,7 +79,7 @@ def _about(model: type[BaseModel], where: tuple[int | str, ...]) -> tuple[type[B
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The first document type inside `list[X]`, `X | None` and the like."""
+    """Return the first body type inside `list[X]`, `X | None` and the like."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     found = (_model_in(part) for part in get_args(annotation))

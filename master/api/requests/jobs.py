@@ -1,4 +1,4 @@
-"""From a body or a query to the request, the assumptions and the hold that placement knows."""
+"""Bodies and queries read as the requests, assumptions and holds of the placement package."""
 
 from functools import partial
 
@@ -50,7 +50,7 @@ PARAMETERS = (
 
 
 def body_from_query(query: Query) -> PlacementBody:
-    """The query of a GET as the body that a POST would have; raises `BadInputError`."""
+    """Return the query of a GET as the body that a POST would have; raise `BadInputError`."""
     values: dict[str, object] = dict(query)
     if "selector" in query:
         values["selector"] = _selector(query["selector"])
@@ -73,7 +73,7 @@ def _selector(text: str) -> dict[str, str]:
 
 
 def placement_request(body: JobBody) -> Request:
-    """The request; raises `BadInputError` for one that is flawed."""
+    """Return the placement request of a body; raise `BadInputError` for a flawed one."""
     _check_printable("within", body.within)
     _check_printable("gpu_type", body.gpu_type)
     request = Request(
@@ -99,14 +99,14 @@ def placement_request(body: JobBody) -> Request:
 
 
 def _check_printable(field: str, text: str | None) -> None:
-    """Refuses what no answer could tell: the text stands in refusals, plans and holds."""
+    """Refuse control characters: the text is repeated in refusals, plans and holds."""
     if text is not None and not text.isprintable():  # no half of a code point either
         what = f"{field} has characters that cannot be shown"
         raise BadInputError(Refusal(what, field, "give letters, digits and punctuation"))
 
 
 async def check_nodes(request: Request, placements: Placements) -> None:
-    """Raises `BadInputError` for an excluded node that nobody knows, naming the nearest.
+    """Raise `BadInputError` for an unknown excluded node, with the nearest name.
 
     Nothing is awaited where all are known.
     """
@@ -127,7 +127,7 @@ def _nearest(node: NodeName, capacity: CapacityView) -> str:
 
 
 def read_assumptions(body: PlacementBody) -> Assumptions | None:
-    """The what-if; raises `BadInputError` where it is to be held, which cannot be."""
+    """Return the what-if; raise `BadInputError` where it is to be held, which is impossible."""
     if body.assume is None:
         return None
     if body.hold_s is not None:
@@ -142,7 +142,7 @@ def read_assumptions(body: PlacementBody) -> Assumptions | None:
 
 
 def read_hold_request(call: web.Request, body: JobBody, request: Request) -> HoldRequest | None:
-    """What is to be held; None where nothing is. Raises `BadInputError` for two different keys.
+    """Return what is to be held, None for nothing; raise `BadInputError` for two different keys.
 
     The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
     """
@@ -164,7 +164,7 @@ def _key(call: web.Request, in_body: str | None) -> str | None:
 
 
 def read_given_groups(body: HoldBody) -> tuple[Pods, ...] | None:
-    """The groups of an earlier answer; None where there are none.
+    """Return the groups of an earlier answer, None where there are none.
 
     They are held against what is there now, so the generation that they are from decides nothing;
     alone it would have no effect, which raises `BadInputError`.

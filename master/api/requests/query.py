@@ -41,7 +41,7 @@ Query = Mapping[str, Any]
 
 
 def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query:
-    """The values of query and path; raises `BadInputError` with the parameter and the fix."""
+    """Return the values of query and path; raise `BadInputError` with the parameter and the fix."""
     query: dict[str, Any] = {}
     for parameter, value in _given(request, parameters):
         if parameter.name in query:
@@ -58,7 +58,7 @@ def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query
 def _given(
     request: web.Request, parameters: tuple[Parameter, ...]
 ) -> Iterator[tuple[Parameter, str]]:
-    """Each value with its parameter, those of the path first."""
+    """Yield each value with its parameter, those of the path first."""
     known: dict[str, Parameter] = {}
     for parameter in parameters:
         if parameter.place == "path":

@@ -1,4 +1,4 @@
-"""What of the tree a request names, or the answer that it names nothing there is."""
+"""The part of the tree that a request names."""
 
 from aiohttp import web
 
@@ -12,7 +12,7 @@ from topo.model.ids import NodeName
 
 
 def find_tree_part(forest: Forest, query: Query) -> Part | web.Response:
-    """What is asked for of the tree; or the 404 that names the nearest name."""
+    """Return the part of the tree that the query names, or the 404 with the nearest name."""
     node, group, depth = query.get("node"), query.get("group"), query.get("depth")
     if node is not None and group is not None:
         return problem(400, "node and group exclude each other", field="node", fix="give one")

@@ -1,4 +1,4 @@
-"""The HTTP client of the master: documents in, expected failures out as `CliError`."""
+"""The HTTP client of the master; it raises `CliError` for expected failures."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A raw response: the doctor looks at the status, everybody else at documents."""
+    """A raw response, for callers that look at the status."""
 
     status: int
     body: bytes
@@ -61,7 +61,7 @@ class ChangeEvent:
 
 
 def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
-    """The checked target of a command; raises `CliError` or `BadInputError` for unusable input."""
+    """Return the checked target of a command; raise `CliError` or `BadInputError`."""
     if "@" in url:
         fix = "write http://HOST:9001, and give the token with --token-file"
         raise usage("credentials do not belong into an address", "--master", fix)
@@ -85,7 +85,7 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
 
 @asynccontextmanager
 async def connect(to: Target) -> AsyncIterator["MasterClient"]:
-    """A client with one connection pool; nothing is sent yet."""
+    """Open a client with one connection pool; nothing is sent yet."""
     headers = {"User-Agent": "topo", "Accept": "application/json"}
     if to.token is not None:
         headers["Authorization"] = f"Bearer {to.token}"
@@ -108,23 +108,23 @@ class MasterClient:
         self._session = session
 
     async def topology(self, **query: str | int | None) -> TopologyDocument:
-        """`GET /v1/topology`; `group`, `node` and `depth` narrow it."""
+        """Return `GET /v1/topology`; `group`, `node` and `depth` narrow it."""
         return decode(TopologyDocument, await self.document(TOPOLOGY_PATH, **query))
 
     async def document(self, path: str, **query: str | int | None) -> Any:
-        """The JSON document at a path as it is."""
+        """Return the JSON document at a path."""
         answer = await self.get(path, **query)
         return self._document(answer, f"GET {path}", Exit.REFUSED)
 
     async def content(self, path: str, **query: str | int | None) -> bytes:
-        """What is at a path, whatever its format."""
+        """Return the bytes at a path, whatever their format."""
         answer = await self.get(path, **query)
         if answer.status >= 300:
             raise problem_error(answer.status, answer.body, (f"GET {path}", Exit.REFUSED))
         return answer.body
 
     async def send(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON document that a `POST` or `DELETE` answers, None where it answers nothing.
+        """Send a `POST` or `DELETE`; return the JSON document of the answer, None for an empty one.
 
         A body that the master finds malformed (400) is what the person at the terminal wrote.
         """
@@ -142,7 +142,7 @@ class MasterClient:
             raise self._not_a_master(f"{call} did not answer JSON") from None
 
     async def get(self, path: str, **query: str | int | None) -> Response:
-        """The raw answer at a path, whatever its status. Redirects are not followed."""
+        """Return the raw answer at a path, whatever its status. Redirects are not followed."""
         given = {name: value for name, value in query.items() if value is not None}
         return await self._called("GET", self.url.joinpath(path.lstrip("/")).with_query(given))
 
@@ -162,7 +162,7 @@ class MasterClient:
         return Response(response.status, content)
 
     async def changes(self, since: GenerationId) -> AsyncGenerator[ChangeEvent | None, None]:
-        """Follows `/v1/topology/events` after a generation: changes, or None where it is forgotten.
+        """Yield the changes after a generation from the event stream, None where it is forgotten.
 
         Ends when the master closes the stream; raises `CliError` when the connection breaks.
         """

@@ -1,4 +1,4 @@
-"""What is in a cluster, as `master.inspection` finds it: the master's own client of Kubernetes.
+"""The content of a cluster, as `master.inspection` finds it with the master's client.
 
 It is a process of its own, because the command line imports nothing of the services.
 """
@@ -21,7 +21,7 @@ _FIX = "look at the API server; `kubectl version` with the same kubeconfig asks 
 
 
 def inspect(kubeconfig: Path | None, namespace: str) -> ClusterDocument:
-    """What is there; without a kubeconfig by the service account of this pod. Raises `CliError`."""
+    """Inspect a cluster; without a kubeconfig by the pod's service account. Raises `CliError`."""
     argv = [f"--namespace={namespace}"]
     if kubeconfig is not None:
         argv.append(f"--kubeconfig={kubeconfig}")
@@ -43,7 +43,7 @@ def _run(argv: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
 
 
 def _refusal(stderr: bytes) -> Refusal:
-    """What the process said last; one that broke says what of Python it is."""
+    """Return the refusal that the process wrote last, or the last line of its traceback."""
     lines = stderr.decode(errors="replace").strip().splitlines() or ["no word"]
     try:
         said = parse_json(lines[-1])

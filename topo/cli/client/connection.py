@@ -1,4 +1,4 @@
-"""The master that the shared options name, and printing what it answers."""
+"""Calls to the master that the shared options name, and printing of its answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,12 +23,12 @@ _T = TypeVar("_T")
 
 
 def target_to_read(options: MasterOptions) -> Target:
-    """The target that the options name; without `--master` a running demo, else the default."""
+    """Return the target of the options; without `--master` a running demo, else the default."""
     return target(master_url(options.master), options.token_file, options.ca_file)
 
 
 def target_to_change(options: MasterOptions) -> Target:
-    """Like `chosen`, for a call that writes: a running demo's token where no other is named."""
+    """Return the same target for a call that writes, with a running demo's token by default."""
     url, token_file = options.master, options.token_file
     demo = running_demo() if url is None else None
     if demo and demo.token_file and token_file is None:
@@ -37,12 +37,12 @@ def target_to_change(options: MasterOptions) -> Target:
 
 
 def document(options: MasterOptions, path: str, **query: str | int | None) -> Any:
-    """The JSON document at a path of the master that the options name."""
+    """Return the JSON document at a path of the master that the options name."""
     return ask(target_to_read(options), lambda master: master.document(path, **query))
 
 
 def ask(to: Target, question: Callable[[MasterClient], Awaitable[_T]]) -> _T:
-    """Runs one conversation with the master to its end."""
+    """Run one conversation with the master; return its result."""
 
     async def conversation() -> _T:
         async with connect(to) as master:
@@ -52,7 +52,7 @@ def ask(to: Target, question: Callable[[MasterClient], Awaitable[_T]]) -> _T:
 
 
 def serialize(document: Any, output: Output, layout: int = orjson.OPT_INDENT_2) -> str:
-    """The document as JSON or YAML text, keys in the order they came; JSON in orjson's `layout`.
+    """Return the document as JSON or YAML text, keys in their order; JSON in orjson's `layout`.
 
     What a terminal would obey is escaped. Raises `CliError` for a document nested too deeply.
     """

@@ -1,4 +1,4 @@
-"""What a master sent, read as a document of its API; a refusal names the field that is wrong."""
+"""Answers of a master decoded as documents of its API; a refusal names the wrong field."""
 
 import gc
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ _D = TypeVar("_D")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """The value that a JSON text is; raises `orjson.JSONDecodeError`."""
+    """Parse a JSON text; raise `orjson.JSONDecodeError`."""
     with _collector_paused():
         return orjson.loads(text)
 
 
 def decode(kind: type[_D], value: Any) -> _D:
-    """The value as a document of that kind; raises `CliError` where it is not one."""
+    """Return the value as a document of that kind; raise `CliError` where it is not one."""
     document = decode_or_refuse(kind, value)
     if isinstance(document, Refusal):
         what = f"the answer is not the document expected: {document.what}"
@@ -32,7 +32,7 @@ def decode(kind: type[_D], value: Any) -> _D:
 
 
 def decode_or_refuse(kind: type[_D], value: Any) -> _D | Refusal:
-    """The value as a document of that kind, or which of its fields is wrong. O(size).
+    """Return the value as a document of that kind, or the refusal with its wrong field. O(size).
 
     Keys that are not known here are ignored, so that a `topo` and a master of neighbouring
     releases understand each other.
@@ -58,7 +58,7 @@ def problem_of(body: bytes) -> Problem:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """No garbage collection meanwhile: a document is new objects without cycles.
+    """Pause the garbage collector: a document is new objects without cycles.
 
     While a large one is made the collector would visit them all several times, which takes as
     long as making them.

@@ -1,4 +1,4 @@
-"""What went wrong with a call to the master, in words, and the next step."""
+"""Failed calls to the master as errors in words, with the next step."""
 
 import os
 import ssl
@@ -27,7 +27,7 @@ _FIXES = {
 
 
 async def connection_error(error: Exception, url: URL) -> CliError:
-    """A call that brought no answer. A connection that broke is looked at once more for TLS."""
+    """Return the error for a call without an answer; a broken connection is probed for TLS."""
     if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
         what, fix = _of_tls(error, url)
     elif _broke(error):
@@ -38,9 +38,9 @@ async def connection_error(error: Exception, url: URL) -> CliError:
 
 
 def problem_error(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError:
-    """The master's own problem document as an error, or the bare status.
+    """Return the master's problem document as an error, or its bare status.
 
-    `asked` is the call, and what its 400 means: a mistake of ours, or of who is at the terminal.
+    `asked` is the call, and the exit code of its 400: our mistake, or the user's.
     """
     call, malformed = asked
     problem = problem_of(body)
@@ -55,7 +55,7 @@ def problem_error(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError
 
 
 def _broke(error: Exception) -> bool:
-    """Whether a connection stood, and what came was no whole answer in HTTP."""
+    """Return whether a connection stood and broke before a whole HTTP answer."""
     never_stood = isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
     return isinstance(error, aiohttp.ClientError | ConnectionError | ValueError) and not never_stood
 

@@ -1,4 +1,4 @@
-"""The gangs of a master, and the one that somebody means by the name of its job or of a pod."""
+"""The gangs of a master, and a gang by the name of its job or of a pod."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _PATH = "/v1/gangs"
 
 
 async def fetch_gangs(master: MasterClient, **query: str | None) -> Any:
-    """The document of all gangs; of a `namespace`, or of the one that has a `pod`.
+    """Fetch the document of all gangs, of a `namespace`, or of the gang that has a `pod`.
 
     Raises `CliError` where the master places none.
     """
@@ -28,7 +28,7 @@ async def fetch_gangs(master: MasterClient, **query: str | None) -> Any:
 
 
 async def fetch_gang(master: MasterClient, name: str) -> Any:
-    """The document of the gang; a job comes before a pod of the same name.
+    """Fetch the document of a gang; a job comes before a pod of the same name.
 
     Raises `CliError` where there is none of the name, or several.
     """
@@ -45,9 +45,9 @@ async def fetch_gang(master: MasterClient, name: str) -> Any:
 
 
 async def open_gates(master: MasterClient, name: str | None) -> list[str]:
-    """Has the gates of a gang opened, or of all that have pods without a place or not bound.
+    """Open the gates of a gang, or of all gangs with unbound pods; return the names of the jobs.
 
-    The names of the jobs. Raises `CliError`.
+    Raises `CliError`.
     """
     if name is None:
         every = decode(GangsDocument, await fetch_gangs(master))["gangs"]

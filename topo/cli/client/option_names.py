@@ -1,4 +1,4 @@
-"""The master's refusals in the words of the command line: its fields are options here."""
+"""The fields in the master's refusals as the options of the command line."""
 
 import re
 
@@ -47,7 +47,7 @@ _FIELD = re.compile(r"(?<![-\w])assume(?:\.[a-z]+)?(?![-\w])|\b[a-z]+(?:_[a-z]+)
 
 
 def in_options(refusal: Refusal, call: str) -> Refusal:
-    """The refusal of a call as one of the command's options; where it names none, of the call."""
+    """Return the refusal of a call with options for fields; without a field it names the call."""
     field = _known(refusal.where)
     if field is None:
         where = refusal.where or call
@@ -60,14 +60,14 @@ def in_options(refusal: Refusal, call: str) -> Refusal:
 
 
 def _known(where: str) -> str | None:
-    """The field that a place such as `assume.down.0` lies in."""
+    """Return the field that a place such as `assume.down.0` lies in."""
     parts = where.split(".")
     places = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     return next((place for place in places if place in _OPTIONS), None)
 
 
 def _spoken(sentence: str) -> str:
-    """The sentence with options for fields, commands for calls; plain words such as `pods` stay."""
+    """Return the sentence with options for fields, commands for calls; words like `pods` stay."""
     for call, command in _COMMANDS.items():
         sentence = sentence.replace(call, command)
     return _FIELD.sub(lambda word: _OPTIONS.get(word[0], word[0]), sentence)

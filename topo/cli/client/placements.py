@@ -15,12 +15,12 @@ PLACEMENTS_PATH = "/v1/placements"
 
 
 def body(**fields: Any) -> dict[str, Any]:
-    """The request with the fields that were given, in the order given."""
+    """Return the request with the fields that were given, in the order given."""
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
 
 
 def selector(pairs: Iterable[str]) -> dict[str, str]:
-    """Labels from `KEY=VALUE`; raises `CliError`."""
+    """Parse labels from `KEY=VALUE`; raise `CliError`."""
     labels: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -32,7 +32,7 @@ def selector(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def tolerations(words: Iterable[str]) -> list[dict[str, str]]:
-    """Tolerations from `KEY[=VALUE][:EFFECT]`, as kubectl writes taints."""
+    """Parse tolerations from `KEY[=VALUE][:EFFECT]`, as kubectl writes taints."""
     given = []
     for word in words:
         rest, _, effect = word.partition(":")
@@ -44,7 +44,7 @@ def tolerations(words: Iterable[str]) -> list[dict[str, str]]:
 
 
 def hold_s(text: str | None) -> float | None:
-    """Seconds of a time limit such as `10m`; raises `CliError`."""
+    """Parse the seconds of a time limit such as `10m`; raise `CliError`."""
     if text is None:
         return None
     seconds = parse_duration(text)
@@ -54,13 +54,13 @@ def hold_s(text: str | None) -> float | None:
 
 
 def read_placement(raw: Any) -> FitsDocument | NoFitDocument:
-    """The answer of `/v1/placements`; raises `CliError` where it is none."""
+    """Decode an answer of `/v1/placements`; raise `CliError` where it is none."""
     refused = isinstance(raw, dict) and raw.get("feasible") is False
     return decode(NoFitDocument, raw) if refused else decode(FitsDocument, raw)
 
 
 async def roots(master: MasterClient, groups: Sequence[PodGroupDocument]) -> list[GroupDocument]:
-    """The roots of the tree that the groups lie in; one that is gone by now is left out."""
+    """Fetch the roots of the tree that the groups lie in; one that is gone by now is left out."""
     names = [
         domain["path"][0]
         for group in groups
@@ -78,7 +78,7 @@ async def roots(master: MasterClient, groups: Sequence[PodGroupDocument]) -> lis
 
 
 def hostfile(groups: Iterable[PodGroupDocument]) -> list[str]:
-    """A node name per pod, in rank order."""
+    """Return a node name per pod, in rank order."""
     return [
         node["name"] for group in groups for node in group["nodes"] for _ in range(node["pods"])
     ]

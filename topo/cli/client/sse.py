@@ -16,7 +16,7 @@ class ServerEvent(NamedTuple):
 
 
 async def events(chunks: AsyncIterable[bytes]) -> AsyncIterator[ServerEvent]:
-    """The events of a stream; raises `ValueError` for one of more than `MAX_DATA_CHARS`."""
+    """Yield the events of a stream; raise `ValueError` for one of more than `MAX_DATA_CHARS`."""
     kind, event_id, data, size = "", "", "", 0
     async for line in _lines(chunks):
         name, _, value = line.partition(":")

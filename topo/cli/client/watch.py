@@ -36,7 +36,7 @@ class MasterLost:
 async def follow(
     master: MasterClient, *, retry_s: float = _RETRY_S
 ) -> AsyncIterator[Connected | StepDocument | MasterLost]:
-    """Every change of the forest from now on, without end.
+    """Yield every change of the forest from now on, without end.
 
     After a break the stream resumes at the last generation seen. A master that forgot it, or
     another run that counts anew, answers with its present: `Connected` says so.
@@ -60,7 +60,7 @@ async def follow(
 
 
 def resume_point(last: GenerationId | None, now: GenerationId) -> GenerationId:
-    """Where to go on: after what was seen last if the master still counts on from there.
+    """Return where to resume: the last generation seen if the master still counts on from it.
 
     `now` is the master's present. Another run counts other changes under the same numbers, and a
     lower number without a run is another run too.
@@ -77,7 +77,7 @@ Display = Callable[[Any, Refusal | None], None]
 async def watch(
     master: MasterClient, query: Mapping[str, str | int | None], display: Display
 ) -> None:
-    """Shows `/v1/topology` and keeps it true until cancelled.
+    """Show `/v1/topology` and keep it current until cancelled.
 
     Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
     """
@@ -98,7 +98,7 @@ async def watch(
 async def _shown(
     master: MasterClient, query: Mapping[str, str | int | None], display: Display, known: Any
 ) -> Any:
-    """Shows the present document, or the one known and why there is no newer one; which it was."""
+    """Show the present document, or the known one with the trouble; return the one shown."""
     trouble: Refusal | None = None
     try:
         known = await master.document(TOPOLOGY_PATH, **query)

@@ -1,18 +1,21 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo nodes`: all nodes as a flat list, or those that one asks for."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from topo.cli.completion import group_names, node_names
 from topo.cli.options import MasterOptions, Output, takes_options
+from topo.model.forest import Status
 
 if TYPE_CHECKING:
-    from topo.cli.node_list import NodeFilter, NodeRow
+    from collections.abc import Iterable
+
+    from topo.cli.node_list import NodeRow
 
 
 class NodesOutput(StrEnum):
@@ -25,19 +28,12 @@ class NodesOutput(StrEnum):
     NAME = "name"
 
 
-class StatusWord(StrEnum):
-    """The two words of the tree."""
-
-    READY = "Ready"
-    NOT_READY = "NotReady"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """Which nodes are listed, beside their names."""
+    """Which nodes are listed: those that fit all that is given."""
 
     status: Annotated[
-        StatusWord | None, typer.Option(case_sensitive=False, help="Only those that are so.")
+        Status | None, typer.Option(case_sensitive=False, help="Only those that are so.")
     ] = None
     gpu_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Only those with GPUs of this type.")
@@ -53,17 +49,14 @@ class FilterOptions:
         bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those that are so.")
     ] = None
 
-    def wanted(self, names: Sequence[str]) -> "NodeFilter":
-        """These, of nodes that one of the patterns fits."""
-        from topo.cli.node_list import NodeFilter
-
-        return NodeFilter(
-            names=tuple(names),
-            status=None if self.status is None else str(self.status),
-            gpu_type=self.gpu_type,
-            free=self.free,
-            held=self.held,
-            cordoned=self.cordoned,
+    def fits(self, node: "NodeRow") -> bool:
+        """Return whether the node fits all that is given."""
+        return (
+            (self.status is None or node["status"] == self.status)
+            and (self.gpu_type is None or node["gpu_type"] == self.gpu_type)
+            and (self.free is None or node["free_gpus"] >= self.free)
+            and (self.held is None or (node["held_gpus"] > 0) == self.held)
+            and (self.cordoned is None or node["cordoned"] == self.cordoned)
         )
 
 
@@ -106,9 +99,16 @@ def nodes(
     from topo.model.rest.topology import TopologyDocument
 
     document = decode(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
-    wanted = filters.wanted(names or ())
-    found = [n for n in node_list.listed(document, unplaced=group is None) if wanted.has(n)]
+    found = [
+        node
+        for node in node_list.listed(document, unplaced=group is None)
+        if filters.fits(node) and _is_named(node, names or ("*",))
+    ]
     _show(found, document["generation"], output)
+
+
+def _is_named(node: "NodeRow", patterns: "Iterable[str]") -> bool:
+    return any(fnmatchcase(node["name"], pattern) for pattern in patterns)
 
 
 def _show(found: "list[NodeRow]", generation: int, output: NodesOutput) -> None:
@@ -121,7 +121,7 @@ def _show(found: "list[NodeRow]", generation: int, output: NodesOutput) -> None:
         print(escaped(node_list.as_csv(found)), end="")
     elif output is NodesOutput.NAME:
         for node in found:
-            print(plain(node.name))
+            print(plain(node["name"]))
     else:
         raw = node_list.as_document(generation, found)
         connection.print_document(

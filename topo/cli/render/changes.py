@@ -19,7 +19,7 @@ _BAD = {"node-removed", "group-removed", "conflict-added"}
 
 
 def render_title(diff: DiffDocument) -> Text:
-    """Which two moments are compared."""
+    """Return the two moments that are compared."""
     ends = [
         f"{plain(at)} (generation {number})" if at else str(number)
         for at, number in ((diff["from_at"], diff["from"]), (diff["to_at"], diff["to"]))
@@ -32,7 +32,7 @@ _COUNTED = ("node-added", "node-removed", "node-moved", "node-status")
 
 
 def render_moments(history: HistoryDocument, _: Glyphs) -> RenderableType:
-    """A row per moment: how many nodes came, went, moved or changed their status, and the rest."""
+    """Render a row per moment: how many nodes came, went, moved or changed status, and the rest."""
     if not history["moments"]:
         return Text("no moment is kept yet", style="dim")
     names = ("came", "went", "moved", "status", "other")
@@ -49,7 +49,7 @@ def _moment(moment: MomentDocument) -> Iterator[str | int]:
 
 
 def render_changes(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
-    """One entry per change, in the order given, behind the generation it made."""
+    """Render one entry per change, in the order given, behind the generation it made."""
     moved = list(changes)
     width = max((len(str(change["generation"])) for change in moved), default=0)
     return Stack(
@@ -63,7 +63,7 @@ def render_changes(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
 
 
 def render_change(change: ChangeDocument, glyphs: Glyphs, before: Text | None = None) -> Hanging:
-    """A change as a sentence: mark, subject, what became of it, why; `before` stands before it."""
+    """Render a change as a sentence: mark, subject, change, reason; `before` is put before it."""
     text = Text().append(plain(change["subject"]), style="bold").append("  ")
     old, new = change["before"], change["after"]
     if change["what"].endswith(("-status", "-moved")):
@@ -89,6 +89,6 @@ def _mark(change: ChangeDocument, glyphs: Glyphs) -> Text:
 
 
 def _value(word: str) -> Text:
-    """A status in its colour, a path as it is."""
+    """Return a status in its colour, a path as it is."""
     known = word in {READY, "NotReady"}
     return Text(plain(word), style=status_style(word) if known else "default")

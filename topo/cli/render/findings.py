@@ -17,7 +17,7 @@ from topo.model.conditions.condition import Severity
 def render_findings(
     findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs
 ) -> RenderableType:
-    """What was looked at and found well, then each finding with its next step."""
+    """Render what is healthy, then each finding with its next step."""
     sign = Text(f"{glyphs.ready} ", style="green")
     well = [Hanging(sign, Text(plain(line), style="green")) for line in healthy]
     wrong = sum(finding.severity is Severity.WRONG for finding in findings)

@@ -1,4 +1,4 @@
-"""How whole the free capacity is, for people: per GPU type bars, groups by tier, largest jobs."""
+"""The capacity report for people: per GPU type bars, groups by tier, largest jobs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ from topo.model.rest.fragmentation import (
 
 
 def render_fragmentation(document: FragmentationDocument, glyphs: Glyphs) -> RenderableType:
-    """The answer of `GET /v1/fragmentation`."""
+    """Render the answer of `GET /v1/fragmentation`."""
     if not document.types:
         return Text("no node has GPUs that are known; `topo doctor` says why", style="yellow")
     return Stack(*(block for each in document.types for block in _type(each, glyphs)))

@@ -22,7 +22,7 @@ _STAGES = {each.value: each.row.stage for each in GangState}
 
 
 def render_gangs(document: GangsDocument, glyphs: Glyphs) -> RenderableType:
-    """One row per gang, in the order given."""
+    """Render one row per gang, in the order given."""
     if not document["gangs"]:
         return Text("no job asks for groups", style="dim")
     columns = ("gang", "state", "job", "bound", "age", Column("why", prose=True))
@@ -40,13 +40,13 @@ def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ..
 def render_gang(
     gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs
 ) -> RenderableType:
-    """Return one gang: its state and why, what would let it in, its groups inside the tree."""
+    """Render one gang: its state and why, what would let it in, its groups inside the tree."""
     plan = placement_tree.render_trees(gang["groups"], (), roots, glyphs)
     return Stack(_head(gang, glyphs), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
 
 
 def render_history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
-    """Return one gang with its last changes of state, the oldest first."""
+    """Render one gang with its last changes of state, the oldest first."""
     rows = (
         (plain(each["at"]), _coloured(each["state"], glyphs), plain(each["text"]))
         for each in gang["history"]
@@ -86,7 +86,7 @@ def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
 
 
 def _waiting(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
-    """A line on the pods without a node, and one on those that are not bound to theirs."""
+    """Yield a line on the pods without a node, and one on those that are not bound yet."""
     homeless = [pod for pod in gang["members"] if pod["node"] is None and pod["state"] != "ending"]
     unbound = [
         pod for pod in gang["members"] if pod["node"] is not None and pod["state"] != "bound"

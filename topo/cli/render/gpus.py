@@ -19,7 +19,7 @@ _CHOSEN = "bold cyan"
 
 
 def render_gpus(document: GpusDocument, glyphs: Glyphs) -> RenderableType:
-    """The answer of `/v1/nodes/{name}/gpus` for people."""
+    """Render the answer of `/v1/nodes/{name}/gpus`."""
     return Stack(*_blocks(document, glyphs))
 
 
@@ -56,7 +56,7 @@ def _why(choice: ChoiceDocument, glyphs: Glyphs) -> Hanging:
 
 
 def _links(document: GpusDocument, chosen: Collection[int], glyphs: Glyphs) -> Matrix:
-    """The matrix; GPUs that are chosen, in use or unhealthy bear a mark beside their number."""
+    """Render the matrix; GPUs that are chosen, in use or unhealthy have a mark at their number."""
     gpus = document["gpus"]
     names = [_name(gpu, chosen, glyphs) for gpu in gpus]
     rows = []

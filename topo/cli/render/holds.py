@@ -18,7 +18,7 @@ from topo.model.rest.topology import GroupDocument
 
 
 def render_holds(document: HoldsDocument, glyphs: Glyphs) -> RenderableType:
-    """One row per hold, in the order given."""
+    """Render one row per hold, in the order given."""
     if not document["holds"]:
         return Text("nothing is held", style="dim")
     columns = ("hold", "key", "state", "job", "nodes", "ends")
@@ -34,7 +34,7 @@ def _row(hold: HoldSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ..
 def render_hold(
     hold: HoldDocument, roots: Sequence[GroupDocument], glyphs: Glyphs
 ) -> RenderableType:
-    """One hold: its state, its job, its groups inside the tree, and the nodes that it lost."""
+    """Render one hold: its state, its job, its groups inside the tree, and the nodes it lost."""
     head = Text().append(plain(hold["id"]), style="bold").append("  ")
     head.append_text(_state(hold, glyphs)).append(
         f"  {describe_job(hold['pods'], hold['gpus_per_pod'], hold['group_size'])}", style="dim"
@@ -53,7 +53,7 @@ def _lost(node: LostDocument, glyphs: Glyphs) -> Hanging:
 
 
 def _state(hold: HoldSummary, glyphs: Glyphs) -> Text:
-    """Committed is for good, everything else ends by itself."""
+    """Return the state; only a committed hold does not end by itself."""
     state = plain(hold["state"])
     if state == "committed":
         return Text().append(f"{glyphs.ready} {state}", style="green")

@@ -57,7 +57,7 @@ _PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
 
 
 def render_node(document: TopologyDocument, name: str, glyphs: Glyphs) -> RenderableType:
-    """The answer of `/v1/topology?node=NAME` for people."""
+    """Render the answer of `/v1/topology?node=NAME`."""
     return Stack(*_blocks(document, name, glyphs))
 
 
@@ -92,7 +92,7 @@ def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Hanging:
 
 
 def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
-    """The parts that the worker reported, each with its title; absent parts are left out."""
+    """Yield the parts that the worker reported, each with its title; absent parts are left out."""
     if identity := detail["identity"]:
         yield "identity", _identity(identity)
     if gpus := detail["gpus"]:
@@ -124,7 +124,7 @@ def _identity(identity: NodeIdentity) -> Rows:
 
 
 def _verdict(good: bool | None, words: str, glyphs: Glyphs) -> Text:  # noqa: FBT001 - a fact
-    """Words with the mark of a fact that holds, does not hold, or is not known."""
+    """Return words behind the mark of a fact that is true, false, or unknown (None)."""
     if good is None:
         return Text(f"{glyphs.dot} {words}", style="dim")
     sign = glyphs.ready if good else glyphs.not_ready
@@ -150,7 +150,7 @@ def _memory(gpu: Gpu) -> str | None:
 
 
 def render_matrix(matrix: LinkMatrix) -> Matrix:
-    """The link matrix with the codes as the tool printed them, and the NUMA node of each row."""
+    """Render the link matrix with the codes of the tool, and the NUMA node of each row."""
     names = (*matrix.gpus, *matrix.nics)
     titles = [Text(plain(name)) for name in names]
     if numa := any(entry is not None for entry in matrix.numa):
@@ -166,7 +166,7 @@ def render_matrix(matrix: LinkMatrix) -> Matrix:
 
 
 def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Rows:
-    """One row per GPU: ports by state, and every one that is down or has a trouble (degraded)."""
+    """Render one row per GPU: ports by state, and each port that is down or degraded."""
     by_gpu: dict[int, list[LinkPort]] = defaultdict(list)
     for port in ports:
         by_gpu[port.gpu].append(port)
@@ -186,7 +186,7 @@ def _ports_of(gpu: int, ports: Sequence[LinkPort], glyphs: Glyphs) -> tuple[int 
 
 
 def _peers(detail: NodeDetailDocument, glyphs: Glyphs) -> RenderableType:
-    """This server and those that should be at the other ends, a cut cable among them."""
+    """Render this server and those that should be at the other ends, also of cut cables."""
     rows: list[tuple[Text | str | int, ...]] = []
     if detail["peers"] is not None:
         here = Text(plain(detail["peers"].local), style="dim")
@@ -226,7 +226,7 @@ def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> Rows:
 
 
 def _fabric_health(fabric: GpuFabric, glyphs: Glyphs, *, joined: bool) -> Text:  # a fact
-    """A GPU in no domain is ill where others of its node are in one."""
+    """Return the health; a GPU in no domain is unhealthy where others of its node are in one."""
     if fabric.member_of is None:
         return _verdict(False if joined else None, "in no domain", glyphs)
     return _health(fabric, glyphs)

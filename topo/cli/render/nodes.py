@@ -1,7 +1,7 @@
-"""The list of nodes for people: a row for each, and what they are together."""
+"""The list of nodes for people: a row for each, and the sums."""
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from operator import itemgetter
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -15,14 +15,14 @@ from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, age, plural, status_mark, status_style
 
 _RARE: Mapping[str, Callable[[NodeRow], str]] = {
-    "pool": attrgetter("pool"),
+    "pool": itemgetter("pool"),
     "shared": shared_cards,
 }
 """Columns that are shown where a node has something to say in them."""
 
 
 def render_nodes(nodes: Sequence[NodeRow], glyphs: Glyphs) -> RenderableType:
-    """A row per node in the order given; their sums."""
+    """Render a row per node in the order given, and the sums."""
     if not nodes:
         return Text("no node is like that", style="yellow")
     numbers = [Column(title, right=True) for title in ("GPUs", "free", "held")]
@@ -34,27 +34,27 @@ def render_nodes(nodes: Sequence[NodeRow], glyphs: Glyphs) -> RenderableType:
 
 
 def _row(node: NodeRow, rare: Sequence[str], glyphs: Glyphs) -> tuple[Cell, ...]:
-    """The innermost group only: its path is in `-o json`. `rare`: fields that some node has."""
-    state = status_mark(node.status, glyphs).append(f" {plain(node.status)}")
-    if node.cordoned:
+    """Return a row with the innermost group. `rare`: the columns that only some nodes fill."""
+    state = status_mark(node["status"], glyphs).append(f" {plain(node['status'])}")
+    if node["cordoned"]:
         state = state.append(", cordoned", style="yellow")
     return (
-        Text(plain(node.name), style=f"bold {status_style(node.status)}"),
-        node.group[-1] if node.group else None,
+        Text(plain(node["name"]), style=f"bold {status_style(node['status'])}"),
+        node["group"][-1] if node["group"] else None,
         state,
-        node.gpus,
-        node.free_gpus,
-        node.held_gpus or None,
+        node["gpus"],
+        node["free_gpus"],
+        node["held_gpus"] or None,
         *(_RARE[title](node) or None for title in rare),
-        None if node.since_s is None else age(node.since_s),
-        Text(plain(node.why), style="dim"),
+        None if node["since_s"] is None else age(node["since_s"]),
+        Text(plain(node["why"]), style="dim"),
     )
 
 
 def _sums(nodes: Sequence[NodeRow], glyphs: Glyphs) -> Hanging:
-    count, ready = len(nodes), sum(node.status == READY for node in nodes)
-    gpus, free = sum(node.gpus for node in nodes), sum(node.free_gpus for node in nodes)
-    held = sum(node.held_gpus for node in nodes)
+    count, ready = len(nodes), sum(node["status"] == READY for node in nodes)
+    gpus, free = sum(node["gpus"] for node in nodes), sum(node["free_gpus"] for node in nodes)
+    held = sum(node["held_gpus"] for node in nodes)
     facts = [
         f"{count} node{plural(count)}, {ready} Ready",
         f"{gpus} GPU{plural(gpus)}, {free} free",

@@ -31,7 +31,7 @@ _PROFILE_HINT = "-1x16 +1x8: one domain fewer with 16 free, one more with 8"
 
 
 def describe_job(pods: int, gpus: int, size: int | None) -> str:
-    """The request in a few words: pods, GPUs of each, GPUs of a group."""
+    """Return the request in a few words: pods, GPUs of each, GPUs of a group."""
     words = f"{pods} pod{plural(pods)} of {gpus} GPU{plural(gpus)}"
     return words if size is None else f"{words} in groups of {size}"
 
@@ -44,7 +44,7 @@ def render_placement(
     *,
     explain: bool,  # what else is shown, no other algorithm
 ) -> RenderableType:
-    """The answer of `POST /v1/placements` to the request `body`, inside the `roots` it uses."""
+    """Render the answer of `POST /v1/placements` to `body`, inside the `roots` that it uses."""
     asked = describe_job(body["pods"], body["gpus_per_pod"], body.get("group_size"))
     if document["feasible"] is False:
         return Stack(*_refusal(document, asked, glyphs))
@@ -86,7 +86,7 @@ def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Hanging:
 
 
 def _proof(document: FitsDocument, glyphs: Glyphs, hint: str) -> Hanging:
-    """In how many of its aims the plan is proven best, on one line."""
+    """Return the line on how many of its objectives the plan is proven best in."""
     aims = document["objective"]
     proven = sum(document["certified"].get(name, False) for name in aims)
     whole = proven == len(aims)
@@ -113,7 +113,7 @@ def _objective(document: FitsDocument, glyphs: Glyphs) -> Rows:
 
 
 def _number(value: Any) -> str:
-    """A number, or a profile {capacity: change} as `-1x16 +1x8`."""
+    """Return a number, or a profile {capacity: change} as `-1x16 +1x8`."""
     if isinstance(value, Mapping):
         return " ".join(f"{change:+}x{plain(str(size))}" for size, change in value.items()) or "="
     return plain(str(value))
@@ -130,7 +130,7 @@ def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
 
 
 def _why(document: FitsDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
-    """The objective with its bounds, and the sentences."""
+    """Yield the objective with its bounds, and the sentences."""
     if document["objective"]:
         yield Text()
         yield _objective(document, glyphs)
@@ -167,7 +167,7 @@ def _failed(document: NoFitDocument, glyphs: Glyphs) -> Hanging:
 
 
 def render_hold(hold: HoldSummary, glyphs: Glyphs) -> Stack:
-    """The hold that a placement got, and what to do with it."""
+    """Render the hold that a placement got, and the commands for it."""
     name = plain(hold["id"])
     line = Text().append(f"held as {name}", "bold")
     if (rest := hold["expires_in_s"]) is not None:

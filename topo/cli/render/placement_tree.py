@@ -31,7 +31,7 @@ class _UsedGroup:
 
 
 def badge(group: PodGroupDocument, glyphs: Glyphs) -> Text:
-    """The mark of a group of pods: a shape, a colour and its index, so that two differ twice."""
+    """Return the mark of a group of pods: a shape, a colour and its index."""
     index = group["index"]
     shape, colour = glyphs.badges[index % len(glyphs.badges)], _COLOURS[index % len(_COLOURS)]
     return Text().append(f"{shape}{index}", style=f"bold {colour}")
@@ -43,7 +43,7 @@ def render_trees(
     roots: Sequence[GroupDocument],
     glyphs: Glyphs,
 ) -> Iterator[RenderableType]:
-    """One tree per root that the plan uses; `roots` are those groups as the topology has them.
+    """Yield one tree per root that the plan uses; `roots` are those groups of the topology.
 
     `capacity` is how full the used groups are, empty where the answer does not say. Where the
     topology does not know a node (it may have moved since), the plan's own words place it.
@@ -96,7 +96,7 @@ class _Drawing:
         return bar.append(f"  takes {taken} of {free} free, {gpus} in all", style="dim")
 
     def outline(self, path: Path, branch: _UsedGroup) -> Outline:
-        """A used group with what is used below it, and how much more there is."""
+        """Return a used group with what is used below it, and the number of untouched groups."""
         below = self.ordered(path, branch.children)
         children = [self.outline((*path, name), child) for name, child in below]
         lines = list(self.leaves(path, branch))
@@ -108,12 +108,12 @@ class _Drawing:
         return Outline(Hanging(Text(), self.label(path)), (), children)
 
     def ordered(self, path: Path, named: Mapping[str, _T]) -> list[tuple[str, _T]]:
-        """What lies right below a path in the order of the tree, what it does not know last."""
+        """Return what lies directly below a path in the order of the tree, unknown names last."""
         last = len(self.order)
         return sorted(named.items(), key=lambda each: self.order.get((*path, each[0]), last))
 
     def leaves(self, path: Path, branch: _UsedGroup) -> Iterator[Text]:
-        """A line per node, or where they are many a line per group of pods."""
+        """Yield a line per node, or for many nodes a line per group of pods."""
         if self.single_lines:
             for name, pods in self.ordered(path, branch.nodes):
                 yield self._leaf(name, pods)
@@ -159,12 +159,12 @@ def _used(groups: Sequence[PodGroupDocument], homes: Mapping[str, Path]) -> _Use
 
 
 def _stated_path(group: PodGroupDocument, node: str) -> Path:
-    """The path that the plan itself gives a node: that of its only domain, without the node."""
+    """Return the path that the plan gives a node: that of its only domain, without the node."""
     if len(group["domains"]) != 1:
         return ()
     return tuple(name for name in group["domains"][0]["path"] if name != node)
 
 
 def _below(group: GroupDocument | None) -> int:
-    """How many groups a group has right below it."""
+    """Return the number of groups directly below a group."""
     return 0 if group is None else sum(is_group(child) for child in group["child"])

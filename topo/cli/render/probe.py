@@ -1,4 +1,4 @@
-"""A probe output for people: what it is, its GPUs, islands, NICs, NUMA nodes, and what is odd.
+"""A probe output for people: its format, GPUs, islands, NICs, NUMA nodes and warnings.
 
 A screen of 80 columns at most, also through a pipe; all that is left out is in the JSON.
 """
@@ -65,7 +65,7 @@ class _Row:
 
 
 def render_outputs(found: Iterable[LogOutput], glyphs: Glyphs, *, lines: bool) -> RenderableType:
-    """The outputs one below the other; `lines` says where in the text each stands."""
+    """Render the outputs one below the other; `lines` adds the lines of the text of each."""
     return Stack(*_blocks(found, glyphs, lines=lines))
 
 
@@ -151,7 +151,7 @@ def _model(gpu: Gpu) -> str:
 
 
 def _islands(matrix: LinkMatrix) -> tuple[str, ...]:
-    """The GPUs that the vendor's own links join, directly or through each other."""
+    """Return a line per set of GPUs that the vendor's links join, directly or through others."""
     islands = [part for part in _components(matrix) if len(part) > 1]
     alone = len(matrix.gpus) - sum(map(len, islands))
     why = "not understood" if matrix.unknown_codes else "over PCIe or the network only"
@@ -197,7 +197,7 @@ def _nics(nics: Sequence[NetworkPort], matrix: LinkMatrix | None) -> tuple[str, 
 
 
 def _numa(gpus: Sequence[Gpu], matrix: LinkMatrix | None) -> tuple[str, ...]:
-    """A line per NUMA node; none where none is stated."""
+    """Return a line per NUMA node; none where none is stated."""
     places: dict[int, list[str]] = defaultdict(list)
     cpus: dict[int, set[str]] = defaultdict(set)
     stated = [(f"GPU{gpu.index}", gpu.numa, "") for gpu in gpus]
@@ -246,7 +246,7 @@ def _links(ports: Sequence[LinkPort], absent: Sequence[str]) -> Iterator[_Row]:
 
 
 def _link_errors(errors: Sequence[LinkErrors]) -> _Row:
-    """The counters above zero, the largest first."""
+    """Return the counters above zero, the largest first."""
     risen = sorted((e for e in errors if e.count), key=lambda e: (-e.count, e.gpu, e.link))
     head = f"{len(errors)} counter{plural(len(errors))}, {len(risen) or 'none'} above zero"
     told = (f"GPU {e.gpu} link {e.link}: {e.count} {e.kind}" for e in risen)
@@ -254,7 +254,7 @@ def _link_errors(errors: Sequence[LinkErrors]) -> _Row:
 
 
 def _fabric(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> tuple[str, ...]:
-    """A line per state and domain, and the troubles."""
+    """Return a line per state and domain, and the troubles."""
     told: dict[str, list[str]] = defaultdict(list)
     for fabric in fabrics:
         domain = fabric.member_of
@@ -285,7 +285,7 @@ def _declared(forest: DeclaredForest) -> tuple[str, ...]:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Names as people write them: `GPU 0-3, 6`, `mlx5_0-9, mlx5_bond_0`."""
+    """Return names as people write them: `GPU 0-3, 6`, `mlx5_0-9, mlx5_bond_0`."""
     numbers: dict[str, list[int]] = defaultdict(list)
     single: list[str] = []
     for name in names:

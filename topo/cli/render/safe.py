@@ -1,4 +1,4 @@
-"""Text that others wrote, without what a terminal would obey."""
+"""Text from outside, without control characters of a terminal."""
 
 from topo.model.plain_text import is_unsafe, plain
 
@@ -6,7 +6,7 @@ __all__ = ["escaped", "is_safe", "plain"]
 
 
 def escaped(document: str) -> str:
-    """The JSON text with the same meaning that a terminal shows and does not obey.
+    """Return the JSON text with the same meaning and without characters that a terminal obeys.
 
     JSON may hold anything but the first 32 characters as it is (RFC 8259 7); its own line ends
     stay.
@@ -18,7 +18,7 @@ def escaped(document: str) -> str:
 
 
 def is_safe(text: str) -> bool:
-    """Whether a terminal shows every character of every line."""
+    """Return whether a terminal shows every character of every line."""
     return all(line == plain(line) for line in text.split("\n"))
 
 

@@ -14,7 +14,7 @@ whole ones."""
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """Marks that say a status without colour, and the few signs around them.
+    """The marks of a status, readable without colour, and other signs.
 
     `taken`, `free` and `used` are the cells of a bar; `badges` tell groups of pods apart.
     """
@@ -64,17 +64,17 @@ ASCII = Glyphs(
 
 
 def out() -> Console:
-    """The console of standard output."""
+    """Return the console of standard output."""
     return _console(sys.stdout)
 
 
 def err() -> Console:
-    """The console of standard error: everything that is not the answer itself goes there."""
+    """Return the console of standard error, for everything that is not the answer itself."""
     return _console(sys.stderr)
 
 
 def glyphs(console: Console) -> Glyphs:
-    """The marks that this console can encode."""
+    """Return the marks that this console can encode."""
     return UNICODE if console.encoding.lower().startswith("utf") else ASCII
 
 

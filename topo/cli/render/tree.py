@@ -37,14 +37,14 @@ ALL_READY = Text("every group and node is Ready", style="green")
 def render_topology(
     document: TopologyDocument, glyphs: Glyphs, empty: Text = NO_NODES
 ) -> RenderableType:
-    """The whole answer of `/v1/topology` for people. O(vertices)."""
+    """Render the whole answer of `/v1/topology`. O(vertices)."""
     lines = [render_head(document, glyphs), *_outlines(document, glyphs, empty)]
     lines += [part for section in _sections(document, glyphs) for part in (Text(), *section)]
     return Stack(*lines, Text(), render_sources(document["sources"], glyphs))
 
 
 def render_body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableType:
-    """What stands below the head on a screen that may show only its beginning: first what is wrong.
+    """Render what is below the head of a screen that may show only its beginning: problems first.
 
     So what has no place, conflicts and machines without a node come before the tree.
     """
@@ -61,7 +61,7 @@ def _outlines(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> Iterat
 
 
 def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[RenderableType]]:
-    """What is not in the tree, each part under its title; parts that are empty are left out."""
+    """Yield what is not in the tree, each part under its title; empty parts are left out."""
     for title, entries in (
         ("in no group", [_unplaced(entry, glyphs) for entry in document["unplaced"]]),
         ("conflicts", [render_conflict(entry, glyphs) for entry in document["conflicts"]]),
@@ -75,7 +75,7 @@ def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[Rende
 
 
 def render_head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
-    """One line: which generation, how groups are found, and that it is old where it is."""
+    """Render one line: the generation, how groups are found, and the age of a restored tree."""
     line = Text().append(f"generation {document['generation']}", style="bold")
     if mode := document["mode"]:
         line.append(f" {glyphs.dot} mode {plain(mode)}", style="dim")
@@ -88,7 +88,7 @@ def render_head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
 
 
 def _outline(group: GroupDocument, glyphs: Glyphs) -> Outline:
-    """A group with all that is below it."""
+    """Return a group with all that is below it."""
     children = [
         _leaf(child, glyphs) if not is_group(child) else _outline(child, glyphs)
         for child in group["child"]
@@ -125,7 +125,7 @@ def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Hanging:
 
 
 def render_conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
-    """One conflict with its code, its text and the fix on a line of its own."""
+    """Render one conflict: its code, its text, and the fix on a line of its own."""
     line = Text(plain(entry.code), style="yellow")
     line.append(f"  {plain(entry.text)}", style="not dim default")
     fix = Hanging(Text(f"    {glyphs.arrow} ", style="dim"), Text(plain(entry.fix), style="dim"))
@@ -143,7 +143,7 @@ def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Hanging:
 
 
 def render_sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging:
-    """The footer: how old the last good answer of every source is, and what ails it."""
+    """Render the footer: the age of every source's last good answer, and its trouble."""
     line = Text()
     if not entries:
         line.append("none has spoken yet", style="yellow")

@@ -1,4 +1,4 @@
-"""The small pieces that pictures share: marks, styles, reasons, bars, plurals, ages, paths."""
+"""Pieces that renderers share: marks, styles, reasons, bars, plurals, ages, paths."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -16,24 +16,24 @@ BAR_CELLS = 12
 
 
 def status_style(status: str) -> str:
-    """Green for Ready, red for anything else; the glyph says the same without colour."""
+    """Return green for Ready, red for anything else; the glyph says the same without colour."""
     return "green" if status == READY else "red"
 
 
 def status_mark(status: str, glyphs: Glyphs) -> Text:
-    """The coloured glyph of a status."""
+    """Return the coloured glyph of a status."""
     return Text(glyphs.ready if status == READY else glyphs.not_ready, style=status_style(status))
 
 
 def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Iterator[Hanging]:
-    """One dim entry per reason, each on a line of its own below what it explains."""
+    """Yield one dim entry per reason, each on a line of its own."""
     for reason in reasons:
         words = Text(plain(reason.text or reason.code), style="dim")
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), words)
 
 
 def node_line(node: NodeDocument) -> Text:
-    """A node behind its mark: name, status where it is not Ready, GPUs."""
+    """Return a node behind its mark: name, status where it is not Ready, GPUs."""
     line = Text().append(plain(node["name"]), style=status_style(node["status"]))
     if node["status"] != READY:
         line.append(f"  {plain(node['status'])}", style=status_style(node["status"]))
@@ -43,12 +43,12 @@ def node_line(node: NodeDocument) -> Text:
 
 
 def plural(count: int) -> str:
-    """The English plural ending for a count."""
+    """Return the English plural ending for a count."""
     return "" if count == 1 else "s"
 
 
 def age(seconds: float | None) -> str:
-    """An age people can read: `0.4 s`, `12 s`, `3 min`, `2 h`, `4 d`; `never` for None."""
+    """Return an age as `0.4 s`, `12 s`, `3 min`, `2 h`, `4 d`; `never` for None."""
     if seconds is None:
         return "never"
     if seconds < 10:
@@ -60,7 +60,7 @@ def age(seconds: float | None) -> str:
 
 
 def remaining_time(seconds: float) -> str:
-    """Time that is left, as people set it: `10 min`, `9 min 30 s`, `1 h 5 min`.
+    """Return the time that is left as `10 min`, `9 min 30 s`, `1 h 5 min`.
 
     A second that has begun counts, so a hold of ten minutes is held for ten.
     """
@@ -74,12 +74,12 @@ def remaining_time(seconds: float) -> str:
 
 
 def path_text(path: Iterable[str]) -> str:
-    """A group's path as people write it: names joined with `/`."""
+    """Return a group's path: names joined with `/`."""
     return "/".join(plain(name) for name in path)
 
 
 def room_bar(gpus: int, free: int, taken: int, glyphs: Glyphs) -> Text:
-    """A bar over `gpus` GPUs of which `free` were free before `taken` of them were taken.
+    """Return a bar over `gpus` GPUs of which `free` were free before `taken` of them were taken.
 
     What is taken comes first, then what stays free, then what was in use; a part that is there is
     never rounded away, for as long as there are cells.
@@ -93,14 +93,14 @@ def room_bar(gpus: int, free: int, taken: int, glyphs: Glyphs) -> Text:
 
 
 def share_bar(part: float, whole: float, glyphs: Glyphs) -> Text:
-    """A bar of which `part` in `whole` is filled."""
+    """Return a bar of which `part` in `whole` is filled."""
     filled = _cells(part, whole)
     bar = Text().append(glyphs.taken * filled, style="green")
     return bar.append(glyphs.used * (BAR_CELLS - filled), style="bright_black")
 
 
 def bar_legend(glyphs: Glyphs) -> Text:
-    """What the cells of `room_bar` mean."""
+    """Return the legend of the cells of `room_bar`."""
     line = Text().append(glyphs.taken, style="bold cyan").append(" this job  ", style="dim")
     line.append(glyphs.free, style="green").append(" free after it  ", style="dim")
     line.append(glyphs.used, style="bright_black").append(" in use or closed, in GPUs", style="dim")

@@ -1,1 +1,1 @@
-"""A tree that stays on the terminal while it changes: its screen, its keys, its part in a pipe."""
+"""`topo tree --watch`: the screen, its keys, and the output in a pipe."""

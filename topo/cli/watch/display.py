@@ -28,7 +28,7 @@ Raises `CliError` where the document is none.
 
 @contextmanager
 def display(output: Output, view: View) -> Iterator[Display]:
-    """The display for an output format, of a part of each document. Entered on a running loop."""
+    """Return the display for an output format, of a part of each document. Needs a running loop."""
     console = terminal.out()
     if output is not Output.TABLE:
         yield _when_changed(_generation, lambda document, _: _write(view(document)[0], output))
@@ -43,7 +43,7 @@ def display(output: Output, view: View) -> Iterator[Display]:
 
 
 def _when_changed(version: Callable[[Any, Refusal | None], object], write: Display) -> Display:
-    """Writes a document whose `version` differs: ages that move are no news to a program."""
+    """Return a display that writes a document only when its `version` differs."""
     last: object = None
 
     def show(document: Any, trouble: Refusal | None) -> None:
@@ -66,7 +66,7 @@ def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
 def _picture(
     part: tuple[Mapping[str, Any], Text], trouble: Refusal | None, console: Console
 ) -> Frame:
-    """What is wrong comes first: the beginning is what every screen shows."""
+    """Return the frame of a document; what is wrong comes first, where every screen shows it."""
     raw, empty = part
     marks = terminal.glyphs(console)
     document = decode(TopologyDocument, worst_first(raw))
@@ -79,12 +79,12 @@ def _picture(
 
 
 def _print(picture: Frame, console: Console) -> None:
-    """One tree after the other, for a pipe that a person reads."""
+    """Print one tree after the other, for a pipe that a person reads."""
     console.print(Group(picture.head, picture.body, Text(), picture.foot), end="\n\n")
     console.file.flush()
 
 
 def _write(document: Any, output: Output) -> None:
-    """One JSON document per line, or YAML documents divided by `---`."""
+    """Write one JSON document per line, or YAML documents divided by `---`."""
     divider = "---\n" if output is Output.YAML else ""
     print(divider + serialize(document, output, layout=0), end="", flush=True)

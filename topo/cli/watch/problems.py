@@ -1,4 +1,4 @@
-"""What of a topology is not as it should be, and the order that shows it first.
+"""Filter and order of a topology document that show problems first.
 
 Both are of the raw document, so that a picture and `-o json` show the same. It must be one that
 reads as a `TopologyDocument`.
@@ -11,17 +11,17 @@ _READY = "Ready"
 
 
 def only_problems(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without Ready groups and nodes; a group counts what it counted. O(vertices)."""
+    """Return the document without Ready groups and nodes; counts stay as they are. O(vertices)."""
     return {**document, "groups": _not_ready(document.get("groups", ()))}
 
 
 def worst_first(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with what is not Ready before its Ready siblings, else in order. O(vertices)."""
+    """Return the document with what is not Ready before its Ready siblings. O(vertices)."""
     return {**document, "groups": _sorted_worst_first(document.get("groups", ()))}
 
 
 def _not_ready(children: Any) -> list[Any]:
-    """The children that are not Ready or hold one that is not."""
+    """Return the children that are not Ready or contain one that is not."""
     kept = []
     for child in children:
         below = _not_ready(child.get("child", ()))

@@ -1,4 +1,4 @@
-"""A watched tree on a terminal: head and troubles stay, the rest scrolls, the keys are ours."""
+"""The screen of a watched tree: head and foot stay, the body scrolls by keys."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ _KEY_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is to be seen: `head` and `foot` always, of the body as much as fits between them."""
+    """The parts of the screen: `head` and `foot` always, of the body as much as fits between."""
 
     head: RenderableType
     body: RenderableType
@@ -34,7 +34,7 @@ class Frame:
 
 
 class WatchScreen:
-    """Draws the newest picture on the terminal's other screen until it is closed.
+    """Draws the newest frame on the terminal's alternate screen until it is closed.
 
     The last frame then stays on the screen that was there before. Lines are made once for each
     picture and width, so scrolling costs what is seen and not what there is.
@@ -59,18 +59,18 @@ class WatchScreen:
             self._console.print(_Drawn(self._frame()[:-1]))
 
     def show(self, picture: Frame) -> None:
-        """Draws a picture, at the place that was scrolled to; called on the loop."""
+        """Draw a frame at the present scroll position; called on the loop."""
         if self._picture is None:
             self._start()
         self._picture, self._made_for = picture, 0
         self.draw()
 
     def draw(self) -> None:
-        """Draws what is there, at the size that the terminal has now."""
+        """Draw the present frame at the present size of the terminal."""
         self._live.update(_Drawn(self._frame()), refresh=True)
 
     def press(self, text: str) -> None:
-        """Moves as the keys say; `q` ends the watch as Ctrl-C does."""
+        """Scroll as the keys say; `q` ends the watch as Ctrl-C does."""
         for key in viewport.keys(text):
             if key == viewport.QUIT:
                 signal.raise_signal(signal.SIGINT)
@@ -90,7 +90,7 @@ class WatchScreen:
         self._open.enter_context(self._live)
 
     def _read(self, keyboard: int) -> None:
-        """Takes the keys that wait; of a terminal that is gone no more will come."""
+        """Read the keys that wait; stop reading where the terminal is gone."""
         try:
             pressed = os.read(keyboard, _KEY_BYTES)
         except OSError:
@@ -118,7 +118,7 @@ class WatchScreen:
             yield self._console.render_lines(part, options, pad=False)
 
     def _position(self) -> Lines:
-        """Which lines are seen, and the keys, on one line."""
+        """Return the line that says which lines are visible, and the keys."""
         marks, seen = terminal.glyphs(self._console), self._viewport
         first, last = seen.top + 1, seen.seen.stop
         where = f"lines {first} to {last} of {seen.total} {marks.dot} "
@@ -128,7 +128,7 @@ class WatchScreen:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """Lines that are made already."""
+    """Lines that are rendered already."""
 
     lines: Lines
 
@@ -140,7 +140,7 @@ class _Drawn:
 
 @contextmanager
 def _unbuffered(keyboard: int) -> Iterator[None]:
-    """Every key at once and without an echo; Ctrl-C stays a signal."""
+    """Switch the terminal to unbuffered keys without echo; Ctrl-C stays a signal."""
     before = termios.tcgetattr(keyboard)
     tty.setcbreak(keyboard)
     try:

@@ -1,4 +1,4 @@
-"""A part of something longer than the screen: which lines are seen, and how keys move them."""
+"""The visible part of something longer than the screen, and how keys move it."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ QUIT = "q"
 
 
 def keys(text: str) -> Iterator[str]:
-    """The keys that were pressed: a character each, or the sequence that a terminal sends."""
+    """Split input into keys: a character each, or the sequence that a terminal sends."""
     return (found[0] for found in _KEY.finditer(text))
 
 
@@ -29,11 +29,11 @@ class Viewport:
     top: int = 0
 
     def of(self, total: int, height: int) -> "Viewport":
-        """The same place in something that has become longer or shorter."""
+        """Return the same position in a content of another length or height."""
         return Viewport(total, max(1, height), min(self.top, max(0, total - max(1, height))))
 
     def moved(self, key: str) -> "Viewport":
-        """Where a key leads; the same place for one that means nothing."""
+        """Return the position after a key; the same for one without a meaning."""
         last = max(0, self.total - self.height)
         if key in _ENDS:
             return Viewport(self.total, self.height, last * _ENDS[key])
@@ -42,10 +42,10 @@ class Viewport:
 
     @property
     def is_all(self) -> bool:
-        """Whether everything is seen."""
+        """Whether all lines are visible."""
         return self.total <= self.height
 
     @property
     def seen(self) -> slice:
-        """The lines that are seen."""
+        """The visible lines."""
         return slice(self.top, min(self.total, self.top + self.height))

@@ -19,21 +19,21 @@ class GenerationId:
 
     @classmethod
     def read(cls, text: str) -> "GenerationId | None":
-        """The generation that a text names; None for a text that names none."""
+        """Parse a generation; return None for a text that is none."""
         if _COMPILED.fullmatch(text) is None:
             return None
         number, _, run = text.partition(".")
         return cls(int(number), run)
 
     def __str__(self) -> str:
-        """The text that names it."""
+        """Return the text that names it."""
         return f"{self.number}.{self.run}" if self.run else str(self.number)
 
     def is_of(self, run: str) -> bool:
-        """Whether the number may be looked up among those of this run."""
+        """Return whether the number counts in this run."""
         return self.run in ("", run)
 
     @property
     def previous(self) -> "GenerationId":
-        """One generation earlier in the same run, at least generation 0."""
+        """The generation before in the same run, at least generation 0."""
         return GenerationId(max(self.number - 1, 0), self.run)

@@ -32,7 +32,7 @@ class MomentId:
 
     @classmethod
     def read(cls, text: str) -> "MomentId | None":
-        """The moment that a text names; None for a text that names none."""
+        """Parse a moment; return None for a text that is none."""
         if _COMPILED.fullmatch(text) is None:
             return None
         if text == "now":
@@ -49,11 +49,11 @@ class MomentId:
 
     @property
     def is_now(self) -> bool:
-        """Whether what is there now is meant."""
+        """Whether the present is meant."""
         return self.ago_s == 0
 
     def at_s(self, now_s: float) -> float | None:
-        """The time that is meant, in Unix seconds like `now_s`; None for a generation."""
+        """Return the time in Unix seconds like `now_s`, None for a generation."""
         return self.unix_s if self.ago_s is None else now_s - self.ago_s
 
 
@@ -61,6 +61,6 @@ NOW = MomentId(ago_s=0.0)
 
 
 def time_text(unix_s: float) -> str:
-    """A time as `MomentId.read` takes it, to the millisecond; of one rounded to it the same."""
+    """Return a time as `MomentId.read` takes it, rounded to the millisecond."""
     whole = datetime.fromtimestamp(round(unix_s, 3), UTC)
     return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")

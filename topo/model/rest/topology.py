@@ -112,7 +112,7 @@ def is_group(vertex: NodeDocument | GroupDocument) -> TypeIs[GroupDocument]:
 def walk(
     children: Iterable[NodeDocument | GroupDocument], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], NodeDocument | GroupDocument]]:
-    """Every node and group with the names from `above` down to it; a group before its children."""
+    """Yield every node and group with its path; `above` is the path of `children`' parent."""
     for child in children:
         path = (*above, child["name"])
         yield path, child

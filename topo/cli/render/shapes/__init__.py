@@ -1,1 +1,1 @@
-"""How pictures take up a width: hanging texts, trees, tables, matrices; nothing is cut."""
+"""Layouts for any width without cutting text: hanging texts, trees, tables, matrices."""

@@ -1,4 +1,4 @@
-"""How lines take up a width: nothing is cut, and what goes on is told from what begins."""
+"""Lines for any width: nothing is cut, and continued lines are indented."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Hanging:
     text: Text
 
     def lines(self, console: Console, width: int) -> Iterator[Text]:
-        """The lines at that width."""
+        """Yield the lines at that width."""
         indent = max(GAP, self.mark.cell_len)
         if self.mark.cell_len + self.text.cell_len <= width and "\n" not in self.text.plain:
             yield _joined(self.mark, self.text)
@@ -94,7 +94,7 @@ class Outline:
 def _guided(
     outline: Outline, guides: tuple[str, ...], first: str, others: str
 ) -> Iterator[tuple[str, str, Hanging]]:
-    """Every entry and remark, with what is drawn before its first line and before the others."""
+    """Yield every entry and remark, with what is drawn before its first line and the others."""
     nothing, passing, middle, last = guides
     yield first, others, outline.entry
     for remark in outline.remarks:
@@ -105,5 +105,5 @@ def _guided(
 
 
 def _joined(before: Text, text: Text) -> Text:
-    """Both on one line, each in its own style."""
+    """Return both on one line, each in its own style."""
     return Text().append_text(before).append_text(text)

@@ -36,7 +36,7 @@ class Matrix:
         return Measurement(1, min(options.max_width, max(1, natural)))
 
     def _blocks(self, width: int) -> Iterator[Sequence[int]]:
-        """The columns of each block, at least one."""
+        """Yield the columns of each block, at least one."""
         block: list[int] = []
         used = self._names()
         for at in range(len(self.columns)):

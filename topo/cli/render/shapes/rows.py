@@ -49,7 +49,7 @@ class Rows:
 
 
 def table(*columns: str | Column, rows: Iterable[Iterable[Cell]]) -> Rows:
-    """The rows of cells under these columns; None is an empty cell."""
+    """Return the rows of cells under these columns; None is an empty cell."""
     named = [Column(each) if isinstance(each, str) else each for each in columns]
     return Rows(named, [[_cell(value) for value in row] for row in rows])
 
@@ -61,19 +61,19 @@ def _cell(value: Cell) -> Text:
 
 
 def _wrapped(cell: Text, console: Console, width: int) -> Sequence[Text]:
-    """The lines of a cell; wrapping also what fits makes a long table half as slow again."""
+    """Return the lines of a cell; wrapping also what fits makes a long table half as slow again."""
     return [cell] if cell.cell_len <= width else list(cell.wrap(console, width))
 
 
 def _widths(table: Rows) -> list[int]:
-    """The widest cell of each column, its title among them."""
+    """Return the width of the widest cell of each column, including its title."""
     titles = [[Text(column.title) for column in table.columns]]
     rows = [*titles, *table.rows]
     return [max(row[at].cell_len for row in rows) for at in range(len(table.columns))]
 
 
 def _least(table: Rows) -> list[int]:
-    """The width that each column cannot do without: words of titles and of prose may part."""
+    """Return the least width of each column; titles and prose may be broken between words."""
     found = []
     for at, column in enumerate(table.columns):
         cell = max((row[at].cell_len for row in table.rows), default=0)
@@ -88,7 +88,7 @@ def _total(widths: Sequence[int], columns: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """Which columns stand in the rows, how wide each is, and which stand above and below."""
+    """The columns inside the rows with their widths; the others are written above or below."""
 
     columns: Sequence[Column]
     widths: Sequence[int]
@@ -111,7 +111,7 @@ class _Drawing:
                 yield from Hanging(mark, row[at]).lines(console, self.width)
 
     def _named(self, console: Console, row: Sequence[Text]) -> Iterator[Text]:
-        """A row without what stands below it."""
+        """Yield the lines of a row without the columns that are written below it."""
         if self.above:
             yield from _wrapped(row[0], console, self.width)
         cells = [_wrapped(row[at], console, self.widths[at]) for at in self.inline]
@@ -119,7 +119,7 @@ class _Drawing:
             yield from self._row(cells)
 
     def _row(self, cells: Sequence[Sequence[Text]]) -> Iterator[Text]:
-        """The lines of cells that may have several lines each."""
+        """Yield the lines of cells that may have several lines each."""
         for number in range(max((len(cell) for cell in cells), default=0)):
             line = Text(" " * GAP if self.above else "")
             for at, cell in zip(self.inline, cells, strict=True):
@@ -133,7 +133,7 @@ class _Drawing:
 
 
 def _drawing(table: Rows, width: int) -> _Drawing:
-    """Takes the widest column out until the others fit, and deals out the room that is left."""
+    """Take out the widest column until the others fit, and distribute the width that is left."""
     natural, widths = _widths(table), _least(table)
     inline = list(range(len(widths)))
     room = width
