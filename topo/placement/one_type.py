@@ -143,7 +143,8 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
         found = best_whole(view, None)
         if found is None:
             return None
-        found = use_extra_domains(view, found, partial(best_whole, limit=None))
+        if view.shape.extra_domains:
+            found = use_extra_domains(view, found, partial(best_whole, limit=None))
         return SearchResult(found, view, view, PlacementMode.REQUIRED)
     answers = [(best_whole(part, tier), part) for tier, part in _inside_kind(view, request)]
     placed = [(found, part) for found, part in answers if found is not None]

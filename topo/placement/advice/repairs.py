@@ -82,6 +82,7 @@ def _regions(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable
     for candidate in candidates:
         for at, slots in candidate.slots.items():
             gains[at + 1] += slots
+    # A region without slots enough, even after every change, cannot be repaired.
     sums, pods = gains.cumsum(), job.request.pods
     able = (r for r in job.regions if r.free_slots + sums[r.last] - sums[r.first] >= pods)
     return islice(able, REGIONS_TRIED)
@@ -100,6 +101,7 @@ def _repair(
             new = [one for one in additions if one not in chosen]
             domains.add(new)
             chosen += new
+    # What was added for one group may be more than the job needs in the end: drop the dearest.
     for candidate in sorted(chosen, key=lambda one: (-one.cost, one.total_slots, one.name)):
         domains.add([candidate], -1)
         if domains.suffice():
@@ -167,6 +169,7 @@ class _Domains:
         for domain, gains in self.gains.items():
             free = int(self.free[domain])
             left = {one: slots for one, slots in gains.items() if one not in chosen}
+            # Each round fills the domain up to its next whole group.
             while (lack := size - free % self.k) > 0 and (found := _cheapest(left, lack)):
                 yield found
                 free += sum(left.pop(one) for one in found)
@@ -181,6 +184,7 @@ def _cheapest(gains: Mapping[RepairCandidate, int], lack: int) -> list[RepairCan
     def by_cost_per_slot(one: RepairCandidate) -> tuple[float, str]:
         return one.cost / min(lack, gains[one]), one.name
 
+    # By cost is best if one candidate suffices, by cost per slot if several are needed.
     orders = sorted(gains, key=by_cost), sorted(gains, key=by_cost_per_slot)
     found = [_enough(order, gains, lack) for order in orders]
     short = [one for one in found if 0 < len(one) <= MOST_CHANGES]

@@ -98,6 +98,7 @@ class Bookings(BookingsView):
         while self._deadlines and self._deadlines[0][0] <= now_s:
             deadline_s, hold_id = heappop(self._deadlines)
             hold = self._holds.get(hold_id)
+            # A hold that was committed or restored since has an entry that no longer counts.
             if hold is not None and hold.deadline_s == deadline_s:
                 yield self._end(hold, What.EXPIRED, deadline_s)
 
@@ -185,6 +186,7 @@ class Bookings(BookingsView):
         self._touched.clear()
 
     def _settle_hold(self, hold: Hold, nodes: Iterable[NodeName], now_s: float) -> Iterator[Change]:
+        # Pods outside of the plan move the rest of the hold: all of it is booked again.
         if not self._rebook_on(hold.id, nodes):
             self._book(hold)
         before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold.id)
@@ -231,6 +233,7 @@ class Bookings(BookingsView):
         saved = memory.saved or now
         passed_s, dropped = now.since(saved), list[Hold]()
         for kept in memory.holds:
+            # Ages are kept, not times: the clock of this process began elsewhere.
             age_s = max(0.0, saved.unix_s - kept.created_s) + passed_s
             hold = replace(kept, created_s=now.clock_s - age_s)
             if kept.deadline_s is None:

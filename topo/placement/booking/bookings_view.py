@@ -109,12 +109,14 @@ class BookingsView:
     def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
         """Return the GPUs by node that a hold keeps for pods that are not there yet; O(nodes)."""
         planned = self._planned[hold_id]
+        # Most holds have no pods yet: they wait for all that was planned.
         if hold_id not in self._pods_of:
             return planned
         taken = self._counts.taken(hold_id)
         left = max(0, sum(planned.values()) - taken.total())
         awaited: dict[NodeName, int] = {}
         for node, gpus in planned.items():
+            # Pods that went elsewhere take from the last nodes, since first ranks come first.
             share = min(left, gpus - taken.get(node, 0))
             if share > 0:
                 awaited[node] = share

@@ -42,6 +42,7 @@ class Capacity(CapacityView):
                 self._refresh(self._index.ids[host.name], host, was_open=before.open)
             elif before.shared == host.shared:
                 return
+        # The most frequent changes come first: a state, then GPUs or labels; a move is the rarest.
         elif before is not None and before.place == host.place:
             self._replace(before, host)
         else:
@@ -70,6 +71,7 @@ class Capacity(CapacityView):
         if not had:
             self._shift(gpus)
             return
+        # Only the nodes that differ are touched: a large job rebooks pod by pod.
         changes = {name: gpus.get(name, 0) - had.get(name, 0) for name in {**had, **gpus}}
         self._shift({name: change for name, change in changes.items() if change})
 
@@ -167,6 +169,7 @@ class Capacity(CapacityView):
                 used.pop(name, None)
             if name in ids:
                 now_used[ids[name]] = now
+        # A few nodes are quicker one by one: numpy has a fixed cost for each class.
         if len(now_used) < _AT_ONCE:
             for host_id in now_used:
                 host = self._hosts[index.names[host_id]]

@@ -211,6 +211,7 @@ class CapacityView:
         view = CapacityView(self.policy)
         self._share_index(view)
         view._version = next(_versions_of_changes)
+        # Hosts first, then bookings: what a booking frees depends on the state of its host.
         view._hosts = self._hosts | {host.name: host for host in changed}
         view._types, view._ordered = self._types, self._ordered
         view._sizes, view._peaks, view._labels = self._sizes, self._peaks, self._labels
@@ -277,6 +278,7 @@ class CapacityView:
             self._slots.move_to_end(key)
             return found
         typed = replace(eligibility, gpu_type=gpu_type)
+        # A class of a view with changes is that of its base, with the difference added.
         if self._changes is not None:
             found = self._changed_slots(self._changes, typed, gpus)
         elif eligibility.selector or eligibility.exclude:
@@ -376,6 +378,7 @@ class CapacityView:
         for before, now in changes.hosts:
             found.remove_host(*before)
             found.add_host(*now)
+        # In the order of `with_changes`, so that each step starts from the counts it expects.
         found.update_all_free(changes.at, changes.taken)
         return found
 
@@ -427,6 +430,7 @@ class CapacityView:
             if len(self._users) > 1:
                 # The others must see a user of the shared places until the clone is made.
                 own = self._index.clone()
+                # From here on the others share the old index, and this one has its own.
                 self._users.discard(self)
                 self._index, self._users = own, WeakSet([self])
 

@@ -82,6 +82,7 @@ class HostFollower:
         """
         gone = [name for name in removed if self.cluster.pop(name, None) is not None]
         # A node changes more often than what placement takes of it.
+        # `halves` keeps what the forest said, so that a change of the cluster needs no forest.
         nodes = {n.name: n for n in changed if self.cluster.get(n.name) != n}
         self.cluster |= nodes
         hosts = {name: self._capacity.host(name) for name in (*gone, *nodes)}
@@ -135,6 +136,7 @@ def _compare(
 ) -> None:
     """Compare the children of one group then and now; recurse into groups that kept their place."""
     (old, old_chain), (new, new_chain) = before, after
+    # The same object is the same subtree: snapshots share all that did not change.
     rest = {id(child): child for child in old}
     fresh = [child for child in new if rest.pop(id(child), None) is None]
     groups = {_identity(child): child for child in rest.values() if isinstance(child, Group)}

@@ -356,6 +356,7 @@ class HostIndex:
     def settle(self) -> DomainIndices:
         """Sort the domains naturally without empty ones; return the places that they had before."""
         astray = list(self._astray.values())
+        # Domains that stay are in order already: only those astray are sorted and inserted.
         stays = np.ones(len(self.order), np.bool_)
         stays[[domain.at for domain in astray]] = False
         rest = list(compress(self.order, stays.tolist()))
@@ -386,6 +387,8 @@ class HostIndex:
         apart = np.unique(np.concatenate([moved, moved + 1, beside + 1]))
         touched = apart[(apart > 0) & (apart < len(before))].tolist()
         for tier, begins in self._begins.items():
+            # A domain begins one of its tier if it is not in that of the domain before it. That can
+            # have changed only next to a domain that moved, came or went.
             kept = self._begins[tier] = np.insert(begins[stays[: len(begins)]], places, True)
             kept[:1] = True
             for at in touched:
@@ -424,6 +427,7 @@ class HostIndex:
         for name, count in pods:
             host_id = ids[name]
             domain = domain_of[host_id]
+            # The pods of a plan come domain by domain: each is looked up once.
             if domain is not last:
                 last, at = domain, domain.at
                 offset, ranks = offsets[at], domain.ranks(self.names)

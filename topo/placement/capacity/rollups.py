@@ -90,6 +90,7 @@ class Most(_Rollups):
         unknown: set[int] = set()
         for at, by in self._changes.items():
             domain, now = of[at], values[at]
+            # A larger number is the most; a smaller one matters only if it was the most.
             if now >= most[domain]:
                 most[domain] = now
             elif now - by >= most[domain]:
@@ -118,12 +119,14 @@ class Groups:
         if found is None:
             if len(self._missed) == _RESTS:
                 self._missed.clear()
+            # Pods beside whole groups break one more group where they do not fit into the rest.
             found = self._missed[rest] = self._sums + BROKEN * (self._sums % self.size < rest)
         return found
 
     def changed(self, domain: int, top: int, sums: tuple[int, int]) -> None:
         """Follow a change of the sum of a domain, inside one of the top tier."""
         before, now = sums
+        # A group came or went if a multiple of its size was crossed.
         more = now // self.size - before // self.size
         if more:
             self.by_top[top] += more

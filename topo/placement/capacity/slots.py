@@ -120,12 +120,14 @@ class Slots:
         if kind == ELIGIBLE:
             before, after = free_gpus
             self.free_gpus += after - before
+            # Free GPUs may change without a slot: pieces smaller than a pod are none.
             change = after // self.gpus - before // self.gpus
             if change:
                 self._add(at, change)
 
     def update_all_free(self, at: DomainIndices, taken: UsageChange) -> None:
         """Follow changes of the free GPUs of many hosts, each in its domain; O(hosts given)."""
+        # numpy reads the mask in place, and drops the view before the mask can grow.
         kinds = np.frombuffer(self.mask, np.uint8)[taken.ids]
         np.add.at(self.busy, at, taken.busier * (kinds > 0))
         may = kinds == ELIGIBLE

@@ -41,11 +41,13 @@ class Knapsack:
         before = self._tables[-1]
         after = before[:]
         width = self._groups + 1
+        # With fewer groups than that, the items still to come are not enough.
         least = self._groups - rest if rest else 0
         for state, cost in enumerate(before):
             if cost is None:
                 continue
             groups, tails = state % width, state // width
+            # Each state may stay as it is, or use the item in one of its ways.
             for x, t, more in options:
                 if groups + x > self._groups or tails + t > self._tails or groups + x < least:
                     continue
@@ -68,9 +70,11 @@ class Knapsack:
         found = []
         for item in range(len(self._options) - 1, -1, -1):
             cost, before = self._tables[item + 1][state], self._tables[item]
+            # The item changed nothing for this state: it is not used.
             if before[state] == cost:
                 continue
             for x, t, more in self._options[item]:
+                # Walk back over the way that explains the cost of the state.
                 at = state - x - t * width
                 left = before[at] if at >= 0 and state % width >= x else None
                 if cost is not None and left is not None and left + more == cost:

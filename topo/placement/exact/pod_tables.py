@@ -72,9 +72,11 @@ class PodTables:
         cost = packing.used(tier)
         if tier == shape.canonical_tier:
             before = self._before(tier, domain)
+            # A canonical group is lost when a multiple of its size is crossed.
             lost = before // shape.canonical - (before - slots) // shape.canonical
             cost += (lost << packing.lost) + packing.low_taken(before, slots)
         if tier == shape.tiers:
+            # The lost groups of all canonical domains below are one field of the packed cost.
             lost = packing.lost_of(cost + below)
             if lost:
                 cost += packing.top_taken(int(self.view.tops_before[domain]), lost)
@@ -109,6 +111,7 @@ class PodTables:
     def alike(self, domain: int) -> tuple[int, ...]:
         """Return a key that is equal for tier-1 domains whose pods cost the same."""
         slots, alone = self.view.slots, self.view.shape.tiers == 1
+        # A domain without tiers above counts by name, since it is its own top domain.
         intact = not slots.busy[domain]
         free = int(self.view.free[domain])
         return free, slots.free_list[domain], intact, domain if alone else -1

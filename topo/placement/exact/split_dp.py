@@ -65,11 +65,13 @@ def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidat
     for loose in ways:
         search = SplitSearch(view, pod_tables(view), loose)
         for domains in search.tops():
+            # Out of budget: what was found counts, and nothing is proven.
             if search.steps(domains) > most_steps:
                 complete = False
                 break
             other = search.over(domains)
             best = better_of(view, best, other) or best
+            # More top domains would only be worse: the second set need not be searched.
             if other is not None and search.fewest_tops(other):
                 break
         exact = exact and search.tables.packing.exact
@@ -87,6 +89,7 @@ def loose_ways(view: FreeView) -> Iterator[Loose]:
     missing = shape.m - int(view.groups(shape.tier).sum())
     if missing < 0:
         return
+    # Splitting the tail and splitting a group for it cost one split group each: both are tried.
     less = int(view.losses(shape.tier).min()) if shape.r else TAIL_CANNOT_FIT
     if less:
         yield Loose(missing * shape.k + shape.r, tail=False, less=0)
@@ -107,15 +110,18 @@ class SplitSearch:
     def tops(self) -> Iterator[list[int]]:
         """Yield sets of top domains to search: those that could be enough, then all."""
         whole, rest = self._tops()
+        # All whole groups are used, so the top domains that have some are taken in any case.
         near = whole > 0
         ranked = np.sort(rest[~near])[::-1].tolist()
         short = self._slots_needed() - int(rest[near].sum())
         more = fewest(ranked, short)
         if more is None:
             return
+        # With fewer slots than that, a domain cannot be one of the fewest that fill the shortage.
         least = max(1, short - sum(ranked[: more - 1])) if more else 1 << 40
         able = near | (rest >= least)
         yield np.flatnonzero(able).tolist()
+        # The domains above may not be enough if slots are spread badly: then all are searched.
         if not (able | (rest == 0)).all():
             yield np.flatnonzero(near | (rest > 0)).tolist()
 
@@ -155,6 +161,7 @@ class SplitSearch:
         most = [max((x for x, _, _ in each.options), default=0) for each in branches]
         rest = sum(most)
         for branch, here in zip(branches, most, strict=True):
+            # States that the branches still to come cannot complete are dropped at once.
             rest -= here
             knapsack.add(branch.options, rest)
         if knapsack.table[-1] is None:
@@ -205,6 +212,7 @@ class SplitSearch:
         knapsack = Knapsack(most, int(self.loose.tail))
         for each in children:
             knapsack.add(each.options)
+        # Options cost what they add to the whole groups, which the domain gives in any case.
         cost = self._cost(tier, domain, (slots, below)) if slots else 0
         tail_slots = self._tail_slots()
         options = []
@@ -222,6 +230,7 @@ class SplitSearch:
         tables, tier = self.tables, self.view.shape.tier
         if tier > 1:
             return self._leaf_of(domain, tables.costs(tier, domain))
+        # Thousands of tier-1 domains have a few shapes: each is worked out once.
         alike = tables.alike(domain)
         found = self._leaves.get(alike)
         if found is None:
@@ -236,6 +245,7 @@ class SplitSearch:
             (x, 0, costs[slots + x] - cost) for x in range(1, min(loose.pods, most - slots) + 1)
         ]
         hosted = slots + self._tail_slots()
+        # Only a domain that gives up exactly so many groups for the tail is a host of this way.
         if loose.tail and self.view.losses(shape.tier)[domain] == loose.less:
             options += [
                 (x, 1, costs[hosted + x] - cost) for x in range(min(loose.pods, most - hosted) + 1)

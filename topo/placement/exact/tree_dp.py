@@ -69,6 +69,7 @@ class ExactSearch:
         """Return the best way to meet the need from one domain of a tier."""
         if tier == self.view.shape.tier:
             return self._at_groups(domain, need)
+        # Fills the table of this domain and of those below it.
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
         assert knapsack is not None, "made with the options"  # noqa: S101 - for mypy
@@ -153,8 +154,10 @@ class ExactSearch:
         """Return what a domain above tier 1 can give."""
         tier, uses = self.view.shape.tier, self._uses(domain)
         if self.table_steps[domain] <= MOST_TABLE_STEPS:
+            # Exact: the cheapest tier-1 domains for each number of pods.
             costs = self.tables.costs(tier, domain)
             return [(x, t, costs[pods]) for x, t, pods in uses]
+        # Too many steps: the window rule chooses inside, and the proof ends at this domain.
         self.by_window.add(domain)
         return [(x, t, self._cost(domain, x, t)) for x, t, _ in uses]
 
@@ -183,6 +186,7 @@ class ExactSearch:
 
     def _cost_below(self, inner: Effect) -> int:
         """Return the cost in canonical domains that lie below the domain of the groups."""
+        # Canonical domains below the domain of the groups are not seen from above.
         packing = self.tables.packing
         low = (
             sum(-change << packing.base * free for free, change in inner.low)

@@ -33,6 +33,7 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
         return quick
     shape = view.shape
     grouped = tier >= shape.tier and not split
+    # Slots are one bound, whole groups another; the greater one holds.
     by_slots = view.fewest_by_slots(tier)
     if not grouped or by_slots >= used:
         return by_slots
@@ -61,6 +62,7 @@ def least_inside(caps: Counts, children: Children, able: DomainIndices, need: Co
         most = np.maximum.reduceat(caps, children.starts)[able]
         found: Counts = -(-need // np.maximum(most, 1))
         return found
+    # Column j is the sum of the j largest children: the first that reaches the need counts.
     sums = np.ascontiguousarray(rows.T).cumsum(axis=0)
     counts: Counts = (sums < need).sum(axis=0) + 1
     return np.where(need > 0, counts, 0)
@@ -84,6 +86,7 @@ def _with_tail(groups: Counts, losses: Counts, need: int) -> int:
     order = np.argsort(-groups, kind="stable")
     ranked, lost = groups[order], losses[order]
     sums = np.cumsum(ranked)
+    # The host is one of the p largest, or one behind them instead of the last of them.
     inside = sums - np.minimum.accumulate(lost)
     outside = sums - ranked + np.maximum.accumulate((ranked - lost)[::-1])[::-1]
     enough = np.maximum(inside, outside) >= need

@@ -119,6 +119,7 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
         after = before - taken
         low[before] = low.get(before, 0) - 1
         low[after] = low.get(after, 0) + 1
+        # A canonical group is lost when a multiple of its size is crossed.
         gone = before // canonical - after // canonical
         if gone:
             lost += gone
@@ -147,6 +148,8 @@ def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
     """Return a key under which the profile that leaves more, the largest capacities first, is
     smaller.
     """
+    # The largest capacity at which two profiles differ decides: losing domains there is worse,
+    # gaining some is better, and nothing (0) lies between.
     key = [(1, at, -by) if by < 0 else (-1, -at, -by) for at, by in profile]
     key.append((0, 0, 0))
     return tuple(key)

@@ -62,6 +62,7 @@ def _taken_nodes(
     for all_of_them, domains in groupby(
         sorted(tier1_pods), lambda at: tier1_pods[at] == slots.free_list[at]
     ):
+        # Neighbours that are used up whole need no choice of nodes, and are read in one pass.
         if all_of_them:
             node_slots, places = capacity.slots_per_node(domains, slots)
             nodes += node_slots
@@ -86,6 +87,7 @@ class _Dealer:
     def deal(self, pods: int) -> Pods:
         """Return the next pods."""
         if self._one_each:
+            # One pod for each node: a group is a slice.
             first, self._at = self._at, self._at + pods
             return tuple(self._nodes[first : self._at])
         found: list[tuple[NodeName, int]] = []
@@ -108,6 +110,7 @@ def _chosen(
     slots = view.slots
     if len(node_slots) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
         return [(i, 1) for i in range(pods)]
+    # Least penalty first, then nodes that are in use already, then the fullest.
     ranked = sorted((*_rank(capacity, node), i) for i, node in enumerate(node_slots))
     taken: dict[int, int] = {}
     for place, (penalty, empty, minus, i) in enumerate(ranked):

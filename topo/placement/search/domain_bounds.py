@@ -116,6 +116,7 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
     depth = layout.tiers - tier + 1
     if shape.canonical_tier >= tier:
         # One domain gives all the slots: the smaller it is, the better the profile.
+        # The canonical domain around it decides what is lost: a larger one is missed more.
         outer = layout.starts_in(tier, shape.canonical_tier)[able]
         used = view.free_canonical[outer]
         order = np.lexsort((able, used, tops, lost, children))
@@ -158,6 +159,7 @@ def _slots(
     shape, layout = view.shape, view.layout
     count, lost = least
     domains = able.tolist()
+    # The profile counts slots of canonical domains; only those are the children here.
     if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
         return dict.fromkeys(domains, ())
     free_slots = view.free_slots_of(tier - 1)

@@ -38,8 +38,7 @@ Search = Callable[[FreeView], Candidate | None]
 def use_extra_domains(view: FreeView, best: Candidate, search: Search) -> Candidate:
     """Return the candidate, or one with a few more domains that loses fewer canonical groups."""
     shape = view.shape
-    if not shape.extra_domains:
-        return best
+    # A candidate in one tier-1 domain was compared with nothing, so its key was not needed yet.
     first = best if best.key else candidate_of(view, best.allocation)
     span, lost = first.key[:2]
     if lost <= _least_lost(view):
@@ -72,6 +71,7 @@ def _others(view: FreeView, search: Search) -> Iterator[Allocation]:
     shape = view.shape
     if not shape.m or not shape.r:
         return
+    # A tail may fit into a rest although the whole job does not.
     groups = search(_part(view, view.free, r=0))
     if groups is None:
         return
@@ -100,6 +100,8 @@ def _rests(view: FreeView, free: Counts) -> Counts:
     whole = layout.rolled(free, tier) % shape.canonical
     order = np.lexsort((free, of))
     ordered = free[order]
+    # Slots of fuller domains of the same canonical domain come before; the rest is dealt out in
+    # this order until it is used up.
     before = ordered.cumsum() - ordered
     before -= before[layout.starts[tier]][of[order]]
     rests = np.zeros_like(free)

@@ -56,6 +56,7 @@ def fewest_domains(
     m, r = need
     least = min(k, r) if r else k
     if len(domains) > FEW:
+        # numpy sorts thousands faster, and a list a few: most domains have a dozen children.
         pool = _pool_of_many(domains, free_slots, k, least)
     else:
         numbers = free_slots.tolist()
@@ -117,10 +118,13 @@ def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
     for at in range(len(caps) - 1, -1, -1):  # the smallest first
         slots = pool.slots[at]
         beside = (slots - r) // k
+        # Hosts that lose no group are alike by their groups, the others by their slots. Of each
+        # kind the smallest is tried alone: it leaves the larger ones.
         kind = (caps[at], 0) if beside == caps[at] else (slots, 1)
         if slots < r or kind in seen:
             continue
         seen.add(kind)
+        # What the host does not hold beside the tail is left to the others.
         count = fewest(caps[:at] + caps[at + 1 :], m - beside)
         if count is None:
             continue
@@ -150,9 +154,11 @@ def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | N
     chosen = window(pool.caps, pool.slots, count, m - beside)
     amounts = {pool.domains[at]: pool.caps[at] for at in chosen}
     if host:
+        # The host keeps its groups beside the tail, even if they are none.
         amounts[host[0]] = beside
     over = sum(amounts.values()) - m
     if over:
+        # The domain that gives up groups keeps the slots of its rest free with them.
         rests = {pool.domains[at]: pool.slots[at] % k for at in chosen}
         if host:
             rests[host[0]] = host[1] % k

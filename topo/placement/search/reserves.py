@@ -67,6 +67,7 @@ def _ways(
         return
     ((first, last), groups), *rest = ranges
     inside = sum(each.groups for each in kept if first <= each.first and each.last <= last)
+    # A reserve smaller than a canonical domain has a part of it only.
     parts = list(_canonical(view.layout, view.shape, (first, last)).values())
     whole = [int(free[a:b].sum()) // view.shape.canonical for a, b in parts]
     missing = min(groups - inside, sum(whole))
@@ -74,10 +75,12 @@ def _ways(
         yield from _ways(view, free, rest, kept)
         return
     order = _least_costly_first(view, free, parts, whole)
+    # Equal parts get one number, so that ways which only swap them are tried once.
     kinds: dict[object, int] = {}
     alike = [kinds.setdefault(_alike(view, free, part), len(kinds)) for part in parts]
     for amounts in _shared_out(order, whole, alike, missing):
         more = tuple(_Kept(*parts[at], amount) for at, amount in amounts.items())
+        # Which tier-1 domains of a part are kept matters only if a canonical domain has several.
         for largest_first in (False, True) if view.shape.canonical_tier > 1 else (False,):
             left = _taken(view, free, more, 1 if largest_first else -1)
             yield from _ways(view, left, rest, (*kept, *more))
@@ -112,6 +115,7 @@ def _shared_out(
     """Yield ways to keep so many groups in parts, the first parts keeping the most first."""
     amounts, start, left = [0] * len(order), 0, groups
     while True:
+        # Of parts that are alike a later one never keeps more than an earlier one.
         latest = {alike[at]: amounts[i] for i, at in enumerate(order[:start])}
         for i, at in enumerate(order[start:], start):
             amounts[i] = min(left, latest.get(alike[at], whole[at]))
@@ -159,6 +163,7 @@ def _taken(view: FreeView, free: Counts, kept: Sequence[_Kept], sign: int) -> Co
         slots = groups * view.shape.canonical
         if view.shape.tier == 1:
             for at in range(first, last):
+                # Slots beyond the whole groups of a domain are lost to the job anyway.
                 some = min(slots, int(left[at]) % view.shape.k)
                 left[at] -= some
                 slots -= some
@@ -183,6 +188,7 @@ def reserve_taken_from(
         if found is None or not any(found[0] <= at < found[1] for at in tier1_pods):
             continue
         first, last = found
+        # Only what lies inside the reserve counts, by canonical domain as it is cut by the reserve.
         taken = np.zeros(last - first, np.int64)
         for at, pods in tier1_pods.items():
             if first <= at < last:

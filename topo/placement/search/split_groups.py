@@ -27,6 +27,7 @@ def best_split(view: FreeView) -> Allocation | None:
     free_slots = view.free_slots
     if int(free_slots.sum()) < shape.pods:
         return None
+    # Whole groups first: each that fits is one group less to split.
     caps = free_slots // shape.k if view.group_can_fit else free_slots * 0
     order = _by_top(view, caps)
     whole = _whole(order, caps.tolist(), shape.m)
@@ -50,6 +51,7 @@ def _by_top(view: FreeView, caps: Counts) -> list[int]:
     first.
     """
     tops = np.array(view.tops, np.intp)
+    # Top domains with many groups come first, so that few of them are used.
     totals = np.bincount(tops, weights=caps)
     able = np.flatnonzero(view.free_slots)
     keys = able, -caps[able], tops[able], -totals[tops[able]]
@@ -111,6 +113,7 @@ def _loose(
     for at, largest in enumerate(totals):
         if not pods:
             break
+        # The last one is the smallest that suffices: larger ones stay for later jobs.
         enough = [each for each in totals[at:] if each[0] >= pods] if largest[0] >= pods else []
         _, minus = min(enough, key=lambda each: (each[0], -each[1]), default=largest)
         pods = _taken(loose, by_top[-minus], left, pods)

@@ -44,6 +44,7 @@ def best_of(view: FreeView, allocations: Iterable[Allocation]) -> tuple[Key, All
         return ((), found[0]) if found else None
     best: tuple[Key, Allocation] | None = None
     for allocation in found:
+        # Measuring costs more than finding: it is left out above if there is nothing to compare.
         key = key_of(effect_of(view, allocation.tier1_pods), allocation)
         if best is None or key < best[0]:
             best = key, allocation
@@ -60,6 +61,7 @@ def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocat
     if key not in view.allocations:
         bounds = view.layout.below(tier, tier - 1)
         children = range(bounds[domain], bounds[domain + 1])
+        # The window rule asks for the same few needs of the same domains again and again.
         found = best_of(view, ways_over(view, tier - 1, children, need))
         view.allocations[key] = found[1] if found else None
     return view.allocations[key]
@@ -86,6 +88,7 @@ def _demands(view: FreeView, tier: int, domains: range, need: Demand) -> Iterato
     caps = view.groups(tier)[domains.start : domains.stop]
     order = np.argsort(-caps, kind="stable")
     ranked = caps[order]
+    # Domains without room for a group are at the end of the order: they are cut off.
     able = int(np.count_nonzero(caps))
     sizes = ranked[:able].tolist()
     pool = list(zip(sizes, (domains.start + order[:able]).tolist(), strict=True))
@@ -96,6 +99,7 @@ def _demands(view: FreeView, tier: int, domains: range, need: Demand) -> Iterato
             yield _amounts(view, tier, [(d, cap, False) for cap, d in chosen], groups)
         return
     for host, beside in _hosts(view, tier, domains, (sizes, groups)):
+        # With the host fixed, the other domains are chosen by the window rule without a tail.
         rest = [each for each in pool if each[1] != host]
         left = [cap for cap, _ in rest]
         count = fewest(left, groups - beside) or 0
@@ -118,6 +122,7 @@ def _hosts(
     here = slice(domains.start, domains.stop)
     caps, losses = view.groups(tier)[here].tolist(), view.losses(tier)[here].tolist()
     for domain, cap, loss in zip(domains, caps, losses, strict=True):
+        # A domain that cannot take the tail has a loss greater than any capacity.
         if cap < loss or (cap, loss) in seen:
             continue
         seen.add((cap, loss))
@@ -145,6 +150,8 @@ def _amounts(view: FreeView, tier: int, full: list[tuple[int, int, bool]], group
     if view.one_group_each:
         one = able[0][0]
     else:
+        # The chosen hold more than the job has. Who gives less is free to choose: the one in which
+        # the lower tiers save most.
         spared = [(_tier1_spared(view, tier, each, left), -i) for i, each in enumerate(able)]
         one = able[-max(spared)[1]][0]  # the first in natural order where several spare as many
     return [(d, (cap - (left if d == one else 0), tail)) for d, cap, tail in full]
@@ -201,6 +208,7 @@ def _over_children(view: FreeView, domain: int, pods: int) -> dict[int, int] | N
     if tier == 1:
         free_slots = view.free[children.start : children.stop].tolist()
         return fewest_for_pods(children, free_slots, pods)
+    # Inside a domain of the group tier pods may go anywhere: the same rule, with groups of one.
     single = view.single_pods(pods)
     found = best_of(single, ways_over(single, tier, children, (pods, False)))
     return found[1].tier1_pods if found else None

@@ -112,6 +112,7 @@ class FreeView:
 
     def free_slots_of(self, tier: int) -> Counts:
         """Return free slots of the domains of a tier."""
+        # Nothing is kept back from the job: the sums that are kept up to date can be read.
         if self.free is self.slots.free:
             return self.slots.sums.by(tier, self.layout)
         return self.layout.rolled(self.free, tier)

@@ -54,6 +54,7 @@ def _shape(
     """Return `sizes`: pods, GPUs of a pod, pods of a group."""
     pods, gpus, k = sizes
     wanted = canonical_gpus // gpus
+    # Pods larger than a canonical group make one group each.
     canonical_tier = _lowest(peaks, wanted) if wanted else 0
     m, r = divmod(pods, k)
     return JobShape(
@@ -62,6 +63,7 @@ def _shape(
         m=m,
         r=r,
         tiers=len(peaks),
+        # A job smaller than a group goes by its pods: it may fit where no whole group does.
         tier=_lowest(peaks, k) or (0 if m else _lowest(peaks, r)),
         canonical=wanted if canonical_tier else max(1, peaks[0]),
         canonical_tier=canonical_tier or 1,
