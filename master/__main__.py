@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ssl import SSLContext
 
 from topo.kit.process.extras import needs
-from topo.kit.process.signals import ending_at_once
+from topo.kit.process.signals import exit_on_signal
 
-with ending_at_once(), needs("master"):
+with exit_on_signal(), needs("master"):
     import structlog
 
     from master import cleanup
@@ -20,7 +20,7 @@ with ending_at_once(), needs("master"):
     from topo.kit.process import collector
     from topo.kit.settings import load
     from topo.kit.tasks import Site, run, serve
-    from topo.kit.threads import favour_the_loop
+    from topo.kit.threads import shorten_switch_interval
     from topo.kit.tls import server_context
     from topo.model.errors import BadInputError
 
@@ -30,7 +30,7 @@ SPARE_FILES = 128
 _log = structlog.get_logger(__name__)
 
 
-@ending_at_once()
+@exit_on_signal()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the master until it is stopped, or `cleanup`; return the exit code.
 
@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     faulthandler.enable()  # where native code breaks, each thread's stack is all that is known
     _fit_to_file_limit(sites)
     warn_of_tokens(settings)
-    collector.settle()
-    favour_the_loop()
+    collector.freeze_startup()
+    shorten_switch_interval()
     return run(serve(*sites))
 
 
@@ -114,7 +114,7 @@ def _fit_to_file_limit(sites: Sequence[Site]) -> None:
         return
     files = max(len(sites), hard - SPARE_FILES)
     for left, site in zip(range(len(sites), 0, -1), sites, strict=True):
-        site.connections.fit(files // left)
+        site.connections.lower_limit(files // left)
         files -= site.connections.limit
 
 

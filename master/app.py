@@ -99,7 +99,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     settings, engine = service.settings, service.engine
     works: dict[str, Work] = {
         "engine": engine.run,
-        "collector": collector.look_often,
+        "collector": collector.collect_often,
         "history": service.past.run,
         "placements": service.placements.maintenance.run,
         "capacity-events": CapacityEvents(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from topo.kit.process.extras import needs
-from topo.kit.process.signals import ENDING, ending_at_once
+from topo.kit.process.signals import ENDING, exit_on_signal
 
-with ending_at_once(), needs("worker"):
+with exit_on_signal(), needs("worker"):
     import structlog
 
     from topo.kit.addresses import is_loopback
@@ -29,7 +29,7 @@ UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 
 
-@ending_at_once()
+@exit_on_signal()
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the worker until a signal stops it, or records a bundle; the exit code.
 

@@ -3,7 +3,7 @@
 import re
 
 from topo.facts.registry import READERS
-from topo.kit.hiding import hide_in_text
+from topo.kit.hiding import mask_secrets
 from topo.model.errors import Refusal
 from worker.host_facts import understand
 
@@ -21,7 +21,7 @@ def redacted(text: str, probe_format: str) -> str | None:
     tagged = reader is not None and reader.ending == "xml"
     # A mask must not eat into tags.
     parts = _TAG.split(bare) if tagged else [bare]
-    masked = "".join(map(hide_in_text, parts))
+    masked = "".join(map(mask_secrets, parts))
     return masked if same_facts(bare, masked, probe_format) else None
 
 

@@ -125,7 +125,7 @@ async def _take_up(nodes: int, home: Path) -> Blocks:
     service = _service(home, FOLLOWER)
     take_up = taking_up(service.engine, service.placements, service.replica, service.readiness)
     async with _counted(service, _Pages(_names(cluster.cluster(nodes)), 0)):
-        collector.settle()
+        collector.freeze_startup()
         with (seen := Blocks()).watched():
             await take_up.state(memory, None)
             await asyncio.sleep(0)
@@ -137,7 +137,7 @@ async def _restored(nodes: int, home: Path) -> Blocks:
     memory = built_state(nodes).memory()
     service = _service(home)
     state = State("topo-master-state", 1.0, Mode.SWITCHBOX, memory)
-    collector.settle()
+    collector.freeze_startup()
     with (seen := Blocks()).watched():
         await asyncio.sleep(0)
         await service.engine.restore(memory, 1.0)
@@ -155,7 +155,7 @@ async def _managed(nodes: int, home: Path) -> Blocks:
     for node in world.nodes:
         engine.submit(WorkerReported(cluster.facts_of(node)))
     await _until(lambda: not engine.waiting)
-    collector.settle()
+    collector.freeze_startup()
     with (seen := Blocks()).watched():
         before = engine.snapshot.generation
         engine.submit(ManagerReported(managed_topology(world)))
@@ -174,7 +174,7 @@ async def _first_reports(nodes: int, home: Path) -> Blocks:
     works = [asyncio.create_task(engine.run())]
     engine.submit(ManagerReported(managed_topology(world)))
     await _until(lambda: engine.snapshot.generation > 0)
-    collector.settle()
+    collector.freeze_startup()
     with (seen := Blocks()).watched():
         for each in facts:
             engine.submit(WorkerReported(each))
@@ -193,7 +193,7 @@ async def _pods(nodes: int, home: Path) -> Blocks:
     """The nodes and pods of the cluster are listed and counted."""
     pages = _Pages(_names(cluster.cluster(nodes)), PODS_PER_NODE)
     service = _service(home)
-    collector.settle()
+    collector.freeze_startup()
     with (seen := Blocks()).watched():
         async with _counted(service, pages):
             pass

@@ -55,7 +55,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
 
 def listed(kubeconfig: Path, nodes: int) -> Listed:
     """Lists once, in this process; raises `CannotRunError` where there are not so many."""
-    collector.settle()
+    collector.freeze_startup()
     with on_uvloop() as runner:
         return runner.run(_listed(kubeconfig, nodes))
 

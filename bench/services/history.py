@@ -89,7 +89,7 @@ async def _kept(nodes: int, moments: int, home: Path) -> Kept:
     for each in facts:
         engine.submit(WorkerReported(each))
     await _settled(engine)
-    collector.settle()
+    collector.freeze_startup()
     found = Kept()
     async for seen, held_bytes in _moments(engine, facts[0], moments, home / "timed"):
         found.loop_ms.append(seen.all_ms)

@@ -50,7 +50,7 @@ def admission_app(
 
     async def post_review(request: web.Request) -> web.Response:
         try:
-            async with bodies.taken(request) as content:
+            async with bodies.read(request) as content:
                 began_s = clock()
                 reviewed = await judged(content)
         except BadInputError:

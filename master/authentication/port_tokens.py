@@ -17,7 +17,7 @@ from master.authentication.tokens import (
 from master.file_warnings import FileWarnings
 from master.settings import MasterSettings
 from master.tree.engine import Clock
-from topo.kit.addresses import networks
+from topo.kit.addresses import parse_networks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def read_port_tokens(
     settings: MasterSettings, warnings: FileWarnings, registry: prom.CollectorRegistry, clock: Clock
 ) -> PortTokens:
     """Read the files of tokens. Raises `BadInputError`."""
-    cleartext = CleartextSecrets(networks(settings.tls_proxies))
+    cleartext = CleartextSecrets(parse_networks(settings.tls_proxies))
     cleartext.judge_manager(settings)
     files = _token_files(settings, warnings, TokenMetrics(registry), clock)
     anybody = Tokens(anonymous=settings.allow_anonymous_workers)

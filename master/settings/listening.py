@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.kit.addresses import networks
+from topo.kit.addresses import parse_networks
 from topo.kit.durations import Seconds
 from topo.kit.settings import Chart, CommaList, Port, ServiceSettings
 from topo.model.errors import Refusal
@@ -66,7 +66,7 @@ class ListeningSettings(ServiceSettings):
 
     def _proxy_refusals(self) -> tuple[Refusal, ...]:
         try:
-            networks(self.tls_proxies)
+            parse_networks(self.tls_proxies)
         except ValueError as error:
             fix = "write addresses or networks, such as 10.0.0.7,10.1.0.0/16"
             return (Refusal(f"that is no network: {error}", "--tls-proxies", fix),)

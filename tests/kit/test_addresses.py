@@ -2,7 +2,7 @@
 
 import pytest
 
-from topo.kit.addresses import is_loopback, is_within, networks
+from topo.kit.addresses import is_loopback, is_within, parse_networks
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_only_loopback_keeps_what_is_sent_on_this_machine(host: str, *, stays: b
 
 def test_an_address_is_in_a_network_however_it_is_written() -> None:
     """A socket that takes both families shows IPv4 peers as addresses of IPv6."""
-    known = networks(["10.1.0.0/16", "fd00::7", "::ffff:10.2.0.7", "::ffff:10.3.0.0/112"])
+    known = parse_networks(["10.1.0.0/16", "fd00::7", "::ffff:10.2.0.7", "::ffff:10.3.0.0/112"])
     for inside in ("10.1.2.3", "::ffff:10.1.2.3", "fd00::7%eth0", "10.2.0.7", "::ffff:10.3.4.5"):
         assert is_within(inside, known), inside
     for outside in ("10.2.0.8", "::ffff:10.4.0.1", "fd00::8", "::10.2.0.7"):
@@ -41,10 +41,10 @@ def test_an_address_is_in_a_network_however_it_is_written() -> None:
 
 @pytest.mark.parametrize("peer", ["master", "", "10.1.0.0/16", "@abstract"])
 def test_a_peer_that_is_no_address_is_in_no_network(peer: str) -> None:
-    assert not is_within(peer, networks(["10.1.0.0/16", "::/0", "0.0.0.0/0"]))
+    assert not is_within(peer, parse_networks(["10.1.0.0/16", "::/0", "0.0.0.0/0"]))
 
 
 @pytest.mark.parametrize("text", ["10.1.0.1/16", "master", "10.0.0.0/33", ""])
 def test_what_is_no_network_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        networks(["10.0.0.1", text])
+        parse_networks(["10.0.0.1", text])

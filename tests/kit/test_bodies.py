@@ -24,7 +24,7 @@ async def serving(bodies: Bodies, leave: asyncio.Event) -> AsyncIterator[int]:
     """The port of an application that keeps each body until it may leave."""
 
     async def size(request: web.Request) -> web.Response:
-        async with bodies.taken(request) as content:
+        async with bodies.read(request) as content:
             await leave.wait()
             return web.Response(text=str(len(content)))
 

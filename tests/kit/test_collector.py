@@ -18,7 +18,7 @@ async def test_what_takes_the_place_of_as_much_does_not_wait_for_python_to_count
     threshold = gc.get_threshold()
     gc.collect()
     gc.set_threshold(*collector.THRESHOLDS)
-    looking = asyncio.create_task(collector.look_often())
+    looking = asyncio.create_task(collector.collect_often())
     try:
         held = _made()
         await _looked()
@@ -37,7 +37,7 @@ async def test_what_a_process_has_grown_by_is_kept_once_and_not_looked_at_again(
     threshold = gc.get_threshold()
     gc.collect()
     gc.set_threshold(*collector.THRESHOLDS)
-    looking = asyncio.create_task(collector.look_often())
+    looking = asyncio.create_task(collector.collect_often())
     try:
         await _looked(60)
         before = gc.get_freeze_count()

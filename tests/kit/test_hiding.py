@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.parse import texts
-from topo.kit.hiding import hide_in_text, is_secret_name
+from topo.kit.hiding import is_secret_name, mask_secrets
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world
 
@@ -65,8 +65,8 @@ FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file()) if FOLDER.i
 )
 def test_a_secret_in_a_text_is_masked_to_its_end(text: str, masked: str | None) -> None:
     """Nothing of it is left over, and what stands around it stays."""
-    assert hide_in_text(text) == (text if masked is None else masked)
-    assert hide_in_text(hide_in_text(text)) == hide_in_text(text)
+    assert mask_secrets(text) == (text if masked is None else masked)
+    assert mask_secrets(mask_secrets(text)) == mask_secrets(text)
 
 
 def letters(number: int) -> str:
@@ -94,7 +94,7 @@ SHAPES = {
 @pytest.mark.parametrize("around", ["%s", "cannot fetch with %s", '{"x": "%s"}', "a=%s,b", "(%s)."])
 def test_a_secret_of_a_known_shape_is_masked_wherever_it_stands(shape: str, around: str) -> None:
     """Nobody names it; what stands around it stays."""
-    masked = hide_in_text(around % SHAPES[shape])
+    masked = mask_secrets(around % SHAPES[shape])
     assert masked in {around % "***", (around % "***").removesuffix(".")}
 
 
@@ -116,7 +116,7 @@ def test_a_pem_block_is_masked_however_it_was_written(label: str, form: str) -> 
         "crlf": block.replace("\n", "\r\n"),
         "logged": block.replace("\n", "\nOct 1 host: "),
     }.get(form, block)
-    masked = hide_in_text(f"before {text} after")
+    masked = mask_secrets(f"before {text} after")
     assert letters(64) not in masked
     assert masked.startswith("before ")
     assert masked.endswith(" after")
@@ -132,7 +132,7 @@ def test_a_secret_that_was_folded_is_masked_in_every_line(
     secret = SHAPES[shape]
     line = f"{'.' * before} --token {secret} {'.' * width}"
     folded = "\n".join(line[at : at + width] for at in range(0, len(line), width))
-    masked = hide_in_text(f"first\n{folded}\nlast")
+    masked = mask_secrets(f"first\n{folded}\nlast")
     assert not [at for at in range(len(secret) - 5) if secret[at : at + 5] in masked]
     assert masked.count("\n") == folded.count("\n") + 2
     assert masked.startswith("first\n")
@@ -147,7 +147,7 @@ def test_a_folded_value_is_masked_by_its_name(value: str) -> None:
     line = f"run https://{value % (name, secret)} " + "." * 100
     for width in range(40, 100):
         folded = "\n".join(line[at : at + width] for at in range(0, len(line), width))
-        masked = hide_in_text(folded)
+        masked = mask_secrets(folded)
         assert not [at for at in range(len(secret) - 5) if secret[at : at + 5] in masked], masked
 
 
@@ -156,8 +156,8 @@ def test_what_only_looks_random_stays() -> None:
     text = f"""GPU-8d0c6d2f-5b1e-4f6e-9e0b-3a5f6c7d8e9f 0x1e0f86d2 00000000:1B:00.0 {letters(64)}
     sha256:{"0123456789abcdef" * 4} {letters(42)}== node-1.cluster.local:9001 me@host a:b@
     task-{letters(30)} signature of a link: key=GPU0 disk-{letters(30)} 10:20@30"""
-    assert hide_in_text(text) == text
-    assert hide_in_text("secretary of basic training") == "secretary of basic ***"
+    assert mask_secrets(text) == text
+    assert mask_secrets("secretary of basic training") == "secretary of basic ***"
 
 
 REPOSITORYS_OWN = {
@@ -168,7 +168,7 @@ REPOSITORYS_OWN = {
 
 @pytest.mark.parametrize("name", REPOSITORYS_OWN)
 def test_the_text_of_a_probe_stays_as_it_is(name: str) -> None:
-    assert hide_in_text(REPOSITORYS_OWN[name]) == REPOSITORYS_OWN[name]
+    assert mask_secrets(REPOSITORYS_OWN[name]) == REPOSITORYS_OWN[name]
 
 
 @pytest.mark.skipif(not FILES, reason="the real outputs are not beside the repository")
@@ -176,7 +176,7 @@ def test_the_text_of_a_probe_stays_as_it_is(name: str) -> None:
 def test_a_real_output_stays_as_it_is(path: Path) -> None:
     """None of those that were collected has a secret in it."""
     text = path.read_text("utf-8", "replace")
-    assert hide_in_text(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_names_of_secrets_are_known_and_places_of_secrets_are_none() -> None:
@@ -196,7 +196,7 @@ def test_masking_takes_time_in_proportion(piece: str) -> None:
     """Under a second of this thread's own time; by the square it would be minutes."""
     text = piece * (200_000 // len(piece))
     began_s = time.thread_time()
-    hide_in_text(text)
+    mask_secrets(text)
     assert time.thread_time() - began_s < 20
 
 
@@ -210,5 +210,5 @@ def test_masking_takes_time_in_proportion(piece: str) -> None:
 )
 def test_what_is_not_masked_stays_as_it_was_and_in_its_order(text: str) -> None:
     at = 0
-    for kept in hide_in_text(text).split("***"):
+    for kept in mask_secrets(text).split("***"):
         at = text.index(kept, at) + len(kept)

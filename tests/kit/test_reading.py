@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.waiting import CEILING_S
 from topo.kit import files
-from topo.kit.files import AbsentFile, NotAFile, WatchedFile, asked, read_bounded
+from topo.kit.files import AbsentFile, NotAFile, WatchedFile, call_unless_silent, read_bounded
 from topo.kit.secrets import read_secret
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context, server_context
@@ -137,7 +137,7 @@ def test_a_file_that_is_slow_and_alive_is_read_to_its_end(
         return "all of it"
 
     monkeypatch.setattr(files, "wait", silence)
-    assert asked(tmp_path / "f", slow) == "all of it"
+    assert call_unless_silent(tmp_path / "f", slow) == "all of it"
     assert next(waits, "none left") == "none left"
 
 

@@ -218,18 +218,18 @@ async def test_who_takes_piece_after_piece_is_not_idle_between_two_of_them() -> 
     async with _port(limit=2) as port:
         slow = await port.reader("/own")
         reading = await port.reader("/own")
-        came, took = cast("Any", object()), port.connections.took
+        came, resumed = cast("Any", object()), port.connections.on_reader_resumed
 
         def another_comes(connection: Any, transport: Any) -> None:
-            took(connection, transport)
-            port.connections.took = took  # type: ignore[method-assign]
-            port.connections.opened(came)
+            resumed(connection, transport)
+            port.connections.on_reader_resumed = resumed  # type: ignore[method-assign]
+            port.connections.admit(came)
 
-        port.connections.took = another_comes  # type: ignore[method-assign]
+        port.connections.on_reader_resumed = another_comes  # type: ignore[method-assign]
         assert await _some(reading, BODY_BYTES) >= BODY_BYTES
         assert await slow.was_cut()
         assert (port.connections.ended["room"], port.connections.ended["idle"]) == (1, 0)
-        port.connections.closed(came)
+        port.connections.on_closed(came)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_clo
 
 async def test_where_the_files_of_the_process_are_the_limit_the_refusal_says_so() -> None:
     async with _port(limit=9, setting="--limit") as port:
-        port.connections.fit(10)
+        port.connections.lower_limit(10)
         assert b"raise --limit" in port.connections.refusal
-        port.connections.fit(1)
+        port.connections.lower_limit(1)
         busy = await port.reader("/busy")
         refused = await (await port.asking()).rest()
         assert b"ulimit -n" in refused

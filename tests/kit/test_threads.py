@@ -6,14 +6,14 @@ import textwrap
 
 import pytest
 
-from topo.kit.threads import TURN_S, favour_the_loop
+from topo.kit.threads import TURN_S, shorten_switch_interval
 
 
 def test_a_thread_that_computes_gives_way_ten_times_as_soon_as_python_would_let_it() -> None:
     """A loop gives way with each read and write of TLS, so it may wait as often."""
     before_s = sys.getswitchinterval()
     try:
-        favour_the_loop()
+        shorten_switch_interval()
         assert sys.getswitchinterval() == pytest.approx(TURN_S)
         assert before_s / 10 >= TURN_S
     finally:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.turns import turns_beside
-from topo.kit.serving.bounded import uncounted
+from topo.kit.serving.bounded import ignore_bytes
 from topo.kit.serving.unpacking import (
     MOST_MEMBERS,
     STEP_BYTES,
@@ -49,28 +49,28 @@ async def test_what_was_packed_comes_back_up_to_the_limit(
     limit_bytes = len(content) - beyond
     if beyond > 0:
         with pytest.raises(TooLargeError):
-            await unpacked(pack(content), coding, limit_bytes, uncounted)
+            await unpacked(pack(content), coding, limit_bytes, ignore_bytes)
     else:
-        assert await unpacked(pack(content), coding, limit_bytes, uncounted) == content
+        assert await unpacked(pack(content), coding, limit_bytes, ignore_bytes) == content
 
 
 @pytest.mark.parametrize("size", [0, 1, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 7 * STEP_BYTES])
 async def test_a_content_that_ends_where_a_step_does_is_whole(size: int) -> None:
-    assert await unpacked(gzip.compress(b"\0" * size), "gzip", PLENTY, uncounted) == b"\0" * size
+    assert await unpacked(gzip.compress(b"\0" * size), "gzip", PLENTY, ignore_bytes) == b"\0" * size
 
 
 async def test_a_bomb_costs_its_limit_and_lets_others_have_their_turn() -> None:
     """Of 256 MiB it takes the steps that fit into the limit, one turn of the loop each."""
     bomb = gzip.compress(b"\0" * (256 << 20), 1)
     with turns_beside() as turns, pytest.raises(TooLargeError, match=str(16 * STEP_BYTES)):
-        await unpacked(bomb, "gzip", 16 * STEP_BYTES, uncounted)
+        await unpacked(bomb, "gzip", 16 * STEP_BYTES, ignore_bytes)
     assert 15 <= turns.number <= 17
 
 
 @pytest.mark.parametrize("members", [2, MOST_MEMBERS])
 async def test_a_gzip_of_several_parts_is_one_content(members: int) -> None:
     assert (
-        await unpacked(gzip.compress(b"abc") * members, "gzip", PLENTY, uncounted)
+        await unpacked(gzip.compress(b"abc") * members, "gzip", PLENTY, ignore_bytes)
         == b"abc" * members
     )
 
@@ -93,7 +93,7 @@ BROKEN = {
 async def test_what_is_broken_is_refused_with_the_fix(name: str) -> None:
     packed, coding = BROKEN[name]
     with pytest.raises(BadInputError) as caught:
-        await unpacked(packed, coding, PLENTY, uncounted)
+        await unpacked(packed, coding, PLENTY, ignore_bytes)
     refusal = caught.value.refusal
     assert (refusal.where, refusal.fix) == ("Content-Encoding", "send a JSON object as it is")
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from master.authentication.cleartext import API_TOKEN, WORKER_TOKEN, CleartextSecrets
 from master.tree.document_cache import REST_MAX_S
 from tests.master.world import TOKEN, running, settings
-from topo.kit.addresses import networks
+from topo.kit.addresses import parse_networks
 
 Log = list[dict[str, Any]]
 
@@ -48,7 +48,7 @@ def test_what_came_over_tls_is_no_cleartext() -> None:
 
 def test_what_a_proxy_that_ends_tls_passes_on_is_no_cleartext() -> None:
     """However its address is written; whoever goes round the proxy is said."""
-    cleartext = CleartextSecrets(networks(["10.1.0.0/16", "fd00::7", "::ffff:10.0.0.7"]))
+    cleartext = CleartextSecrets(parse_networks(["10.1.0.0/16", "fd00::7", "::ffff:10.0.0.7"]))
     assert accept(cleartext, "10.1.2.3", "::ffff:10.1.2.3", "fd00::7", "10.0.0.7") == []
     (line,) = accept(cleartext, "10.2.0.1")
     assert "10.2.0.1" in line["what"]

@@ -257,7 +257,7 @@ async def test_the_log_holds_no_token_and_no_line_per_request(token_flag: str) -
 def test_the_collector_leaves_alone_what_stays() -> None:
     threshold = gc.get_threshold()
     try:
-        collector.settle()
+        collector.freeze_startup()
         assert gc.get_freeze_count() > 10_000
         assert gc.get_threshold() == collector.THRESHOLDS
     finally:

@@ -1,4 +1,4 @@
-"""Addresses of peers: whether what is sent there, or came from there, stays on this machine."""
+"""Addresses of peers: whether traffic stays on this machine or within known networks."""
 
 from collections.abc import Iterable, Sequence
 from ipaddress import (
@@ -15,10 +15,10 @@ Network = IPv4Network | IPv6Network
 _MAPPED_BITS = 96
 
 
-def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The address, None for a name.
+def parse_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address, or None for a name.
 
-    IPv6 may stand in brackets and with a zone; an IPv4 address mapped into IPv6 is that IPv4 one
+    IPv6 may have brackets and a zone. An IPv4 address mapped into IPv6 becomes that IPv4 address
     (RFC 4291 2.5.5.2).
     """
     try:
@@ -29,25 +29,25 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent to the host, an address or a name, stays on this machine."""
-    address = address_of(host)
+    """Return whether traffic to the host, an address or a name, stays on this machine."""
+    address = parse_address(host)
     if address is None:
         return host.lower().removesuffix(".") == "localhost"
     return address.is_loopback
 
 
-def networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Addresses and networks such as 10.0.0.7 or 10.1.0.0/16; raises `ValueError` for the first
-    that is neither.
+def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    """Parse addresses and networks such as 10.0.0.7 or 10.1.0.0/16.
 
-    A network of IPv4 that is mapped into IPv6 is that IPv4 one, as its addresses are.
+    An IPv4 network mapped into IPv6 becomes that IPv4 network. Raises `ValueError` for the first
+    text that is neither.
     """
     return tuple(map(_unmapped, map(ip_network, texts)))
 
 
 def is_within(host: str, known: Iterable[Network]) -> bool:
-    """Whether the host is an address in one of the networks; a name is in none. O(networks)."""
-    address = address_of(host)
+    """Return whether the host is an address in one of the networks; a name is in none."""
+    address = parse_address(host)
     return address is not None and any(address in network for network in known)
 
 

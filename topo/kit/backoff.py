@@ -1,4 +1,4 @@
-"""How long to wait before trying again: full jitter, a ceiling, and the peer's own wish."""
+"""Pauses between retries: full jitter, a ceiling, and `Retry-After` of the peer."""
 
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -21,7 +21,7 @@ def full_jitter(base_s: float, ceiling_s: float) -> wait_base:
 
 
 class RetryLaterError(TopoError):
-    """An attempt worth repeating; `retry_after_s` is what the peer asks for, None for nothing."""
+    """An attempt that may be repeated, after `retry_after_s` if the peer asks for a pause."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class RetryLaterError(TopoError):
 def requested_wait_s(
     error: BaseException | None, ceiling_s: float = RETRY_AFTER_CEILING_S
 ) -> float:
-    """How long the peer asked us to wait, at most `ceiling_s`; 0 if it did not."""
+    """Return the pause that the peer asked for, at most `ceiling_s`; 0 if it did not."""
     asked_s = error.retry_after_s if isinstance(error, RetryLaterError) else None
     return min(asked_s or 0.0, ceiling_s)
 
@@ -39,9 +39,9 @@ def requested_wait_s(
 def retry_after_or(
     wait: wait_base, ceiling_s: float = RETRY_AFTER_CEILING_S
 ) -> Callable[[RetryCallState], float]:
-    """At least what the failed attempt's `RetryLaterError` asks, up to `ceiling_s`, else `wait`.
+    """Return a wait that is the longer of `wait` and the peer's request, up to `ceiling_s`.
 
-    The longer of the two: jitter stays on top of a short Retry-After that all clients got alike.
+    The longer of the two keeps the jitter where all clients got the same short `Retry-After`.
     """
 
     def longer(retry_state: RetryCallState) -> float:
@@ -53,9 +53,9 @@ def retry_after_or(
 
 
 def parse_retry_after(header: str | None, now_s: float) -> float | None:
-    """Seconds from now of a `Retry-After` header (RFC 9110 10.2.3: seconds or an HTTP date).
+    """Return the seconds from now that a `Retry-After` header means (RFC 9110 10.2.3).
 
-    `now_s` is Unix time. None where the header is absent or makes no sense.
+    `now_s` is Unix time. None if the header is absent or invalid.
     """
     if header is None:
         return None

@@ -1,8 +1,8 @@
-"""Keeps a file to one process: a lock beside it that the kernel gives back when the process ends.
+"""A lock that reserves a file for one process.
 
-flock(2): it belongs to the open file, so it dies with the process, also with one that is killed.
-Between hosts it holds where the file system carries it (NFS 4 does, unless mounted `nolock` or
-`local_lock`).
+flock(2): the lock belongs to the open file, so the kernel releases it when the process ends, also
+after a kill. It holds between hosts if the file system supports it (NFS 4 does, unless mounted
+`nolock` or `local_lock`).
 """
 
 import errno
@@ -16,25 +16,25 @@ _MAX_OWNER_BYTES = 128
 
 
 class FileLock:
-    """The lock `NAME.lock` of a file. The lock file stays: to remove it would let two have it."""
+    """The lock file `NAME.lock` of a file. It is never removed: then two could hold the lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(f"{path.name}.lock")
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Returns with the lock held, at once where it is held already.
+        """Take the lock; do nothing if it is held already.
 
-        Raises `BlockingIOError` naming the process that has it, another `OSError` where the lock
-        file cannot be made or locked.
+        Raises `BlockingIOError`, which names the process that holds it, or another `OSError` if the
+        lock file cannot be created or locked.
         """
         if self._descriptor is not None and not self._is_current(self._descriptor):
-            self.release()  # somebody removed its file: another process may lock a new one
+            self.release()  # its file was removed, so another process may lock a new file
         if self._descriptor is None:
             self._descriptor = self._locked()
 
     def release(self) -> None:
-        """Gives the lock back; nothing where it is not held."""
+        """Release the lock; do nothing if it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -57,14 +57,14 @@ class FileLock:
         except BaseException:
             os.close(descriptor)
             raise
-        with suppress(OSError):  # for people only: on a full disk the lock holds all the same
+        with suppress(OSError):  # for people only: on a full disk the lock still holds
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         return descriptor
 
 
 def _owner(descriptor: int) -> str:
-    """Who wrote itself into the lock file: `process 4711 on node-7`."""
+    """Return the holder that the lock file names, such as `process 4711 on node-7`."""
     try:
         text = os.pread(descriptor, _MAX_OWNER_BYTES, 0).decode(errors="replace")
     except OSError:

@@ -1,8 +1,8 @@
-"""Reads files within bounds, replaces them whole, and notices that they changed.
+"""Bounded reads, atomic replacement and change detection of files.
 
-Every file that the services read comes through `read_bounded` or `asked`: only regular files, up to
-a size, and never for longer than the file system gives signs of life. A mount whose server is gone
-(NFS, FUSE) and a FIFO without a writer would hold a reader for ever.
+The services read every file through `read_bounded` or `call_unless_silent`: only regular files, up
+to a size, and only while the file system answers. A mount whose server is gone (NFS, FUSE) and a
+FIFO without a writer would block a reader for ever.
 """
 
 import errno
@@ -42,19 +42,19 @@ Fingerprint = tuple[int, int, int, int, int]
 
 
 class AbsentFile(Refusal):
-    """Nothing has that name."""
+    """There is no file of that name."""
 
 
 class NotAFile(Refusal):
-    """Something else than a regular file has that name."""
+    """The name belongs to something other than a regular file."""
 
 
 class OutOfFiles(Refusal):
-    """The process, or the whole system, can open no file at all: this one is not at fault."""
+    """The process or the system has no file descriptor left; the file itself is not at fault."""
 
 
 class _Call:
-    """One call that asks something of a file; `alive` is told at each sign of life."""
+    """One call about a file, and how often it reported progress through `alive`."""
 
     def __init__(self) -> None:
         self.signs = 0
@@ -64,14 +64,14 @@ class _Call:
 
 
 _hanging: dict[Path, Future[Any]] = {}
-"""Calls that were given up. A file is not asked again while one of it hangs: one thread each."""
+"""Abandoned calls by path. A path is not tried again while its call hangs: one thread each."""
 
 
-def asked(path: Path, call: Callable[[Callable[[], None]], T]) -> T | Refusal:
-    """The result of a call about a file, or the refusal of a file that does not answer.
+def call_unless_silent(path: Path, call: Callable[[Callable[[], None]], T]) -> T | Refusal:
+    """Return the result of a call about a file, or a refusal if the file system does not answer.
 
-    The call runs in a daemon thread and may call its argument as a sign of life; it is given up
-    after `SILENCE_S` without one. What it raises is raised here.
+    The call runs in a daemon thread and calls its argument after each step. It is abandoned after
+    `SILENCE_S` without a step. Its exceptions are raised here.
     """
     before = _hanging.get(path)
     if before is not None and not before.done():
@@ -94,10 +94,10 @@ def _silent(path: Path) -> Refusal:
 
 
 def _fingerprint(path: Path) -> Fingerprint | None:
-    """What tells two versions of a file apart: device, inode, mtime, ctime (ns) and size.
+    """Return device, inode, mtime, ctime (ns) and size: what tells two versions of a file apart.
 
-    None where there is none, or where it was written so lately that the next write may leave the
-    same. Symlinks are followed: Kubernetes swaps the `..data` of a ConfigMap, which shows as
+    None if there is no file, or if it was written so recently that the next write could leave the
+    same numbers. Symlinks are followed: Kubernetes swaps the `..data` of a ConfigMap, which gives
     another inode.
     """
     try:
@@ -111,17 +111,17 @@ def _fingerprint(path: Path) -> Fingerprint | None:
 
 
 def read_bounded(path: Path, limit_bytes: int) -> bytes | Refusal:
-    """The file's content, or why it cannot be read; never reads more than the limit.
+    """Return the content of a file, or why it cannot be read. Reads `limit_bytes` + 1 at most.
 
-    The refusal is an `AbsentFile` or `NotAFile` where there is nothing to be read, `OutOfFiles`
-    where it is not about this file.
+    The refusal is an `AbsentFile` or `NotAFile` if there is nothing to read, and `OutOfFiles` if
+    the cause is not this file.
     """
-    return asked(path, partial(_content, path, limit_bytes))
+    return call_unless_silent(path, partial(_content, path, limit_bytes))
 
 
 def _content(path: Path, limit_bytes: int, alive: Callable[[], None]) -> bytes | Refusal:
     try:
-        # To open a device can do something: what is no file is not opened.
+        # Opening a device can have an effect, so the type is checked before the file is opened.
         refused = _no_file(path, path.stat().st_mode)
         content = _read(path, limit_bytes, alive) if refused is None else refused
     except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +142,7 @@ def _content(path: Path, limit_bytes: int, alive: Callable[[], None]) -> bytes |
 
 
 def _read(path: Path, limit_bytes: int, alive: Callable[[], None]) -> bytes | Refusal:
-    # Not blocking: a FIFO that took the place of the file since is opened at once, and refused.
+    # Non-blocking: if a FIFO has replaced the file since the check, opening it does not wait.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if (refused := _no_file(path, os.fstat(descriptor).st_mode)) is not None:
@@ -163,7 +163,7 @@ def _no_file(path: Path, mode: int) -> NotAFile | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a new file that only its owner can read, from its first moment on."""
+    """Write a new file with mode 0600, set before the first byte is written."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -173,10 +173,11 @@ def write_private(path: Path, content: bytes) -> None:
 def replace_whole(
     path: Path, content: bytes, replaced: Callable[[os.stat_result], object] = lambda _: None
 ) -> None:
-    """Replaces a file at once, readable by its owner only: readers see all of it or the old one.
+    """Replace a file atomically, with mode 0600: readers see the old content or all of the new.
 
-    Returns when all of it is on disk. `replaced` is told what the new file is as soon as it has the
-    name. Raises `OSError`: before that the old file stays, after it a power cut may bring it back.
+    Returns when the content is on disk. `replaced` is called with the new file's status right after
+    the rename. Raises `OSError`: before the rename the old file stays; after it, a power cut may
+    bring the old file back.
     """
     handle, temporary = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
     try:
@@ -190,7 +191,7 @@ def replace_whole(
         Path(temporary).unlink(missing_ok=True)
         raise
     replaced(written)
-    # The new name is on disk only when the directory is.
+    # A rename survives a power cut only after the directory is synced.
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
@@ -199,9 +200,9 @@ def replace_whole(
 
 
 def remove_abandoned(path: Path) -> int:
-    """Removes what kills in the middle of `replace_whole` left beside a file; how many files.
+    """Remove temporary files of interrupted `replace_whole` calls. Return how many there were.
 
-    Only for who knows that nobody else replaces it now. Raises `OSError`.
+    The caller must know that no other process is replacing the file. Raises `OSError`.
     """
     temporary = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.tmp")  # as mkstemp names
     with os.scandir(path.parent) as entries:
@@ -217,10 +218,10 @@ def remove_abandoned(path: Path) -> int:
 
 @dataclass(slots=True)
 class WatchedFile:
-    """A file polled for changes: `poll` answers the content when it differs from last time.
+    """A file that is polled for changes.
 
-    A fingerprint costs one `stat`; content is read only when that moved, and compared, so a file
-    that is touched without a change is not reported.
+    A poll costs one `stat`. The content is read only when the fingerprint moved, and compared, so
+    touching a file without changing it is not reported.
     """
 
     path: Path
@@ -229,11 +230,11 @@ class WatchedFile:
     _last: bytes | Refusal | None = None
 
     def poll(self) -> bytes | Refusal | None:
-        """New content, a refusal when the file became unusable, None when nothing changed."""
-        found = asked(self.path, partial(self._look, self._seen))
+        """Return new content, a refusal if the file became unusable, or None if nothing changed."""
+        found = call_unless_silent(self.path, partial(self._look, self._seen))
         self._seen, content = (None, found) if isinstance(found, Refusal) else found
         if isinstance(content, OutOfFiles):
-            self._seen = None  # another time it can be read, without a change of its own
+            self._seen = None  # read again at the next poll, although the file did not change
         if content is None or content == self._last:
             return None
         self._last = content
@@ -242,7 +243,7 @@ class WatchedFile:
     def _look(
         self, seen: Fingerprint | None, alive: Callable[[], None]
     ) -> tuple[Fingerprint | None, bytes | Refusal | None]:
-        """The fingerprint, and the content where it differs; changes nothing, for it may hang."""
+        """Return the fingerprint, and the content if it moved. No effects: it may be abandoned."""
         now = _fingerprint(self.path)
         if now is not None and now == seen:
             return now, None

@@ -1,4 +1,4 @@
-"""Secrets inside texts: found by their names and by their shapes, masked from start to end.
+"""Masking of secrets inside texts, by their names and by their shapes.
 
 A name is that of a key, a flag, a header or a part of a query (`--password x`, `?sig=x`); a shape
 is what issuers give their secrets so that they can be recognised (`ghp_…`, a JSON Web Token, a PEM
@@ -97,20 +97,20 @@ _RULES = (
     *(re.compile(rule, re.ASCII) for rule in _SHAPES),
 )
 _OF_LINES = re.compile(rf"{_PEM}(?P<bare>(?:{_CUT_PEM})+)", re.ASCII)
-"""What is not looked for in lines that were joined."""
+"""Not applied to joined lines."""
 Span = tuple[int, int]
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the value of a key or variable of this name is a secret."""
+    """Return whether the value of a key or variable of this name is a secret."""
     return _SECRET_KEY.search(name) is not None
 
 
-def hide_in_text(text: str) -> str:
-    """The text with what looks like a secret masked: from where it starts to where it surely ends.
+def mask_secrets(text: str) -> str:
+    """Return the text with everything that looks like a secret replaced by `***`.
 
-    A secret that a terminal folded into several lines is masked in each of them; no line is lost.
-    O(n log n) for n characters.
+    A secret that a terminal folded into several lines is masked in each of them; the number of
+    lines stays. O(n log n) for n characters.
     """
     spans = sorted({*_found(text, (*_RULES, _OF_LINES)), *_found_folded(text)})
     parts, at = [], 0
@@ -129,7 +129,7 @@ def _found(text: str, rules: Iterable[re.Pattern[str]]) -> Iterator[Span]:
 
 
 def _found_folded(text: str) -> Iterable[Span]:
-    """Those that go on where the line is full: no line is longer."""
+    """Yield secrets that continue on the next line: they end at the full width of the text."""
     lines = text.splitlines(keepends=True)
     widths = [len(line.rstrip("\r\n")) for line in lines]
     longest = max(widths, default=0)
@@ -143,7 +143,7 @@ def _found_folded(text: str) -> Iterable[Span]:
 
 
 def _mapped_back(text: str, cuts: list[Span]) -> Iterator[Span]:
-    """Those of the text without the cuts, each in the lines in which it stands."""
+    """Yield secrets of the text with folded lines joined, as spans of the original lines."""
     begins, kept = [0, *(end for _, end in cuts)], [*(begin for begin, _ in cuts), len(text)]
     joined = "".join(text[begin:end] for begin, end in zip(begins, kept, strict=True))
     sizes = (end - begin for begin, end in zip(begins, kept, strict=True))

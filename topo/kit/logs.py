@@ -1,4 +1,4 @@
-"""Logs: one event per fact, JSON or console, to stdout or a file that rotates by time and age."""
+"""Logs: one event per fact, JSON or text, to stdout or to a file that rotates by time."""
 
 import contextlib
 import logging
@@ -16,17 +16,17 @@ from pydantic import BeforeValidator
 from structlog.typing import EventDict, Processor
 
 from topo.kit.durations import Seconds
-from topo.kit.hiding import HIDDEN, hide_in_text, is_secret_name
+from topo.kit.hiding import HIDDEN, is_secret_name, mask_secrets
 from topo.kit.settings import Chart, ServiceSettings
 from topo.model.errors import BadInputError, Refusal
 
 _WEEK_S = 7 * 86400.0
 UNWRITTEN_EVERY_S = 60.0
-"""How often stderr says that the log cannot be written, as on a full disk."""
+"""How often stderr says that the log cannot be written, such as on a full disk."""
 
 
 def _level(word: object) -> object:
-    """A level as people and other programs write it: `INFO`, `Warn`."""
+    """Return the level of spellings of other programs: `INFO`, `Warn`."""
     if not isinstance(word, str):
         return word
     level = word.strip().lower()
@@ -66,15 +66,15 @@ def _hidden(key: object, value: object) -> object:
         return [_hidden("", item) for item in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    # Whatever else it is, it is going to be printed as a text: better here than unseen later.
-    return hide_in_text(repr(value) if isinstance(value, Exception) else str(value))
+    # The renderer would turn it into text later, when secrets are no longer masked.
+    return mask_secrets(repr(value) if isinstance(value, Exception) else str(value))
 
 
 def make_writable(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:
-    r"""A structlog processor: what UTF-8 or JSON cannot say is escaped, so that no line is lost.
+    r"""A structlog processor that escapes what UTF-8 or JSON cannot encode, so no line is lost.
 
-    That are lone surrogates (of file names that are no UTF-8, of `\ud800` in JSON) and whole
-    numbers beyond 64 bits.
+    These are lone surrogates (file names that are not UTF-8, `\ud800` in JSON) and whole numbers
+    beyond 64 bits.
     """
     return {_writable(key): _writable(value) for key, value in event.items()}
 
@@ -91,17 +91,17 @@ def _writable(value: Any) -> Any:
     return value
 
 
-class _Unwritten(logging.Handler):
-    """A handler that says once a minute that it cannot write; `where` is what it writes to.
+class _ReportsLostLines(logging.Handler):
+    """A handler that reports once a minute that it cannot write to `where`.
 
-    `logging` prints a traceback for each line, with what the line says before secrets are hidden.
+    `logging` itself prints a traceback for each line, with its content before secrets are masked.
     """
 
     where = "stdout"
     _silent_until_s = 0.0
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 - logging's
-        """One bounded line on stderr; the record is lost."""
+        """Write one bounded line to stderr; the record is lost."""
         now_s = time.monotonic()
         if now_s < self._silent_until_s:
             return
@@ -112,16 +112,16 @@ class _Unwritten(logging.Handler):
             sys.stderr.write(f"lines of the log are lost: {self.where}: {why or kind}\n")
 
 
-class _Stdout(_Unwritten, logging.StreamHandler[TextIO]):
+class _Stdout(_ReportsLostLines, logging.StreamHandler[TextIO]):
     """The log on stdout."""
 
 
-class RotatingFile(_Unwritten, logging.handlers.BaseRotatingHandler):
+class RotatingFile(_ReportsLostLines, logging.handlers.BaseRotatingHandler):
     """A log file renamed at multiples of `rotation_s` of Unix time, old ones deleted by age.
 
-    The multiple is read off the file's own mtime, so restarts neither delay nor repeat a rotation.
-    The vendor's flags mean a span and an age; `TimedRotatingFileHandler` counts spans from its
-    start and files instead, and logs nothing any more where a file cannot be renamed.
+    The period follows from the file's mtime, so restarts neither delay nor repeat a rotation. The
+    vendor's flags mean a span and an age. `TimedRotatingFileHandler` counts spans from its start,
+    limits the number of files, and stops logging if a file cannot be renamed.
     """
 
     def __init__(self, path: Path, rotation_s: float, max_age_s: float) -> None:
@@ -138,13 +138,13 @@ class RotatingFile(_Unwritten, logging.handlers.BaseRotatingHandler):
         return int(unix_s // self._rotation_s)
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - logging's name
-        """Whether the record belongs to a later period than the file."""
+        """Return whether the record belongs to a later period than the file."""
         return self._period_of(record.created) > self._period
 
     def doRollover(self) -> None:  # noqa: N802 - logging's name
-        """Renames the file after the second its period began and opens a new one.
+        """Rename the file after the second in which its period began, and open a new one.
 
-        Where that fails, the file is written on until the next period, and stderr says so.
+        If that fails, the old file is used until the next period, and stderr says so.
         """
         began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._period * self._rotation_s))
         self._period = self._period_of(time.time())
@@ -159,20 +159,20 @@ class RotatingFile(_Unwritten, logging.handlers.BaseRotatingHandler):
             former.close()
 
     def _delete_old(self) -> None:
-        """Deletes what this class renamed and nobody wants any more, and nothing else."""
+        """Delete expired files that this class renamed, and nothing else."""
         ours = re.compile(rf"{re.escape(self._path.name)}\.[0-9]{{8}}T[0-9]{{6}}Z")
         oldest_s = time.time() - self._max_age_s
         for path in self._path.parent.iterdir():
-            # Somebody else may delete there too.
+            # Another process may delete there, too.
             with contextlib.suppress(FileNotFoundError):
                 if ours.fullmatch(path.name) and path.is_file() and path.stat().st_mtime < oldest_s:
                     path.unlink()
 
 
 def configure_logs(settings: LogSettings, service: str) -> None:
-    """Sends structlog and the standard library's loggers to one place, secrets hidden.
+    """Send structlog and the standard library's loggers to one place, with secrets masked.
 
-    Raises `BadInputError` when the log file cannot be opened.
+    Raises `BadInputError` if the log file cannot be opened.
     """
 
     def name_service(_logger: object, _name: str, event: EventDict) -> EventDict:
@@ -212,7 +212,7 @@ def configure_logs(settings: LogSettings, service: str) -> None:
         old.close()
     root.addHandler(handler)
     root.setLevel(settings.log_level.upper())
-    # Per-request lines: the metrics count requests, the log tells facts.
+    # No line per request: metrics count requests.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
 
 
@@ -238,7 +238,7 @@ def _handler(settings: LogSettings) -> logging.Handler:
         return _Stdout(sys.stdout)
     fix = "give a file in a writable directory, or leave the flag out to log to stdout"
     where = f"--log-file={settings.log_file}"
-    if settings.log_file.is_fifo():  # to open it waits for a reader
+    if settings.log_file.is_fifo():  # opening it would wait for a reader
         raise BadInputError(Refusal("this is a FIFO, which cannot be rotated", where, fix))
     try:
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Secrets from files; never from flags, which every user of the machine can read."""
+"""Secrets from files. Flags hold none: every user of the machine can read them."""
 
 import base64
 import binascii
@@ -17,9 +17,9 @@ _TOKEN = re.compile(rf"[!-~]{{1,{MAX_TOKEN_CHARS}}}")
 
 
 def read_secret(path: Path) -> str:
-    """The file's text without the newline that editors and `echo` put at its end.
+    """Return the text of a file without the newline that editors and `echo` put at its end.
 
-    Raises `BadInputError` when the file is absent, unreadable, empty, too large or not UTF-8.
+    Raises `BadInputError` if the file is absent, unreadable, empty, too large or not UTF-8.
     """
     content = read_bounded(path, MAX_SECRET_BYTES)
     if isinstance(content, Refusal):
@@ -35,16 +35,16 @@ def read_secret(path: Path) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The bearer token that a file holds alone on its one line.
+    """Return the bearer token of a file that holds nothing else.
 
-    Raises `BadInputError`, which shows none of the file, for all that `read_secret` refuses and
-    for what no header can carry: a second line, a comment, blanks, control characters, accents.
+    Raises `BadInputError`, which shows nothing of the file, for all that `read_secret` refuses and
+    for text that no header can carry: a second line, a comment, blanks, accents.
     """
     return as_token(read_secret(path), path)
 
 
 def as_token(text: str, path: Path) -> str:
-    """The text, if it is one token; `path` is where it came from. Raises like `read_token`."""
+    """Return the text if it is one token read from `path`. Raises like `read_token`."""
     if _TOKEN.fullmatch(text):
         return text
     what = "the file holds something else than one token"
@@ -53,12 +53,12 @@ def as_token(text: str, path: Path) -> str:
 
 
 def read_credential(path: Path) -> str:
-    """A user name or password as the vendor's manual makes them.
+    """Return a user name or password in a form of the vendor's manual.
 
     The manual has people put `echo value | base64` into the chart, which Kubernetes may encode once
-    more; so the file may hold the value, the value with a newline, or the base64 of either. Base64
-    is believed only when the decoded text *ends with the newline that `echo` leaves*: a password
-    that merely happens to be valid base64 is taken as it stands. Source: vendor manual, values
+    more; so the file may hold the value, the value with a newline, or the base64 of either. Text
+    is decoded only if the result *ends with the newline of `echo`*: a password that happens to be
+    valid base64 is taken as it is. Source: vendor manual, values
     `topoDiscovery.switchbox.clusterManagerUser` and `.clusterManagerPassword`.
     """
     text = read_secret(path)

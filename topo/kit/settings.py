@@ -2,9 +2,9 @@
 
 A field `server_port` is `--server-port=9001` or `--server-port 9001` (the vendor's style) and
 `TOPO_SERVER_PORT`; a flag beats the variable, which beats the default. A field may name further
-variables (`Annotated[str, Env("POD_NAME")]`), which the product's own one beats. Flags are read
-here and not by argparse or pydantic-settings, which refuse `--switch=true` and `--name=`, and name
-neither the nearest flag nor what a flag means.
+variables (`Annotated[str, Env("POD_NAME")]`), which the product's own one beats. argparse
+and pydantic-settings are not used: they refuse `--switch=true` and `--name=`, and their errors name
+neither the nearest flag nor the meaning of a flag.
 """
 
 import os
@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from topo.kit.durations import SPAN
-from topo.kit.hiding import HIDDEN, hide_in_text
+from topo.kit.hiding import HIDDEN, mask_secrets
 from topo.model.durations import format_duration
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean, nearest
@@ -28,12 +28,12 @@ from topo.model.nearest import did_you_mean, nearest
 S = TypeVar("S", bound="ServiceSettings")
 PREFIX = "TOPO_"
 _USER_INFORMATION = re.compile(r"^(['\"]).*@")
-"""What stands before the last `@` of an address without a scheme."""
+"""User information: everything before the last `@` of an address without a scheme."""
 
 
 @dataclass(frozen=True)
 class Env:
-    """Further environment variables that set a field, the first one that is set wins."""
+    """Further environment variables that set a field; the first that is set wins."""
 
     names: tuple[str, ...]
 
@@ -61,55 +61,55 @@ def _split(value: object) -> object:
 CommaList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A setting written `a,b,c`."""
 Port = Annotated[int, Field(ge=0, le=65535)]
-"""0 takes a free one."""
+"""0 takes a free port."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-"""So many, at least one."""
+"""A positive number."""
 
 
 class ServiceSettings(BaseModel):
-    """Base of both services' settings; the docstring under a field is its help text."""
+    """Base of the settings of a service. The docstring under a field is its help text."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
     )
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields that are each fine; `load` ends the process over them."""
+        """Return what is wrong between fields that are valid by themselves."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A raw value of a field, and the flag or variable it was given by."""
+    """A raw value of a field, and the flag or variable that gave it."""
 
     text: str
     origin: str
 
 
 def load(cls: type[S], argv: Sequence[str]) -> S:
-    """The settings of this process, or the end of it: exit 2 with a line per finding on stderr.
+    """Return the settings of this process; exit with 2 and a line per error on stderr if invalid.
 
-    `argv` is without the program's name. `--help` and `--version` print and exit 0.
+    `argv` is without the program's name. `--help` and `--version` print and exit with 0.
     """
     if "--help" in argv or "-h" in argv:
-        _say_and_exit(help_text(cls), 0)
+        _print_and_exit(help_text(cls), 0)
     if "--version" in argv:
-        _say_and_exit(version("supernode-topology"), 0)
+        _print_and_exit(version("supernode-topology"), 0)
     for hint in stray_variables(cls):
         sys.stderr.write(f"warning: {hint}\n")
     result = read(cls, argv)
     if isinstance(result, tuple):
-        _say_and_exit("\n".join(f"error: {refusal}" for refusal in result), 2)
+        _print_and_exit("\n".join(f"error: {refusal}" for refusal in result), 2)
     return result
 
 
-def _say_and_exit(text: str, code: int) -> NoReturn:
+def _print_and_exit(text: str, code: int) -> NoReturn:
     (sys.stderr if code else sys.stdout).write(text + "\n")
     raise SystemExit(code)
 
 
 def read(cls: type[S], argv: Sequence[str]) -> S | tuple[Refusal, ...]:
-    """The settings, or everything that is wrong with them."""
+    """Return the settings, or everything that is wrong with them."""
     flags = _flags(cls, argv)
     if isinstance(flags, Refusal):
         return (flags,)
@@ -123,12 +123,12 @@ def read(cls: type[S], argv: Sequence[str]) -> S | tuple[Refusal, ...]:
 
 
 def flag_of(field_name: str) -> str:
-    """`server_port` → `--server-port`."""
+    """Return the flag of a field: `server_port` → `--server-port`."""
     return "--" + field_name.replace("_", "-")
 
 
 def variables_of(cls: type[ServiceSettings], field_name: str) -> tuple[str, ...]:
-    """The variables that set a field, the one that wins first: `TOPO_SERVER_PORT`, others' own."""
+    """Return the variables that set a field, by precedence: `TOPO_SERVER_PORT`, then others."""
     further = (
         item.names for item in cls.model_fields[field_name].metadata if isinstance(item, Env)
     )
@@ -136,7 +136,7 @@ def variables_of(cls: type[ServiceSettings], field_name: str) -> tuple[str, ...]
 
 
 def _variables(cls: type[ServiceSettings]) -> dict[str, _Given]:
-    """What the environment says of the fields, in any case; an empty variable says nothing."""
+    """Return the values from the environment, by field. Case and empty variables are ignored."""
     environment = {name.upper(): text for name, text in os.environ.items()}
     found: dict[str, _Given] = {}
     for name in cls.model_fields:
@@ -148,9 +148,9 @@ def _variables(cls: type[ServiceSettings]) -> dict[str, _Given]:
 
 
 def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given] | Refusal:
-    """What the command line says of the fields; a flag given twice takes its last value.
+    """Return the values from the command line, by field; of a repeated flag, the last.
 
-    `--name=` leaves the default: charts render flags whose value nobody set.
+    `--name=` keeps the default: charts render flags with empty values.
     """
     fields = {flag_of(name): name for name in cls.model_fields}
     values: dict[str, _Given] = {}
@@ -173,15 +173,15 @@ def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given]
 def _unknown_flag(flag: str, known: list[str]) -> Refusal:
     if not flag.startswith("-"):
         fix = "write flags as --name=value"
-        return Refusal("an argument that belongs to no flag", hide_in_text(flag), fix)
+        return Refusal("an argument that belongs to no flag", mask_secrets(flag), fix)
     return Refusal("there is no such flag", flag, did_you_mean(flag, known, "see --help"))
 
 
 def stray_variables(cls: type[ServiceSettings]) -> list[str]:
-    """Hints about variables that look like a misspelt setting.
+    """Return hints about variables that look like a misspelt setting.
 
-    Unknown ones cannot be refused: Kubernetes itself puts `TOPO_MASTER_SERVICE_HOST` and the like
-    into every container beside a Service of that name.
+    Unknown ones cannot be refused: Kubernetes sets `TOPO_MASTER_SERVICE_HOST` and the like in every
+    container of the namespace.
     """
     known = [variables_of(cls, name)[0] for name in cls.model_fields]
     strange = (n for n in sorted(os.environ) if n.startswith(PREFIX) and n not in known)
@@ -197,7 +197,7 @@ def _refusal(cls: type[ServiceSettings], given: dict[str, _Given], finding: Any)
     origin = given[name].origin if name in given else flag_of(name)
     if finding["type"] == "missing":
         return Refusal("a value is needed", origin, f"give {flag_of(name)}=VALUE")
-    shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", hide_in_text(repr(finding["input"])))
+    shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", mask_secrets(repr(finding["input"])))
     what = f"{shown} does not fit: {finding['msg'].removeprefix('Value error, ')}"
     return Refusal(what, origin, f"it means: {meaning(field) or 'see --help'}")
 
@@ -224,7 +224,7 @@ def meaning(field: FieldInfo) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Lines of at most 80 columns below a flag; no flag, variable or path is broken."""
+    """Return indented lines of at most 80 columns; no flag, variable or path is broken."""
     return textwrap.wrap(
         text,
         80,
@@ -236,7 +236,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def help_text(cls: type[ServiceSettings]) -> str:
-    """Every flag with its variable, default and meaning."""
+    """Return the text of `--help`: every flag with its variables, default and meaning, by group."""
     lines = ["Flags, each with its environment variables:"]
     for title, names in groups(cls).items():
         lines += ["", title]
@@ -250,7 +250,7 @@ def help_text(cls: type[ServiceSettings]) -> str:
 
 
 def default_text(field: FieldInfo) -> str:
-    """The default as one would write it in a flag; empty where there is none."""
+    """Return the default as written in a flag; empty if there is none."""
     default = field.get_default(call_default_factory=True, validated_data={})
     if default is None or default == ():
         return ""

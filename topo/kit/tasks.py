@@ -1,8 +1,8 @@
-"""The life of a service: background tasks, several HTTP ports, signals, exit code.
+"""Life cycle of a service: background tasks, HTTP ports, signals, exit code.
 
-Follows what aiohttp 3.14 was measured to do: a `TaskGroup` inside a `cleanup_ctx` is entered and
-left by the one task that runs the service, so a child that dies cancels that task at once instead
-of leaving a process that answers "ok" with nobody at work behind it.
+The background tasks run in a `TaskGroup` inside a `cleanup_ctx`. aiohttp 3.14 enters and leaves it
+in the task that runs the service, so a background task that fails cancels that task at once. A
+process that answers "ok" while its work has stopped cannot happen.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from topo.model.errors import BadInputError, BrokenInvariantError, Refusal, Take
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[None]]
-"""Runs until it is cancelled; to return is as wrong as to raise."""
+"""Runs until it is cancelled; returning is a failure, as raising is."""
 BACKLOG = 4096
-"""Connections that the kernel keeps until they are accepted: all workers come at once."""
+"""Connections that the kernel queues before they are accepted: all workers connect at once."""
 UNSENT_BYTES = 128 * 1024
-"""What the kernel takes of an answer ahead of its reader: of one that does not read, else 2.5 MB.
+"""Bytes of an answer that the kernel buffers for a slow reader; 2.5 MB without this limit.
 Source: tcp(7), TCP_NOTSENT_LOWAT."""
 UNTAKEN_BYTES = 16 * 1024
-"""What the kernel is asked to keep of what a TLS peer sends ahead of us; it keeps twice that, else
-up to 6 MB. It bounds what TLS is given in one go, which uvloop keeps as long as the connection.
+"""Receive buffer of a TLS connection; the kernel doubles it, and takes up to 6 MB without. It
+bounds what TLS gets in one call, which uvloop keeps for the life of the connection.
 Source: socket(7), SO_RCVBUF; tcp(7), tcp_rmem."""
 
 _MESSAGE_CHARS = 300
@@ -47,10 +47,10 @@ _log = structlog.get_logger(__name__)
 class Site:
     """One application on one port.
 
-    `port=0` takes a free one, which the log names. `drain_s` bounds the wait for requests under way
-    at the end; aiohttp may wait it twice (once for them to end, once after it cancelled them).
-    `on_malformed` is called for each request that is no HTTP.
-    `connections` are those of this site alone, with their limits.
+    `port=0` takes a free one, which the log names. `drain_s` bounds the wait for running requests
+    at the end; aiohttp may wait it twice, once for them to end and once after cancelling them.
+    `on_malformed` is called for each request that is not HTTP. `connections` belong to this site
+    alone.
     """
 
     app: web.Application
@@ -66,9 +66,9 @@ class Site:
 def background(
     works: Callable[[web.Application], Mapping[str, Work]],
 ) -> Callable[[web.Application], AsyncIterator[None]]:
-    """A `cleanup_ctx` that runs the named works while the app lives; list it last.
+    """Return a `cleanup_ctx` that runs the named works while the app lives; append it last.
 
-    `works` is called at start, so that it finds what earlier contexts put into the app.
+    `works` is called at the start, after the earlier contexts have filled the app.
     """
 
     async def context(app: web.Application) -> AsyncIterator[None]:
@@ -95,9 +95,9 @@ async def _until_cancelled(name: str, work: Work) -> None:
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:
-    """What the work returns; who is cancelled meanwhile, however often, first waits for its end.
+    """Return the result of work that cancellation does not interrupt: it is awaited to its end.
 
-    For what must not be overtaken by what the same caller, or whoever comes after it, does next.
+    For work that must end before the caller, or its successor, does the next step.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -109,13 +109,12 @@ async def uninterrupted(work: Awaitable[T]) -> T:
 
 
 async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
-    """Serves the sites until SIGTERM or SIGINT; the exit code of the process.
+    """Serve the sites until SIGTERM or SIGINT. Return the exit code of the process.
 
-    0 after a signal, 1 when a background task died or another process has what is needed (a port),
-    2 when a site found something at its start that it cannot use. Sites start in the order given
-    and stop in reverse, so the one that owns the background work comes first. A signal that comes
-    while they start interrupts that; a second one ends the process here and now, with 128 and its
-    number.
+    0 after a signal; 1 if a background task failed or a port or file is taken by another process;
+    2 if a site cannot use what it found at its start. Sites start in the given order and stop in
+    reverse, so the site with the background work comes first. A signal interrupts the start. A
+    second signal exits at once with 128 plus its number.
     """
     stop = _Stop(asyncio.current_task())
     try:
@@ -125,7 +124,7 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
                     await start(site, stack)
                 if started is not None:
                     started()
-                await stop.asked()
+                await stop.wait()
     except asyncio.CancelledError:
         if not stop.is_asked:
             raise
@@ -141,7 +140,7 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
 
 
 class _Stop:
-    """The wish to end, which interrupts the start of the task that serves."""
+    """The request to stop; it interrupts the task that serves while that starts."""
 
     def __init__(self, task: asyncio.Task[object] | None) -> None:
         self.is_asked = False
@@ -149,7 +148,7 @@ class _Stop:
         self._asked = asyncio.Event()
 
     def end(self, number: signal.Signals) -> None:
-        """Makes the service end, or the process where that was asked before."""
+        """Stop the service; at the second call, exit the process."""
         if self.is_asked:
             _log.critical("ended without waiting any longer", signal=number.name)
             os._exit(128 + number)
@@ -159,8 +158,8 @@ class _Stop:
         if self._task is not None:
             self._task.cancel()
 
-    async def asked(self) -> None:
-        """Returns when a signal has come. From here on the task is not interrupted any more."""
+    async def wait(self) -> None:
+        """Wait for a signal. From here on the task is not interrupted."""
         self._task = None
         await self._asked.wait()
 
@@ -169,7 +168,7 @@ class _Stop:
 def on_signals(
     call: Callable[[signal.Signals], object], *numbers: signal.Signals
 ) -> Iterator[None]:
-    """Calls back on the running loop when one of the signals comes, inside the block."""
+    """Call back on the running loop for each of these signals inside the block."""
     loop = asyncio.get_running_loop()
     former = {number: signal.getsignal(number) for number in numbers}
     for number in numbers:
@@ -183,22 +182,22 @@ def on_signals(
 
 
 def run(service: Coroutine[None, None, T]) -> T:
-    """Runs a service's coroutine on uvloop; what it returns, for services the exit code."""
+    """Run a coroutine on uvloop and return its result; for services, the exit code."""
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(service)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     loop = uvloop.new_event_loop()
-    loop.set_exception_handler(_tell_of_loop)
+    loop.set_exception_handler(_log_loop_error)
     return loop
 
 
-def _tell_of_loop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Logs what no coroutine was there to be told of: a broken connection in one line.
+def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that reached no coroutine: a broken connection in one line, else a traceback.
 
-    Who used it is told by its own error. uvloop says so when a peer or a pause of this process ends
-    a TLS connection inside a write. Everything else is a mistake of ours, and comes with its trace.
+    uvloop reports this when a TLS connection ends inside a write; the coroutine that used it gets
+    its own error. Everything else is a defect of ours.
     """
     error = context.get("exception")
     if "transport" not in context or error is None:
@@ -209,9 +208,9 @@ def _tell_of_loop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
 
 
 async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...]:
-    """Serves one site until the stack is closed; the addresses and ports that it listens on.
+    """Serve one site until the stack is closed. Return the addresses and ports it listens on.
 
-    Raises `TakenError` when the port cannot be had.
+    Raises `TakenError` if the port is not available.
     """
     connections = site.connections
     site.app.middlewares.insert(0, connections.serve)

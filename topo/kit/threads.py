@@ -1,15 +1,15 @@
-"""Calls beside the loop: those that may never return, and those whose cost is counted.
+"""Threads for calls that may hang, and the share of time that threads take from the event loop.
 
-Python runs one thread at a time. A loop that gives way for a moment, as with every read and write
-of TLS, gets its turn back when the other thread's time is up: 5 ms, where Python sets it. Of a
-tree's 10,000 nodes worked out in a thread, twenty writes then take 100 ms; `favour_the_loop`.
+Calls that may never return run in daemon threads, so a hanging call keeps no process from ending.
+At exit the process waits a second for them: native libraries are torn down then, and a thread that
+is reading a certificate with OpenSSL would end the process with signal 11.
 
-The first are in daemon threads, which have a second to end when the process does: native libraries
-take themselves down then, and a thread that reads a certificate with OpenSSL meanwhile would end
-the process with signal 11. One that hangs keeps no process from ending.
+`asyncio.to_thread` is for work that surely ends: Python waits for those threads when the loop is
+closed and when the interpreter ends.
 
-`asyncio.to_thread` is for work that surely ends: the threads of a loop's own executor are waited
-for when the loop is closed, and when the interpreter ends.
+Python runs one thread at a time. A loop that releases the interpreter, as each read and write of
+TLS does, gets it back after the switch interval of 5 ms. While a thread computes a tree of 10,000
+nodes, twenty writes take 100 ms; see `shorten_switch_interval`.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ P = ParamSpec("P")
 
 
 class DaemonThreads(Executor):
-    """An executor with a thread for each call, for which a process waits a moment at its end."""
+    """An executor with one daemon thread per call. The process waits a moment for them at exit."""
 
     def __init__(self) -> None:
         self._alive: set[threading.Thread] = set()
 
-    def let_end(self, within_s: float) -> None:
-        """Returns when all calls are over, at the latest after so long."""
+    def join(self, within_s: float) -> None:
+        """Wait until all calls have ended, for `within_s` at most."""
         until_s = time.monotonic() + within_s
         for thread in tuple(self._alive):
             thread.join(max(0.0, until_s - time.monotonic()))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Begins the call; its future cannot be cancelled any more."""
+        """Start the call; its future cannot be cancelled."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
@@ -60,22 +60,22 @@ class DaemonThreads(Executor):
 
 DAEMON_THREADS = DaemonThreads()
 END_S = 1.0
-atexit.register(DAEMON_THREADS.let_end, END_S)
+atexit.register(DAEMON_THREADS.join, END_S)
 TURN_S = 0.0005
 
 
-def favour_the_loop() -> None:
-    """From here on a thread that computes gives way to one that waits after half a millisecond."""
+def shorten_switch_interval() -> None:
+    """Make computing threads release the interpreter after 0.5 ms, for a responsive loop."""
     sys.setswitchinterval(TURN_S)
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """The result of a call that may hang; who is cancelled meanwhile leaves it to its thread."""
+    """Return the result of a call that may hang. Cancelling leaves the call to its thread."""
     return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, call)
 
 
 async def timed_in_thread(call: Callable[[], T]) -> tuple[T, float]:
-    """The result of a call that surely ends, and the seconds of a core that it took."""
+    """Return the result of a call that surely ends, and the CPU seconds that it took."""
 
     def timed() -> tuple[T, float]:
         began_s = time.thread_time()

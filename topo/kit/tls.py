@@ -1,4 +1,4 @@
-"""TLS contexts with the defaults of the standard library, and which way needs none."""
+"""TLS contexts with the defaults of the standard library, and a probe for TLS."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from topo.kit.files import asked, read_bounded
+from topo.kit.files import call_unless_silent, read_bounded
 from topo.model.errors import BadInputError, Refusal
 
 MAX_PEM_BYTES = 4 << 20
@@ -17,10 +17,10 @@ _PROBE_S = 2.0
 
 
 def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLContext:
-    """A context that verifies the peer against `ca_file`, or the system's authorities without one.
+    """Return a context that verifies the peer against `ca_file`, or the system's authorities.
 
-    `verify=False` is for those who said so by a flag. Raises `BadInputError` for an unusable file.
-    Reads files, which may take `topo.kit.files.SILENCE_S` each: not for a loop's own thread.
+    `verify=False` needs a flag of the user. Raises `BadInputError` for an unusable file. Blocks for
+    up to `topo.kit.files.SILENCE_S` per file, so it must not run on the event loop.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -34,23 +34,23 @@ def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLConte
 
 
 def empty_server_context() -> ssl.SSLContext:
-    """A server's context without a certificate: handshakes fail until it is given one."""
+    """Return a server context without a certificate: handshakes fail until one is loaded."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def server_context(cert: Path, key: Path) -> ssl.SSLContext:
-    """A server's context; raises `BadInputError` when the two files are not a matching pair."""
+    """Return a server context. Raises `BadInputError` if the two files are not a matching pair."""
     context = empty_server_context()
     reload_certificate(context, cert, key)
     return context
 
 
 def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
-    """Loads the pair into a context in use: connections made from now on see the new one.
+    """Load the pair into a context in use, for connections from now on.
 
-    Raises `BadInputError`; the context then keeps the pair it had.
+    Raises `BadInputError`; the context then keeps its former pair.
     """
     fix = "give a PEM certificate chain and its unencrypted private key"
     # OpenSSL replaces the certificate before it checks the key, so a mismatch must be found on a
@@ -61,9 +61,9 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
 
 
 def load_pair(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
-    """Loads a PEM pair that is no file into a context in use, and leaves none on any disk.
+    """Load a PEM pair from memory into a context in use, without writing it to a disk.
 
-    Raises `BadInputError`; the context then keeps the pair it had.
+    Raises `BadInputError`; the context then keeps its former pair.
     """
     with ExitStack() as stack:
         paths = []
@@ -76,13 +76,13 @@ def load_pair(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
 
 
 def _load(what: str, paths: Sequence[Path], load: Callable[[], None], fix: str) -> None:
-    """Has OpenSSL read the files, once they proved to be files; raises `BadInputError`."""
+    """Let OpenSSL read the files after a check that they are files. Raises `BadInputError`."""
     where = ", ".join(map(str, paths))
     for path in paths:
         if isinstance(content := read_bounded(path, MAX_PEM_BYTES), Refusal):
             raise _unusable(what, content)
     try:
-        silent = asked(paths[0], lambda _: load())
+        silent = call_unless_silent(paths[0], lambda _: load())
     except (OSError, ssl.SSLError) as error:
         raise _unusable(what, Refusal(str(error), where, fix)) from error
     if isinstance(silent, Refusal):
@@ -94,9 +94,10 @@ def _unusable(what: str, why: Refusal) -> BadInputError:
 
 
 async def speaks_tls(host: str, port: int) -> bool:
-    """Whether a TLS handshake succeeds there: what tells a plain request from a server that died.
+    """Return whether a TLS handshake succeeds there.
 
-    Nothing is verified, and nothing is sent after it. Takes at most `_PROBE_S`.
+    Tells a server that expects TLS from one that is down. Verifies nothing, sends nothing after the
+    handshake, takes at most `_PROBE_S`.
     """
     anybody = client_context(None, verify=False)
     with suppress(OSError):  # a refused connection, a failed handshake, a time that is over

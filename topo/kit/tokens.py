@@ -1,4 +1,4 @@
-"""Bearer tokens: whom a request speaks for. The time of a look-up tells nothing about a token."""
+"""Bearer tokens and the nodes they stand for, looked up in constant time."""
 
 import hashlib
 import re
@@ -20,17 +20,17 @@ _FIX = "write `<token>` or `<node-name> <token>`"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a token stands for; `node=None` is the shared token, good for every node."""
+    """The node that a token stands for; `node=None` is the shared token, valid for every node."""
 
     node: NodeName | None = None
 
     def may_report(self, node: NodeName) -> bool:
-        """Whether a report for this node may carry this token."""
+        """Return whether a report for this node may carry this token."""
         return self.node is None or self.node == node
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """The token of an `Authorization: Bearer` header (RFC 6750), None where there is none."""
+    """Return the token of an `Authorization: Bearer` header (RFC 6750), or None."""
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARS:
@@ -42,8 +42,8 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 class WorkerTokens:
     """Tokens of a file, looked up by a keyed digest; `refused` are the lines that do not count.
 
-    The digest's key is random and fresh, so neither the time of a look-up nor the order of the
-    table tells anything about a token; a look-up is O(1) at any number of nodes.
+    The key of the digest is random for each file, so neither the time of a look-up nor the order
+    of the table reveals anything about a token. A look-up is O(1).
     """
 
     _identities: Mapping[bytes, Identity] = field(repr=False)
@@ -52,10 +52,10 @@ class WorkerTokens:
 
     @classmethod
     def parse(cls, text: str) -> "WorkerTokens":
-        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; comments as `# …`.
+        """Parse lines `<token>` (any node) or `<node-name> <token>`; comments are `# …`.
 
-        A line of another form does not count, and a token with two holders is nobody's: a refusal
-        names the lines and why, and shows nothing of them.
+        A line of another form does not count, and neither does a token of two nodes. A refusal
+        names the lines and the reason, and shows nothing of them.
         """
         key = secrets.token_bytes(32)
         wrong: dict[int, Refusal] = {}
@@ -80,7 +80,7 @@ class WorkerTokens:
         return len(self._identities)
 
     def identify(self, token: str) -> Identity | None:
-        """Whom the token stands for; None for a token that is in no line."""
+        """Return what the token stands for, or None if it is in no line."""
         return self._identities.get(keyed_digest(token, self._key))
 
 
@@ -91,7 +91,7 @@ def _shared(holders: int, numbers: list[int]) -> Refusal:
 
 
 def _no_token(words: list[str]) -> str:
-    """Why the words of a line are none of the two forms; empty where they are."""
+    """Return why the words of a line fit neither form; empty if they do."""
     if len(words) > 2:
         return f"{len(words)} words where a token is expected"
     if (size := len(words[-1])) > MAX_TOKEN_CHARS:
@@ -102,5 +102,5 @@ def _no_token(words: list[str]) -> str:
 
 
 def keyed_digest(token: str, key: bytes) -> bytes:
-    """What a token is looked up by; without the key it tells nothing of it."""
+    """Return the digest by which a token is looked up; it reveals nothing without the key."""
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from topo.kit.hiding import hide_in_text
+from topo.kit.hiding import mask_secrets
 from topo.model.machine import ProbeState
 
 READING_TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ def shown(why: str) -> str:
     A tool may complain with its command line in it, and what is reported anybody can read: secrets
     are masked before it is cut.
     """
-    return " ".join(hide_in_text(why).split())[:MAX_DETAIL_CHARS]
+    return " ".join(mask_secrets(why).split())[:MAX_DETAIL_CHARS]
 
 
 def _nothing() -> None:

@@ -34,7 +34,7 @@ from master.tree.engine import EventSink
 from topo.discovery.manager.events import apply_events
 from topo.discovery.sources import MANAGED
 from topo.kit.backoff import full_jitter, requested_wait_s, retry_after_or
-from topo.kit.hiding import hide_in_text
+from topo.kit.hiding import mask_secrets
 from topo.kit.tasks import Work
 from topo.model.errors import Refusal
 from topo.model.observation import (
@@ -199,7 +199,7 @@ class ClusterManager:
         if error.kind is TroubleKind.STATUS and self._sent_failing is not error.kind:
             own_words = await client.health()
             if own_words:
-                what = f"{error.refusal.what}, and says of itself: {hide_in_text(own_words)}"
+                what = f"{error.refusal.what}, and says of itself: {mask_secrets(own_words)}"
                 refusal = Refusal(what, error.refusal.where, error.refusal.fix)
                 error = TroubleError(error.kind, refusal, error.retry_after_s)
         self._troubles[poll] = error

@@ -91,7 +91,7 @@ class ClusterCapacity:
                 self._follow_pods(self._marked_pods.take(TURN))
                 await asyncio.sleep(0)
             if self._nodes.synced and self._pods.synced and not self.settled.is_set():
-                collector.keep()  # 80,000 pods, which a full collection would look through
+                collector.freeze()  # 80,000 pods, which a full collection would look through
                 self.settled.set()
             self._woken.clear()
             await self._woken.wait()

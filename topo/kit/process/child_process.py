@@ -1,8 +1,7 @@
-"""Ties a process to the life of its parent, by what Linux offers; see prctl(2).
+"""Child processes that die with their parent, by prctl(2) of Linux.
 
-Run as a program it ties itself to its parent and becomes another program:
-`python child_process.py PARENT_PID PROGRAM ARGUMENT…`. It imports nothing of this product, so that
-it starts in 20 ms.
+As a program, `python child_process.py PARENT_PID PROGRAM ARGUMENT…`, it ties itself to its parent
+and then executes the other program. It imports nothing of this product, so it starts in 20 ms.
 """
 
 import contextlib
@@ -22,10 +21,10 @@ _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
 
 
 def die_with_parent() -> None:
-    """The kernel kills this process when its parent is gone, even one that was killed itself.
+    """Ask the kernel to kill this process when its parent ends, also when that is killed.
 
-    The tie survives exec, so the program that takes the process over knows nothing of it. It does
-    not reach the process's children. Nothing happens where the system has no such thing.
+    The request survives exec, and is not inherited by children. Does nothing on systems without
+    prctl.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "prctl"):
@@ -33,23 +32,23 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Grandchildren whose parent ends become children of this process, not of init."""
+    """Make orphaned grandchildren children of this process instead of init."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent_command(program: str, *arguments: str) -> Sequence[str]:
-    """The command line that runs a program, given by its path, tied to this process.
+    """Return the command line that runs a program, given by its path, tied to this process.
 
-    The program becomes the process that is started: same number, same exit status.
+    The started process becomes the program: same process id, same exit status.
     """
     return (sys.executable, "-I", "-S", __file__, str(os.getpid()), program, *arguments)
 
 
 def main(argv: list[str]) -> int:
-    """Ties this process to its parent and becomes the program; returns only where that fails."""
+    """Tie this process to its parent and execute the program; return only if that fails."""
     parent, program, *arguments = argv
     die_with_parent()
-    if os.getppid() != int(parent):  # it died before the tie held
+    if os.getppid() != int(parent):  # the parent ended before prctl took effect
         return 1
     for name in _IGNORED_BY_PYTHON:  # exec would pass that on
         with contextlib.suppress(AttributeError):

@@ -1,12 +1,12 @@
-"""What the garbage collector of a service is told: most of what is allocated stays.
+"""Garbage collection of a service, in which most objects live long.
 
-A collection holds up every thread. One of the youngest looks at what was made since the last one,
-the full one at all that is not frozen: a million objects take 0.1 s and more. Nearly nothing that
-is dropped is in a cycle, so none of them finds much.
+A collection stops every thread. A young one visits the objects made since the last, a full one all
+that are not frozen: a million objects take 0.1 s and more. Almost no object dies in a cycle, so
+collections find little.
 
-Python begins one of the youngest after so many objects made, *less those freed*. Where a tree of
-10,000 nodes takes the place of another as many are freed as made, so that the next collection comes
-late and finds half a million of them: 0.14 s. `look_often` looks by the clock instead.
+Python starts a young collection after a number of objects made *minus those freed*. When a tree of
+10,000 nodes replaces another, as many are freed as made, so the next collection comes late and
+visits half a million objects: 0.14 s. `collect_often` collects by the clock instead.
 
     made 500,000, freed 500,000    Python's count 0       the next collection: 500,000 objects
     the same, looked at each 20 ms                        each: what 20 ms can make, 15 ms at most
@@ -29,27 +29,27 @@ _LOOKS_BEFORE_SIZE = 25
 """To count the blocks of 500 MiB takes 0.6 ms."""
 
 
-def settle() -> None:
-    """Takes what was imported and built so far out of the collector's sight, for good."""
+def freeze_startup() -> None:
+    """Collect once, then exclude all objects that exist now, and set the thresholds."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
 
-def keep() -> None:
-    """Takes what is there now out of the collector's sight, where much came that stays; O(1).
+def freeze() -> None:
+    """Exclude all objects that exist now from collections; O(1).
 
-    What is in a cycle now is then never collected, all else is freed as ever: for moments of which
-    a process has a few, such as when a cluster was listed for the first time.
+    Cycles among them are never collected, everything else is freed as usual. For rare moments in
+    which many long-lived objects came, such as the first list of a cluster.
     """
     gc.freeze()
 
 
-async def look_often() -> None:
-    """Looks at what was made in the last 20 ms, until cancelled; O(1) where nothing was.
+async def collect_often() -> None:
+    """Collect the objects of the last 20 ms, until cancelled; O(1) if there are none.
 
-    Where the process has grown beyond all that it ever held, that is kept: so a full collection has
-    little to look at, and as memory is bounded, so is how often something is kept.
+    When the process has grown beyond its former peak, its objects are frozen, so a full collection
+    visits few. Memory is bounded, and so is how often that happens.
     """
     most_blocks = sys.getallocatedblocks()
     while True:
@@ -57,5 +57,5 @@ async def look_often() -> None:
             await asyncio.sleep(LOOK_S)
             gc.collect(1)
         if (blocks := sys.getallocatedblocks()) > most_blocks + GROWN_BLOCKS:
-            keep()
+            freeze()
             most_blocks = blocks

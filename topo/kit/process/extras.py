@@ -10,7 +10,7 @@ _PRODUCT = ("topo", "master", "worker")
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports of packages that `extra` brings; see `exit_for_missing`."""
+    """Wrap imports of packages that `extra` installs; see `exit_for_missing`."""
     try:
         yield
     except ModuleNotFoundError as missing:
@@ -18,9 +18,9 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def exit_for_missing(missing: ModuleNotFoundError, extra: str) -> NoReturn:
-    """Ends the process with exit code 2 and one line that says what to install.
+    """Exit with code 2 and one line that says what to install.
 
-    A missing module of our own is a defect: it is raised again.
+    A missing module of this product is a defect and is raised again.
     """
     package = (missing.name or "").partition(".")[0]
     if package in _PRODUCT:

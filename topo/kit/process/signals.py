@@ -1,8 +1,8 @@
-"""What SIGTERM and SIGINT do while a service begins: they end it, whatever it waits for.
+"""SIGTERM and SIGINT while a service starts: they end it, whatever it waits for.
 
-Python's own way is a traceback for SIGINT, and for SIGTERM the kernel's, which never reaches the
-first process of a container: it would be asked in vain, and killed half a minute later. Needs the
-standard library alone, to stand before the imports, which take most of a start.
+By default SIGINT prints a traceback, and SIGTERM does not end the first process of a container,
+which is killed half a minute later. Imports the standard library alone, to run before the imports
+that take most of a start.
 """
 
 import os
@@ -16,10 +16,10 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def ending_at_once() -> Iterator[None]:
-    """Inside, a signal ends the process with 0, without a word: nothing has been begun.
+def exit_on_signal() -> Iterator[None]:
+    """Exit with 0 and without a message if a signal comes inside the block.
 
-    Threads and exit handlers are not waited for. Does nothing outside of the main thread.
+    Does not wait for threads or exit handlers. Does nothing outside of the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,1 +1,1 @@
-"""What stands between a socket and a handler: connections, bodies within bounds, error answers."""
+"""The layer between a socket and a handler: connections, bounded bodies, error answers."""

@@ -1,4 +1,4 @@
-"""The bodies of one port: how many bytes of them are held together, and whose gives way."""
+"""A common memory budget for the request bodies of one port."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,30 +10,30 @@ from topo.kit.serving.body import body_bytes
 
 
 class Bodies:
-    """What is held of bodies, at most `limit_bytes` together.
+    """The request bodies of a port, at most `limit_bytes` together.
 
-    Beyond the limit the largest that is still coming gives way, its connection with it: who sends
-    little is heard beside who sends much. For ports that anybody reaches. Each body is bounded by
-    `client_max_size`, too.
+    Beyond the limit the connection of the largest incomplete body is closed, so senders of small
+    bodies are served beside senders of large ones. For ports that anybody can reach. Each body is
+    also bounded by `client_max_size`.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._coming: dict[asyncio.Timeout, int] = {}
-        """Bytes of those that have not ended, by what ends them."""
+        """Bytes of incomplete bodies, by the timeout that ends them."""
         self._going: dict[asyncio.Timeout, int] = {}
-        """The same of those that were told to end, which they do at their next turn."""
+        """The same of bodies whose timeout has been set and that end at their next turn."""
 
     @asynccontextmanager
-    async def taken(self, request: web.Request) -> AsyncIterator[bytes]:
-        """The body as `body_bytes` gives it, counted until the block ends.
+    async def read(self, request: web.Request) -> AsyncIterator[bytes]:
+        """Yield the body from `body_bytes`, counted until the block ends.
 
-        Raises what `body_bytes` raises, and 503 where it gave way.
+        Raises what `body_bytes` raises, and 503 if the body was evicted.
         """
         size = 0
 
-        def grew(more_bytes: int) -> None:
+        def on_bytes(more_bytes: int) -> None:
             nonlocal size
             size += more_bytes
             self.held_bytes += more_bytes
@@ -46,17 +46,17 @@ class Bodies:
             self._coming[coming] = 0
             with suppress(TimeoutError):
                 async with coming:
-                    content = await body_bytes(request, grew)
+                    content = await body_bytes(request, on_bytes)
             if self._coming.pop(coming, None) is None:
-                raise self._gave_way(request)
+                raise self._evicted(request)
             yield content
         finally:
             self.held_bytes -= size
             self._coming.pop(coming, None)
             self._going.pop(coming, None)
 
-    def _gave_way(self, request: web.Request) -> web.HTTPException:
-        if request.transport is not None:  # to take leave would hold what it still sends
+    def _evicted(self, request: web.Request) -> web.HTTPException:
+        if request.transport is not None:  # a graceful close would buffer what it still sends
             request.transport.abort()
         what = f"the bodies here have more than {self.limit_bytes} bytes together"
         return web.HTTPServiceUnavailable(text=what)

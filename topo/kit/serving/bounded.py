@@ -1,4 +1,4 @@
-"""The bytes of a body, asked or answered, bounded while they come."""
+"""Bounded reading of a body, of a request or an answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,24 +6,23 @@ from collections.abc import Callable
 from aiohttp import StreamReader
 
 
-def uncounted(_: int) -> None:
-    """For who reads one body and has its limit."""
+def ignore_bytes(_: int) -> None:
+    """Do nothing: for a caller that reads one body and needs no count."""
 
 
 async def bounded_bytes(
-    content: StreamReader, limit_bytes: int, grew: Callable[[int], None] = uncounted
+    content: StreamReader, limit_bytes: int, on_bytes: Callable[[int], None] = ignore_bytes
 ) -> bytes | None:
-    """The whole body; None where it is larger than the limit.
+    """Return the whole body, or None if it is larger than the limit.
 
-    Never holds more than the limit and one part, as much as the connection reads ahead, whatever
-    `Content-Length` says and however small a packed answer is. Others have their turn after each
-    part: aiohttp unpacks what it has at hand without a pause, and a body may come in chunks of a
-    byte. `grew` is told of each part that is held, by its bytes.
+    Holds at most the limit and one part, whatever `Content-Length` says and however small a packed
+    answer is. Other tasks run after each part: aiohttp unpacks what it has without a pause, and a
+    body may come in chunks of a byte. `on_bytes` is called with the size of each part.
     """
     body = bytearray()
     while part := await content.readany():
         body += part
-        grew(len(part))
+        on_bytes(len(part))
         if len(body) > limit_bytes:
             return None
         if not content.is_eof():

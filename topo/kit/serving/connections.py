@@ -1,4 +1,4 @@
-"""The connections of one port: how many are held, whose answers wait, and who gives way."""
+"""The connections of one port: their number, unread answers, and which one is closed at a limit."""
 
 import asyncio
 from collections import Counter
@@ -20,25 +20,24 @@ from topo.kit.serving.runner import READ_BYTES
 from topo.model.errors import BrokenInvariantError
 
 TOLD_EVERY_S = 60.0
-"""The log tells of cut readers at most this often, with how many there were so far."""
+"""Pause between log lines about closed connections; each has the totals."""
 HEADS_BYTES = 16 * 1024 * 1024
-"""Heads of requests that have begun and not ended, together. One may have hundreds of kB, and
-anybody can begin one; most come in one piece and are never held."""
+"""Budget for incomplete heads of requests. One may have hundreds of kB, and anybody can begin one;
+most come in one piece and are never held."""
 REASONS = ("handshake", "idle", "room", "unread", "budget", "heads", "refused")
 
 _log = structlog.get_logger(__name__)
 
 
 class Connections:
-    """What is open on a port, at most `limit`, with `budget_bytes` of answers that nobody took.
+    """The open connections of a port, at most `limit`, with `budget_bytes` of unread answers.
 
     Beyond the limit the connection that has been idle longest is closed; if none is idle, that of
-    the slowest reader; if all are at work, the new one is refused with 503.
-    `setting` raises the limit, where there is one for it.
-    One that shakes hands counts as well; beyond half the limit the oldest of these gives way.
-    `ended` counts who was ended, by the reason: `handshake`, `idle`, `room` (a slow reader, for a
-    new one), `unread` (a piece not taken in time), `budget`, `heads` (one that began long ago and
-    has not ended, beyond `HEADS_BYTES`), `refused`.
+    the slowest reader; if all are busy, the new one is refused with 503. `setting` is the flag that
+    raises the limit, if there is one. Connections in their TLS handshake count; beyond half the
+    limit the oldest of these is closed. `ended` counts closed connections by reason: `handshake`,
+    `idle`, `room` (the slowest reader, for a new connection), `unread` (a piece not read in time),
+    `budget`, `heads` (the oldest incomplete head, beyond `HEADS_BYTES`), `refused`.
     """
 
     def __init__(
@@ -51,19 +50,19 @@ class Connections:
         self.ended = Counter(dict.fromkeys(REASONS, 0))
         self.heads_bytes = 0
         self._heads: dict[_Connection, int] = {}
-        """Bytes of heads that have not ended, in the order in which they began."""
+        """Bytes of incomplete heads, oldest first."""
         self._shaking: dict[asyncio.Protocol, Callable[[], object]] = {}
-        """What ends those that have not ended their TLS handshake, in the order of their coming."""
+        """Connections in their TLS handshake and the call that ends each, oldest first."""
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}
-        """In the order in which they fell idle."""
+        """Idle connections, longest idle first."""
         self._silent_until_s = 0.0
 
     def __len__(self) -> int:
         return len(self._open) + len(self._shaking)
 
     def factory(self, server: web.Server, **options: Any) -> Callable[[], asyncio.Protocol]:
-        """What makes the protocol of a connection; `options` are those of `web.RequestHandler`."""
+        """Return the factory of protocols; `options` are those of `web.RequestHandler`."""
         loop = asyncio.get_running_loop()
         return lambda: _Connection(self, server, loop=loop, **options)
 
@@ -73,7 +72,7 @@ class Connections:
         request: web.Request,
         handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
-        """Marks the connection as busy meanwhile, and sends a large body within the budget."""
+        """Mark the connection as busy meanwhile, and send a large body within the budget."""
         connection = request.protocol
         if not isinstance(connection, _Connection):
             raise BrokenInvariantError("the port is served without `factory`")
@@ -84,35 +83,35 @@ class Connections:
             if isinstance(body, bytes) and len(body) > SMALL_BYTES:
                 answer.body = held = HeldBody(body, partial(self._send, connection))
                 if request.method == "HEAD":
-                    held.let_go()
+                    held.release()
         return answer
 
-    def fit(self, most: int) -> None:
-        """Lowers the limit to what the process can open, where that is less."""
+    def lower_limit(self, most: int) -> None:
+        """Lower the limit to what the process can open, if that is less."""
         if most < self.limit:
             self.limit = most
             self._fix = f"keep fewer, or {RAISE_FILES}"
 
     @property
     def refusal(self) -> bytes:
-        """The whole answer to a connection that there is no room for."""
+        """The complete answer to a connection beyond the limit."""
         return _refusal(self._fix)
 
-    def accepted(self, connection: asyncio.Protocol, end: Callable[[], object]) -> None:
-        """Counts one in that begins its TLS handshake, until `shaken`; `end` ends it."""
+    def on_handshake_begun(self, connection: asyncio.Protocol, end: Callable[[], object]) -> None:
+        """Count a connection in its TLS handshake; `end` closes it."""
         self._shaking[connection] = end
         if len(self._shaking) > max(1, self.limit // 2):
             oldest = next(iter(self._shaking))
             self._shaking.pop(oldest)()
             self._ended("handshake")
 
-    def shaken(self, connection: asyncio.Protocol) -> None:
-        """Its handshake has ended, well or badly."""
+    def on_handshake_ended(self, connection: asyncio.Protocol) -> None:
+        """Note that a handshake succeeded or failed."""
         self._shaking.pop(connection, None)
 
-    def opened(self, connection: "_Connection") -> bool:
-        """Counts one in; False when it was refused."""
-        self.shaken(connection)
+    def admit(self, connection: "_Connection") -> bool:
+        """Count a new connection. Return False if it is refused."""
+        self.on_handshake_ended(connection)
         if len(self) >= self.limit and not self._made_room():
             self._ended("refused")
             return False
@@ -120,38 +119,38 @@ class Connections:
         self._idle[connection] = None
         return True
 
-    def closed(self, connection: "_Connection") -> None:
-        """Counts one out."""
-        self.head_ended(connection)
+    def on_closed(self, connection: "_Connection") -> None:
+        """Forget a closed connection."""
+        self.on_head_ended(connection)
         self._open.discard(connection)
         self._idle.pop(connection, None)
 
-    def head_grew(self, connection: "_Connection", more_bytes: int) -> None:
-        """So many bytes came of a head that has not ended; beyond the limit the oldest is cut."""
+    def on_head_bytes(self, connection: "_Connection", more_bytes: int) -> None:
+        """Count bytes of an incomplete head; beyond the budget the oldest connection is closed."""
         self._heads[connection] = self._heads.get(connection, 0) + more_bytes
         self.heads_bytes += more_bytes
         while self.heads_bytes > HEADS_BYTES:
             oldest = next(iter(self._heads))
-            self.head_ended(oldest)
+            self.on_head_ended(oldest)
             oldest.abort()
             self._ended("heads")
 
-    def head_ended(self, connection: "_Connection") -> None:
-        """The head is a request's, or nobody's any more."""
+    def on_head_ended(self, connection: "_Connection") -> None:
+        """Forget the head of a complete request or of a closed connection."""
         self.heads_bytes -= self._heads.pop(connection, 0)
 
-    def waits(self, connection: "_Connection", transport: Transport) -> None:
-        """Its reader does not take what was written."""
+    def on_reader_paused(self, connection: "_Connection", transport: Transport) -> None:
+        """Note that the reader does not read what was written."""
         self._idle.pop(connection, None)
-        self.in_flight.waits(transport)
+        self.in_flight.on_paused(transport)
 
-    def took(self, connection: "_Connection", transport: Transport) -> None:
-        """Its reader has taken it."""
-        self.in_flight.took(transport)
-        self.settled(connection)
+    def on_reader_resumed(self, connection: "_Connection", transport: Transport) -> None:
+        """Note that the reader has read everything."""
+        self.in_flight.on_drained(transport)
+        self.mark_idle(connection)
 
-    def settled(self, connection: "_Connection") -> None:
-        """Nothing is under way on it: idle from here on, unless it is closed."""
+    def mark_idle(self, connection: "_Connection") -> None:
+        """Count the connection as idle from now on, if it is open and neither busy nor unread."""
         if connection in self._open and not connection.busy and not connection.writing_paused:
             self._idle[connection] = None
 
@@ -163,12 +162,12 @@ class Connections:
             yield
         finally:
             connection.busy = False
-            self.settled(connection)
+            self.mark_idle(connection)
 
     async def _send(
         self, connection: "_Connection", body: bytes, writer: AbstractStreamWriter
     ) -> None:
-        """A reader that takes piece after piece is idle between no two of them."""
+        """Send a body; the connection is busy between its pieces, too."""
         with self._at_work(connection):
             await self.in_flight.send(body, writer)
 
@@ -207,7 +206,7 @@ def _refusal(fix: str) -> bytes:
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp's protocol of a connection, which tells its port what becomes of it."""
+    """aiohttp's protocol of a connection, which reports its state to `Connections`."""
 
     __slots__ = ("_body", "_port", "_wire", "busy")
 
@@ -216,19 +215,19 @@ class _Connection(web.RequestHandler):
         self._port = port
         self._wire: Transport | None = None
         self._body: StreamReader = EMPTY_PAYLOAD
-        """That of the request that came last."""
+        """The body of the latest request."""
         self.busy = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast("Transport", transport)
-        if not self._port.opened(self):
+        if not self._port.admit(self):
             wire.write(self._port.refusal)
             wire.abort()
             return
         self._wire = wire
-        # The protocol pauses as soon as bytes are left; at a limit of 0, TLS pauses it for none.
+        # Pause the protocol as soon as a byte is unsent; with high=0, TLS would pause it always.
         wire.set_write_buffer_limits(high=1, low=0)
-        if transport.get_extra_info("sslcontext"):  # else it would keep 256 KiB that nobody took
+        if transport.get_extra_info("sslcontext"):  # else it would buffer 256 KiB
             cast("Any", transport).set_read_buffer_limits(high=READ_BYTES)
         super().connection_made(transport)
 
@@ -237,27 +236,27 @@ class _Connection(web.RequestHandler):
         super().data_received(data)
         if len(self._messages) > requests:
             self._body = self._messages[-1][1]
-            self._port.head_ended(self)
-        elif data and not in_body:  # aiohttp calls it with nothing to go on after a body
-            self._port.head_grew(self, len(data))
+            self._port.on_head_ended(self)
+        elif data and not in_body:  # aiohttp passes empty data to continue after a body
+            self._port.on_head_bytes(self, len(data))
 
     def abort(self) -> None:
-        """Ends the connection at once: what a reader has not taken is dropped."""
+        """Close the connection at once and drop unread bytes."""
         if self._wire is not None:
             self._wire.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._wire is not None:
-            self._port.waits(self, self._wire)
+            self._port.on_reader_paused(self, self._wire)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._wire is not None:
-            self._port.took(self, self._wire)
+            self._port.on_reader_resumed(self, self._wire)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._wire is not None:
-            self._port.in_flight.took(self._wire)
-        self._port.closed(self)
+            self._port.in_flight.on_drained(self._wire)
+        self._port.on_closed(self)
         super().connection_lost(exc)

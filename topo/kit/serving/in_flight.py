@@ -1,10 +1,10 @@
-"""Bytes of answers that their readers have not taken yet: one budget, the slowest cut first.
+"""A common memory budget for answers that their readers have not read yet.
 
-A reader that takes nothing is the cheapest attack there is: each answer stays in memory until it is
-read. So a large body is written in pieces, each taken before the next is given, and what is held is
-counted: every body that is being sent once, however many read it, and the bytes that wait in the
-transports. Beyond the budget the reader that has waited longest with its piece is cut, and so is
-everybody who has not taken a piece in `TAKEN_WITHIN_S`.
+A client that reads nothing is a cheap attack: its answer stays in memory. So a large body is
+written in pieces, each after the one before was read. Every body that is being sent counts once,
+however many clients read it, and so do the bytes in the transports. Beyond the budget the
+connection of the slowest reader is cut, and so is every reader that does not read a piece in
+`TAKEN_WITHIN_S`.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 PIECE_BYTES = 64 * 1024
-"""What one write hands to a transport: as much as a slow reader holds there."""
+"""Size of one write: a slow reader holds so much in its transport."""
 SMALL_BYTES = 16 * 1024
-"""A body up to this is written in one go; aiohttp keeps it until the connection's next request."""
+"""A body up to this is written at once; aiohttp keeps it until the connection's next request."""
 TAKEN_WITHIN_S = 20.0
-"""A reader takes each piece within this time: 3.2 KiB/s at the least."""
+"""Time to read a piece: 3.2 KiB/s."""
 
 Why = Literal["unread", "budget", "room"]
 Transport = asyncio.WriteTransport
 
 
 class InFlight:
-    """What is held for the readers of one port, within `budget_bytes` and one answer more.
+    """Unread bytes of one port, at most `budget_bytes` and one answer more.
 
-    `on_cut` is told why a reader was cut. All calls are O(1), spread over the cuts; they belong to
-    the event loop.
+    `on_cut` is called with the reason for each reader that is cut. Calls are amortized O(1), and
+    belong to the event loop.
     """
 
     def __init__(self, budget_bytes: int, on_cut: Callable[[Why], None] = lambda _: None) -> None:
@@ -41,16 +41,16 @@ class InFlight:
         self.held_bytes = 0
         self._on_cut = on_cut
         self._waiting: dict[Transport, tuple[float, int]] = {}
-        """Since when, and with how many bytes; in the order of time."""
+        """Readers that pause: since when, and with how many bytes, oldest first."""
         self._sending: dict[Transport, bytes] = {}
         self._readers: Counter[int] = Counter()
-        """How many are being sent a body, by the identity of the body."""
+        """Number of readers of each body, by the identity of the body."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def send(self, body: bytes, writer: AbstractStreamWriter) -> None:
-        """Writes a body, piece by piece, and returns when the kernel has taken all of it.
+        """Write a body in pieces; return when the kernel has all of it.
 
-        One body at a time for each connection. Raises `ConnectionError` when it ended or was cut.
+        One body at a time per connection. Raises `ConnectionError` if it ended or was cut.
         """
         pieces = memoryview(body)
         with self._held(body, _open(writer)):
@@ -59,23 +59,23 @@ class InFlight:
                 await writer.drain()
                 _open(writer)
 
-    def waits(self, transport: Transport) -> None:
-        """Its reader leaves bytes where they are; call it as the transport pauses its protocol."""
+    def on_paused(self, transport: Transport) -> None:
+        """Note that the reader does not read; called when the transport pauses its protocol."""
         unsent_bytes = transport.get_write_buffer_size()
         self._waiting[transport] = (asyncio.get_running_loop().time(), unsent_bytes)
         self.held_bytes += unsent_bytes
         self._fit(keep=1)
         self._watch()
 
-    def took(self, transport: Transport) -> None:
-        """Its reader has taken everything, or is gone."""
+    def on_drained(self, transport: Transport) -> None:
+        """Note that the reader has read everything, or is gone."""
         _, unsent_bytes = self._waiting.pop(transport, (0.0, 0))
         self.held_bytes -= unsent_bytes
 
     def cut_slowest(self, why: Why) -> bool:
-        """Ends the connection whose reader has waited longest; False if none waits."""
+        """Cut the connection whose reader has paused longest. Return False if none pauses."""
         for transport in self._waiting:
-            self.took(transport)
+            self.on_drained(transport)
             self._release(transport)
             _drop(transport)
             self._on_cut(why)
@@ -105,12 +105,12 @@ class InFlight:
             self.held_bytes -= len(body)
 
     def _fit(self, more_bytes: int = 0, *, keep: int = 0) -> None:
-        """Makes room for so many bytes; the readers that have waited least are kept."""
+        """Cut the slowest readers until so many more bytes fit; the newest `keep` readers stay."""
         while self.held_bytes + more_bytes > self.budget_bytes and len(self._waiting) > keep:
             self.cut_slowest("budget")
 
     def _watch(self) -> None:
-        """Wakes when the reader that waits longest has done so for `TAKEN_WITHIN_S`."""
+        """Set the timer for the reader that has paused longest."""
         if self._timer is None and self._waiting:
             since_s, _ = next(iter(self._waiting.values()))
             loop = asyncio.get_running_loop()
@@ -125,9 +125,9 @@ class InFlight:
 
 
 class HeldBody(Payload):
-    """The body of an answer that `send` writes, and that is let go when it was sent.
+    """The body of an answer that `send` writes, released when it is sent.
 
-    aiohttp holds the last answer of a connection until its next request.
+    aiohttp itself keeps the last answer of a connection until its next request.
     """
 
     def __init__(
@@ -142,20 +142,20 @@ class HeldBody(Payload):
         return bytes(self._value).decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Sends it; raises `ConnectionError`."""
+        """Send the body. Raises `ConnectionError`."""
         await self._send(self._value, writer)
 
     async def close(self) -> None:
-        """Lets the bytes go."""
-        self.let_go()
+        """Release the bytes."""
+        self.release()
 
-    def let_go(self) -> None:
-        """Keeps the size alone, which is all that the answer to a HEAD has."""
+    def release(self) -> None:
+        """Keep only the size, which is all that the answer to a HEAD request needs."""
         self._value = b""
 
 
 def _drop(transport: Transport) -> None:
-    """Ends a connection, and what the kernel holds for its reader with it: socket(7), SO_LINGER."""
+    """Abort a connection and drop the kernel's buffer for its reader; socket(7), SO_LINGER."""
     wire = transport.get_extra_info("socket")
     if wire is not None:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -163,7 +163,7 @@ def _drop(transport: Transport) -> None:
 
 
 def _open(writer: AbstractStreamWriter) -> Transport:
-    """The transport of a connection that stands; raises `ConnectionResetError`."""
+    """Return the transport of an open connection. Raises `ConnectionResetError`."""
     transport = writer.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the connection ended inside the answer")

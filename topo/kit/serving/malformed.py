@@ -1,6 +1,6 @@
-"""Requests that are no HTTP: counted, and told in one bounded line each, so many in a minute.
+"""Requests that are not HTTP: counted, and logged in one bounded line each, ten a minute.
 
-aiohttp logs a traceback with the sender's own bytes for each, which anybody can make a million of.
+aiohttp logs a traceback with the sender's bytes for each, and anybody can send a million of them.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, InvalidURLError
 
 LINES = 10
-"""So many are told in `SPAN_S`; the others are counted, and their number told at its end."""
+"""Lines in `SPAN_S`; the others are counted, and their number is logged at its end."""
 SPAN_S = 60.0
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 '/-]{0,79}(?=:|\Z)")
-"""What aiohttp says of a fault; after the colon it shows what was sent, which may be a secret."""
+"""aiohttp's words for a fault; after the colon come the sender's bytes, maybe a secret."""
 
 _log = structlog.get_logger(__name__)
 
 
 class MalformedRequests(logging.Logger):
-    """The log of one site's server: takes these requests out, and passes everything else on.
+    """The logger of one site's server, which replaces records of such requests.
 
-    Runs on the event loop, as the server does. `count` is called for each. `close` tells what is
-    left to tell.
+    Runs on the event loop, as the server does. `count` is called for each request. `close` logs the
+    number of those left out.
     """
 
     def __init__(self, site: str, count: Callable[[], object]) -> None:
@@ -39,7 +39,7 @@ class MalformedRequests(logging.Logger):
         self._ending: asyncio.TimerHandle | None = None
 
     def handle(self, record: logging.LogRecord) -> None:
-        """One record of aiohttp's."""
+        """Take one record of aiohttp."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError | web.RequestPayloadError):
             sender = record.args[0] if isinstance(record.args, tuple) and record.args else None
@@ -48,7 +48,7 @@ class MalformedRequests(logging.Logger):
             super().handle(record)
 
     def close(self) -> None:
-        """Ends the span that runs."""
+        """End the current span."""
         if self._ending is not None:
             self._ending.cancel()
             self._end_span()
@@ -72,7 +72,7 @@ class MalformedRequests(logging.Logger):
 
 
 def _why(error: Exception) -> str:
-    """The kind of fault, in words where they are not the sender's."""
+    """Return the kind of fault, and aiohttp's words unless they quote the sender."""
     kind = type(error).__name__
     said = _WORDS.match(getattr(error, "message", ""))
     return kind if said is None or isinstance(error, InvalidURLError) else f"{kind}: {said[0]}"

@@ -33,7 +33,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **extra: object,
 ) -> web.Response:
-    """A problem document: `title` is the status in words, `field` and `fix` only where known."""
+    """Return a problem document; `title` is the status in words, `field` and `fix` are optional."""
     body: dict[str, object] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -53,12 +53,12 @@ def problem(
 def refusal(
     status: int, refused: Refusal, *, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """A refusal's three answers as a problem document."""
+    """Return a refusal as a problem document."""
     return problem(status, refused.what, field=refused.where, fix=refused.fix, headers=headers)
 
 
 def bad_input(error: BadInputError) -> web.Response:
-    """What a caller got wrong: 400, 413 for too large a body, 415 for one in an unknown coding."""
+    """Return the answer to a caller's mistake: 400, 413 (body too large) or 415 (coding)."""
     if isinstance(error, TooLargeError):
         return refusal(413, error.refusal)
     if isinstance(error, UnknownCodingError):  # RFC 9110 15.5.16 wants the codings named
@@ -68,7 +68,7 @@ def bad_input(error: BadInputError) -> web.Response:
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns everything raised below into a problem document; our own mistakes are logged."""
+    """Turn exceptions of handlers into problem documents; log our own defects."""
     try:
         return await handler(request)
     except BadInputError as error:

@@ -1,6 +1,7 @@
-"""How every application here is served: what aiohttp does before a handler has said who is there.
+"""Options of aiohttp for every server of the product.
 
-It would unpack bodies while it reads, and go on reading for ten seconds what nobody asked for.
+By default aiohttp unpacks bodies while it reads them, before a handler knows the sender, and
+reads an unwanted body for ten more seconds.
 """
 
 import asyncio
@@ -21,19 +22,19 @@ MAX_HEADERS = 48
 8,190 bytes, so aiohttp's own 128 make a head of a megabyte, which anybody can send."""
 KEEPALIVE_S = 75.0
 READ_BYTES = 32 * 1024
-"""What is taken of a body before somebody asks for it, and in one go when somebody does. It bounds
-the chunks, too (RFC 9112 7.1), at a sixteenth: one of a byte costs aiohttp a microsecond or two."""
+"""Read-ahead of a body before a handler asks for it, and the size of one read. It also bounds the
+number of chunks (RFC 9112 7.1), at a sixteenth: a chunk of a byte costs aiohttp a microsecond."""
 UNREAD_BYTES = 2 << 20
-"""What is still taken of a body that nobody read, so that its sender gets to read the answer: a
-connection that is closed with bytes unread is reset. Twice the largest report. Of a body that does
-not say its size nothing is: it may be chunks without number."""
+"""Bytes that are read and dropped of an unread body, so that its sender can read the answer:
+closing with unread bytes resets the connection. Twice the largest report. None are read of a
+body without a size: it may never end."""
 UNREAD_S = 2.0
 
 
 def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
-    """Those of aiohttp's `web.RequestHandler`, the protocol of a connection.
+    """Return the options of aiohttp's `web.RequestHandler`, the protocol of a connection.
 
-    A body comes packed, as it was sent. What is no HTTP goes to `malformed`.
+    Bodies stay packed. Requests that are not HTTP go to `malformed`.
     """
     return {
         "access_log": None,
@@ -48,9 +49,9 @@ def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
 
 
 def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
-    """The application, not yet set up; `drain_s` bounds the wait for requests at its end.
+    """Return the runner of an application; `drain_s` bounds the wait for requests at its end.
 
-    A body that no handler read ends its connection. What makes the connections is given
+    A body that no handler read closes its connection. The factory of the connections gets
     `handler_options`.
     """
     app.middlewares.insert(0, _unread_bodies)
@@ -61,7 +62,7 @@ def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
 
 @web.middleware
 async def _unread_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers before the rest of a body is dropped, then closes."""
+    """Answer, read and drop the rest of the body, then close."""
     answer = await handler(request)
     body = request.content
     if body.is_eof():

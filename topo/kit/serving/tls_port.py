@@ -1,7 +1,7 @@
-"""The TLS connections of a port, counted from the moment that they are accepted.
+"""Accepting of TLS connections, so that handshakes are counted and bounded.
 
-An event loop that accepts by itself hands a connection over after its handshake, and until then
-nobody can count or end it.
+The event loop's own server hands a connection over after its handshake; before that it could be
+neither counted nor ended.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ import structlog
 from topo.kit.serving.connections import Connections
 
 HANDSHAKE_S = 10.0
-"""A TLS handshake may take so long: the kernel alone ends one whose other side is silent."""
+"""Time for a TLS handshake; without it only the kernel ends one with a silent peer."""
 _PAUSE_S = 1.0
-"""After a failed accept, such as one for want of descriptors; asyncio's own pause."""
+"""After a failed accept, such as without free descriptors; asyncio pauses as long."""
 
 _log = structlog.get_logger(__name__)
 
 
 class TlsPort:
-    """Accepts on bound sockets and hands over what has shaken hands. Close it at the end."""
+    """Accepts on bound sockets and hands connections over after their handshake."""
 
     def __init__(
         self, connections: Connections, factory: Callable[[], asyncio.Protocol], tls: ssl.SSLContext
@@ -37,7 +37,7 @@ class TlsPort:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def listen(self, bound: socket.socket, backlog: int) -> None:
-        """Accepts from here on what comes to a socket, which stays the caller's."""
+        """Accept connections on a bound socket, which the caller still owns."""
         listener = socket.socket(fileno=os.dup(bound.fileno()))
         self._listeners.append(listener)
         listener.setblocking(False)
@@ -45,7 +45,7 @@ class TlsPort:
         self._run(self._accept(listener))
 
     def close(self) -> None:
-        """Accepts nothing more, and ends what has not shaken hands."""
+        """Stop accepting, and end connections in their handshake."""
         for task in self._tasks:
             task.cancel()
         for listener in self._listeners:
@@ -57,7 +57,7 @@ class TlsPort:
             try:
                 wire, _ = await loop.sock_accept(listener)
             except ConnectionAbortedError:
-                continue  # the peer went before it was accepted
+                continue  # the peer left before it was accepted
             except OSError as error:
                 _log.error("no connection can be accepted", what=str(error))
                 await asyncio.sleep(_PAUSE_S)
@@ -65,10 +65,10 @@ class TlsPort:
             connection = self._factory()
             task = self._run(self._shake(connection, wire))
             task.add_done_callback(partial(self._shaken, connection, wire))
-            self._connections.accepted(connection, task.cancel)
+            self._connections.on_handshake_begun(connection, task.cancel)
 
     async def _shake(self, connection: asyncio.Protocol, wire: socket.socket) -> None:
-        with suppress(OSError):  # it never was TLS, took too long, or went
+        with suppress(OSError):  # not TLS, too slow, or gone
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection, wire, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_S
             )
@@ -76,8 +76,8 @@ class TlsPort:
     def _shaken(
         self, connection: asyncio.Protocol, wire: socket.socket, task: asyncio.Task[None]
     ) -> None:
-        self._connections.shaken(connection)
-        if task.cancelled():  # perhaps before it began, and then nobody else has the socket
+        self._connections.on_handshake_ended(connection)
+        if task.cancelled():  # perhaps before it began; then the socket is still ours
             wire.close()
 
     def _run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:

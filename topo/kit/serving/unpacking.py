@@ -1,7 +1,6 @@
-"""Packed bodies (RFC 9110 8.4: gzip, deflate), unpacked in small steps up to a ceiling.
+"""Unpacking of bodies (RFC 9110 8.4: gzip, deflate) in small steps up to a limit.
 
-aiohttp unpacks by itself while it reads, before anybody has asked whose body it is; `runner` and
-whoever reads answers turn that off and come here once they know.
+aiohttp's own unpacking is turned off: it starts before the sender is known.
 """
 
 import asyncio
@@ -11,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from topo.model.errors import BadInputError, Refusal
 
 STEP_BYTES = 64 * 1024
-"""What is unpacked in one go: a tenth of a millisecond, then others have their turn."""
+"""Size of one step: 0.1 ms, after which other tasks run."""
 MOST_MEMBERS = 16
-"""Parts of one gzip file (RFC 1952 2.2). Who packs sends one; each costs a window of 32 KiB."""
+"""Members of one gzip file (RFC 1952 2.2). Normal ones have one; each costs 32 KiB."""
 CODINGS = ("gzip", "deflate")
 
 _HEADER = "Content-Encoding"
@@ -24,15 +23,15 @@ many send as `deflate`."""
 
 
 class TooLargeError(BadInputError):
-    """A body that is larger than it may be, packed or unpacked."""
+    """A body over the limit, packed or unpacked."""
 
 
 class UnknownCodingError(BadInputError):
-    """A body in a coding, or in several, that nobody here unpacks."""
+    """A body in an unknown coding, or in several."""
 
 
 def coding_of(values: Iterable[str]) -> str:
-    """The one coding that all `Content-Encoding` headers of a message name; empty for none.
+    """Return the coding that the `Content-Encoding` headers name; empty for none.
 
     Raises `UnknownCodingError`.
     """
@@ -49,39 +48,39 @@ def coding_of(values: Iterable[str]) -> str:
 
 
 async def unpacked(
-    packed: bytes, coding: str, limit_bytes: int, grew: Callable[[int], None]
+    packed: bytes, coding: str, limit_bytes: int, on_bytes: Callable[[int], None]
 ) -> bytes:
-    """The content of a body, others having their turn after every `STEP_BYTES`.
+    """Return the content of a packed body; other tasks run after every `STEP_BYTES`.
 
-    `grew` is told of each step, by its bytes. Raises `TooLargeError` as soon as the content is
-    larger than the limit, and `BadInputError` for one that is not in its coding, ends too early or
-    goes on after its end.
+    `on_bytes` is called with the size of each step. Raises `TooLargeError` as soon as the content
+    exceeds the limit, and `BadInputError` for a body that is not in its coding, ends too early or
+    continues after its end.
     """
     content = bytearray()
     for piece in _pieces(packed, coding):
         if content:
             await asyncio.sleep(0)
         content += piece
-        grew(len(piece))
+        on_bytes(len(piece))
         if len(content) > limit_bytes:
             raise too_large(limit_bytes)
     return bytes(content)
 
 
 def too_large(limit_bytes: int) -> TooLargeError:
-    """The error for a body over the limit."""
+    """Return the error for a body over the limit."""
     what = f"the body has more than {limit_bytes} bytes"
     return TooLargeError(Refusal(what, "body", "send a smaller body"))
 
 
 def _pieces(packed: bytes, coding: str) -> Iterator[bytes]:
-    """The content in pieces of at most `STEP_BYTES`, each made when it is asked for."""
+    """Yield the content in pieces of at most `STEP_BYTES`."""
     if not packed:
         return
     bits = _window_bits(packed, coding)
     member, members, taken = zlib.decompressobj(bits), 1, 0
     waiting, piece = b"", b""
-    # A full piece may have left something inside the decoder, which comes without further input.
+    # After a full piece the decoder may hold more output, which needs no further input.
     while waiting or taken < len(packed) or len(piece) == STEP_BYTES:
         if not waiting:
             waiting = packed[taken : taken + STEP_BYTES]
