@@ -391,10 +391,6 @@ class Resource(Generic[T_co]):
     model: type[T_co] = field(compare=False)
     namespaced: bool = True
 
-    def __hash__(self) -> int:
-        """Return the hash of the plural name alone: write targets are hashed several times each."""
-        return hash(self.plural)
-
     @property
     def base(self) -> str:
         """The path prefix of this API."""

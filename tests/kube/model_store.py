@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
-from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
+from master.kube.objects import Key, KubeObject, Resource, key_of
 from master.kube.reflector import Changed, Listed, Listener, Removed
 from tests.kube.api_model import ApiModel, namespace_of
 
@@ -59,7 +59,7 @@ class ModelStore(Generic[T]):
 
     def _show(self, at: str, name: str, document: dict[str, Any] | None) -> None:
         namespace = namespace_of(at)
-        if at != collection_path(self.resource, namespace):
+        if at.rpartition("/")[2] != self.resource.plural:
             return
         if document is None:
             gone = self._objects.pop((namespace, name))

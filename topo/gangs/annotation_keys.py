@@ -46,6 +46,8 @@ class AnnotationKeys:
         """Stamped annotation: rank of the first pod of this template."""
         self.pods_per_group = f"{domain}/gang-pods-per-group"
         """Stamped annotation: pods of a whole group."""
+        self.of_template = (*self.asked, self.pods, self.rank_offset, self.pods_per_group)
+        """All annotations that the pods of one template have in common."""
         self.ungrouped = f"{domain}/gang-ungrouped"
         """Stamped annotation: why pods that ask for groups get none."""
         self.gate = f"{domain}/placement"

@@ -6,7 +6,7 @@ own, so removing a field that one no longer wants leaves the fields of the other
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -27,10 +27,11 @@ _BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicati
 "Kubernetes API Concepts", metadata-only fetches."""
 
 
-class WriteTarget(NamedTuple):
-    """The object that is written."""
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    """The object that is written. Its names suffice as a hash: few kinds share a name."""
 
-    resource: Resource[Any]
+    resource: Resource[Any] = field(hash=False)
     name: str
     namespace: str = ""
 
@@ -98,8 +99,9 @@ Write = Apply | Create | Delete | Patch
 
 def call_of(write: Write) -> Call:
     """Return the request of a write; it skips the rate limit, which the writer waits for."""
-    resource, name, namespace = write.target
-    path, query = object_path(resource, name, namespace), {"fieldManager": write.manager}
+    resource, namespace = write.target.resource, write.target.namespace
+    path = object_path(resource, write.target.name, namespace)
+    query = {"fieldManager": write.manager}
     match write:
         case Apply():
             query["force"] = "true" if write.force else "false"
@@ -148,8 +150,8 @@ def call_of(write: Write) -> Call:
 
 
 def _document(write: Apply | Create, identity: Mapping[str, str]) -> bytes:
-    resource, name, namespace = write.target
-    place = {"name": name, **({"namespace": namespace} if namespace else {})}
+    resource, namespace = write.target.resource, write.target.namespace
+    place = {"name": write.target.name, **({"namespace": namespace} if namespace else {})}
     metadata = {**write.fields.get("metadata", {}), **place, **identity}
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     return orjson.dumps({**head, **write.fields, "metadata": metadata})

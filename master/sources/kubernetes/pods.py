@@ -14,6 +14,7 @@ from topo.gangs.stamp import Stamp, pod_rank, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
+from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.pod_requests import requested, unreadable
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
@@ -24,6 +25,8 @@ from topo.placement.job.policy import Policy
 MAX_HOLD_CHARS = 64
 NEVER_PREEMPTS = "Never"
 """The `preemptionPolicy` of a pod for which no other pod is evicted."""
+SHARED_VALUES = 1024
+"""Values of templates that are kept, so that the pods of a gang share them: they save memory."""
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 """As Go reads a truth value."""
 
@@ -35,6 +38,7 @@ class PodParser:
         self._policy, self._keys, self._way = policy, keys, way
         self._cards = (*policy.gpu_resources, *policy.shared_resources)
         self._marks = {keys.size, keys.placement, keys.ungrouped}
+        self._asked = lru_cache(maxsize=SHARED_VALUES)(self._read_asked)
 
     def parse(self, found: PodObject) -> ClusterPod:
         """Return a `GangPod` for a pod with our gate or annotations; O(containers)."""
@@ -105,7 +109,7 @@ class PodParser:
         keys, metadata, spec = self._keys, found.metadata, found.spec
         annotations, owner = metadata.annotations, common["owner"]
         gang_id = GangId(owner.uid if owner is not None else metadata.uid)
-        terms, stamp = read_terms(annotations, keys), read_stamp(annotations, keys)
+        terms, stamp = self._asked(*map(annotations.get, keys.of_template))
         way = (terms.way or self._way) if isinstance(terms, GroupTerms) else None
         note, unplanned = note_codec.decode(gang_id, annotations.get(keys.placement, ""))
         gated, has_place = common["gated"], keys.placement in annotations
@@ -140,6 +144,14 @@ class PodParser:
             reported=_reported(found.status.conditions, keys.condition),
         )
 
+    def _read_asked(
+        self, *values: str | None
+    ) -> tuple[GroupTerms | Refusal | None, Stamp | Refusal | None]:
+        """Return what the annotations of a template ask for; its pods share the values."""
+        keys = self._keys
+        found = {k: v for k, v in zip(keys.of_template, values, strict=True) if v is not None}
+        return read_terms(found, keys), read_stamp(found, keys)
+
 
 def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:
     name = f"{found.metadata.namespace}/{found.metadata.name}"
@@ -156,7 +168,7 @@ def _wants(found: PodObject) -> NodeWants:
     return _shared_wants(selector, found.spec.tolerations, required)
 
 
-@lru_cache(maxsize=1024)  # the pods of a gang share one value
+@lru_cache(maxsize=SHARED_VALUES)
 def _shared_wants(
     selector: tuple[tuple[str, str], ...],
     tolerations: tuple[Toleration, ...],
