@@ -18,10 +18,10 @@ from master.api.replica import get_replica, get_replica_sources
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.certificate import renewal
-from master.composition.cluster_works import cluster_works, opened
+from master.composition.cluster_works import cluster_works, open_client
 from master.replicas import source_states
 from master.replicas.follower import PATH
-from master.replicas.replicas import standing, tell_age
+from master.replicas.replicas import add_age_header, leader_connection
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
@@ -56,9 +56,9 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     if service.replicas is not None:
         app.router.add_get(PATH, get_replica)
         app.router.add_get(source_states.PATH, get_replica_sources)
-        app.on_response_prepare.append(partial(tell_age, service.replicas))
-    app.cleanup_ctx.append(partial(opened, service))
-    app.cleanup_ctx.append(partial(standing, service.replicas))
+        app.on_response_prepare.append(partial(add_age_header, service.replicas))
+    app.cleanup_ctx.append(partial(open_client, service))
+    app.cleanup_ctx.append(partial(leader_connection, service.replicas))
     app.cleanup_ctx.append(_restored_state)
     app.cleanup_ctx.append(background(lambda _: works))
     app.on_shutdown.append(_end_streams)

@@ -27,7 +27,7 @@ class Availability:
         if self.replica.role.acts:
             self.readiness.startup.note_reachable(now_s)
         found = self.readiness.missing(self.engine.snapshot, now_s)
-        return (self._stands_by,) if found and self._stands_by else found
+        return (self._standby_reason,) if found and self._standby_reason else found
 
     @property
     def may_publish(self) -> bool:
@@ -53,9 +53,9 @@ class Availability:
         of_cluster = self.cluster.missing() if self.cluster is not None else ()
         if self.replicas is not None and self.replicas.shows_copy:
             of_cluster = ()  # nobody can be asked; what is known of it is in the copy
-        return of_cluster if self._stands_by else (*self.missing(), *of_cluster)
+        return of_cluster if self._standby_reason else (*self.missing(), *of_cluster)
 
     @property
-    def _stands_by(self) -> str:
+    def _standby_reason(self) -> str:
         """Why this master follows with nothing to show and leads next; empty otherwise."""
-        return self.replicas.stands_by if self.replicas is not None else ""
+        return self.replicas.standby_reason if self.replicas is not None else ""

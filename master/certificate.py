@@ -31,7 +31,7 @@ def renewal(
     chain = watched[0].poll()
     watched[1].poll()
     if isinstance(chain, bytes):
-        lasts(*life_s(chain))
+        lasts(*validity_s(chain))
 
     def renew() -> None:
         nonlocal chain
@@ -47,15 +47,15 @@ def renewal(
                 MasterCondition.TLS_FILES, text, error.refusal.fix, where=error.refusal.where
             )
         else:
-            warnings.well(MasterCondition.TLS_FILES)
+            warnings.clear(MasterCondition.TLS_FILES)
             _log.info("certificate renewed", file=str(pair[0]))
             if isinstance(chain, bytes):
-                lasts(*life_s(chain))
+                lasts(*validity_s(chain))
 
     return renew
 
 
-def life_s(chain: bytes) -> tuple[float, float]:
+def validity_s(chain: bytes) -> tuple[float, float]:
     """Return begin and end of the first certificate of a valid PEM text as Unix times."""
     first = x509.load_pem_x509_certificates(chain)[0]
     return first.not_valid_before_utc.timestamp(), first.not_valid_after_utc.timestamp()

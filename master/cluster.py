@@ -135,7 +135,7 @@ def build_cluster(
     client = KubeClient(
         config,
         rate=rate,
-        observe=metrics.asked,
+        observe=metrics.count_request,
         clock=clock,
     )
     return Cluster(

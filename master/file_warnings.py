@@ -31,6 +31,6 @@ class FileWarnings:
             _log.error("a file is in trouble", code=code, what=text, where=where, fix=fix)
         self._warnings[code] = warning
 
-    def well(self, code: MasterCondition) -> None:
+    def clear(self, code: MasterCondition) -> None:
         """Remove the warning about a kind of file."""
         self._warnings.pop(code, None)

@@ -28,7 +28,7 @@ async def restore(service: "Service") -> None:
         if known is None and follower is not None and not isinstance(found, State):
             known = follower.kept  # the cluster keeps nothing: what was shown is all that is known
         service.readiness.startup.is_first = saver.store.is_new and known is None
-    state, holds = freshest(found, known), promised(found, known)
+    state, holds = newer_state(found, known), promised_holds(found, known)
     if state is not None:
         is_kept = saver is not None and state is found
         age_s = saver.store.age_s(now_s) if is_kept and saver else follower and follower.age_s
@@ -69,7 +69,7 @@ async def show_copy(service: "Service") -> None:
     _log.info("the copy of the state is shown", age_s=round(age_s, 1))
 
 
-def freshest(found: State | HoldsMemory | None, known: Replicated | None) -> State | None:
+def newer_state(found: State | HoldsMemory | None, known: Replicated | None) -> State | None:
     """Return the later judgement of the two: its generation decides, whatever the clocks say."""
     kept = found if isinstance(found, State) else None
     if kept is None or known is None:
@@ -78,7 +78,9 @@ def freshest(found: State | HoldsMemory | None, known: Replicated | None) -> Sta
     return kept if one > other else known.state
 
 
-def promised(found: State | HoldsMemory | None, known: Replicated | None) -> HoldsMemory | None:
+def promised_holds(
+    found: State | HoldsMemory | None, known: Replicated | None
+) -> HoldsMemory | None:
     """Return the holds: those of the store, where all promised ones are; else those followed.
 
     Followed ones tell how times of their leader map to ours.

@@ -23,7 +23,7 @@ from bench.figure import Figure, at_most, worst
 from bench.processes import in_child
 from bench.scale import CannotRunError, Progress, Scale
 from master.composition.service import build_service
-from master.composition.tree import taking_up
+from master.composition.tree import build_take_up
 from master.kube.client import Call, KubeClient
 from master.kube.credentials.config import KubeConfig
 from master.kube.gang_pod import ClusterPod
@@ -123,7 +123,7 @@ async def _take_up(nodes: int, home: Path) -> Blocks:
     """A follower hears a leader for the first time; the cluster's nodes are counted."""
     memory = built_state(nodes).memory()
     service = _service(home, FOLLOWER)
-    take_up = taking_up(service.engine, service.placements, service.replica, service.readiness)
+    take_up = build_take_up(service.engine, service.placements, service.replica, service.readiness)
     async with _counted(service, _Pages(_names(cluster.cluster(nodes)), 0)):
         collector.freeze_startup()
         with (seen := Blocks()).watched():

@@ -74,12 +74,14 @@ class Rotation:
         `trusted_s` is for how long the configuration has trusted what is kept, 0 where it does not.
         """
         current = kept.current
+        # Without a usable pair no webhook works, so there is nothing that a jump could break.
         if isinstance(current, Refusal) or not kept.serves(now):
             made = issue(self.names, now, self.life)
             gone = {NEXT_CERT: None, NEXT_KEY: None}
             return {CERT: made.chain, KEY: made.key, TRUSTED: made.authority, **gone}
         if now < current.at(RENEWED_AT):
             return None
+        # Its authority is trusted before it serves: API servers read the configuration late.
         following = kept.following
         if following is None or not following.begins <= now < following.at(RENEWED_AT):
             made = issue(self.names, now, self.life)

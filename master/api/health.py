@@ -52,8 +52,8 @@ def _ready(service: Service) -> ReadyDocument:
         if replicas.follower.origin:
             document["origin"] = replicas.follower.origin
         document["age_s"] = round(replicas.age_s, 1)
-        if replicas.shows_copy and replicas.why_a_copy:
-            document["why"] = replicas.why_a_copy
+        if replicas.shows_copy and replicas.copy_reason:
+            document["why"] = replicas.copy_reason
     return document
 
 

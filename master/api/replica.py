@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from master.replicas.follower import AGE
-from master.replicas.source_states import told
+from master.replicas.source_states import encode
 from master.role import not_leader
 from master.service import SERVICE
 from topo.kit.serving.problem import problem
@@ -38,7 +38,7 @@ async def get_replica_sources(request: web.Request) -> web.StreamResponse:
     engine = request.app[SERVICE].engine
     if (refusal := await _refusal(request)) is not None:
         return refusal
-    content = told(engine.snapshot.sources, engine.clock())
+    content = encode(engine.snapshot.sources, engine.clock())
     headers = {"Cache-Control": "no-store"}
     return web.Response(body=content, content_type="application/json", headers=headers)
 

@@ -157,7 +157,7 @@ class TokenFile:
             return
         self._enforce(tokens)
         if not tokens.refused:
-            self.warnings.well(self.kind.code)
+            self.warnings.clear(self.kind.code)
             return
         named = [f"{each.where}: {each.what}" for each in tokens.refused[:LINES_NAMED]]
         if more := len(tokens.refused) - len(named):

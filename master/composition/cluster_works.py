@@ -83,7 +83,7 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> G
     )
 
 
-async def opened(service: Service, _app: web.Application) -> AsyncIterator[None]:
+async def open_client(service: Service, _app: web.Application) -> AsyncIterator[None]:
     """Open the client while the application lives. Raises `BadInputError`."""
     cluster = service.cluster
     if cluster is None:

@@ -68,7 +68,7 @@ def build_core(
     )
 
 
-def judged(
+def build_availability(
     core: Core, replicas: Replicas | None, cluster: Cluster | None, capacity: ClusterCapacity | None
 ) -> Availability:
     """Return what may be shown, published and handed out."""

@@ -7,9 +7,9 @@ from master.authentication.port_tokens import read_port_tokens
 from master.cluster import build_cluster, cluster_capacity
 from master.composition import kubernetes, state
 from master.composition.api_limits import api_limits
-from master.composition.core import build_core, judged
+from master.composition.core import build_availability, build_core
 from master.composition.documents import build_documents
-from master.composition.tree import build_replicated, kept_past, tree_collector
+from master.composition.tree import build_history, build_replicated, tree_collector
 from master.composition.workers import report_connections, worker_port
 from master.current_topology import CurrentTopology
 from master.master_warnings import MasterWarnings
@@ -37,8 +37,8 @@ def build_service(
     cluster = build_cluster(settings, core.registry, clock)
     capacity = cluster_capacity(cluster, core.placements.state)
     replicas = build_replicated(core, cluster)
-    availability = judged(core, replicas, cluster, capacity)
-    past = kept_past(core, availability)
+    availability = build_availability(core, replicas, cluster, capacity)
+    past = build_history(core, availability)
     saver = state.state_saver(core, cluster)
     admission = kubernetes.admission(core, cluster, availability)
     controllers = kubernetes.controllers(core, cluster, availability, admission)

@@ -18,7 +18,7 @@ from topo.model.forest import Forest
 from topo.placement.booking.holds import FORMAT, HoldsMemory
 
 
-def taking_up(
+def build_take_up(
     engine: Engine, placements: Placements, replica: Replica, readiness: Readiness
 ) -> TakeUp:
     """Return what shows the leader's state while this master follows."""
@@ -42,12 +42,12 @@ def build_replicated(core: Core, cluster: Cluster | None) -> Replicas | None:
         core.replica,
         registry=core.registry,
         reports=core.metrics.reports,
-        take_up=taking_up(core.engine, core.placements, core.replica, core.readiness),
+        take_up=build_take_up(core.engine, core.placements, core.replica, core.readiness),
         clock=core.clock,
     )
 
 
-def kept_past(core: Core, availability: Availability) -> Past:
+def build_history(core: Core, availability: Availability) -> Past:
     """Return the kept moments, from the first that is shown on."""
     settings = core.settings
     return build_past(

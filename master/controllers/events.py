@@ -54,7 +54,7 @@ class EventMetrics:
 
 
 @dataclass(kw_only=True)
-class EventTelling:
+class EventController:
     """Compares the forest once a second and writes Events of changes while this master leads.
 
     Conditions that existed before it started are not reported. `about_service` is called once for

@@ -9,7 +9,7 @@ import prometheus_client as prom
 from master.controllers import annotations, hypernodes, labels
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
-from master.controllers.events import EventTelling
+from master.controllers.events import EventController
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
@@ -109,7 +109,7 @@ def _annotations(view: ControllerView) -> Running:
 
 def _events(view: ControllerView) -> Running:
     return Running(
-        EventTelling(
+        EventController(
             nodes=view.nodes,
             writer=view.writer,
             snapshot=view.snapshot,

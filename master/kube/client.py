@@ -18,7 +18,7 @@ from yarl import URL
 
 from master.kube.credentials.access import Access
 from master.kube.credentials.config import KubeConfig, access
-from master.kube.errors import Failure, KubeError, answered
+from master.kube.errors import Failure, KubeError, error_of_answer
 from master.kube.server_clock import ServerClock
 from topo.kit.serving.bounded import bounded_bytes
 from topo.kit.threads import off_loop
@@ -112,11 +112,11 @@ class KubeClient:
         """Return the body of the 2xx answer. Raises `KubeError`."""
         if not call.urgent:
             await self.rate()
-        with self._told(call):
+        with self._translated_errors(call):
             async with asyncio.timeout(call.timeout_s), self._answer(call) as response:
                 body = await bounded_bytes(response.content, MAX_ANSWER_BYTES)
         if body is None:
-            what = f"{_asked(call)}: the answer exceeds {MAX_ANSWER_BYTES} bytes"
+            what = f"{_request_name(call)}: the answer exceeds {MAX_ANSWER_BYTES} bytes"
             raise KubeError(what, failure=Failure.TOO_LARGE)
         return body
 
@@ -127,7 +127,7 @@ class KubeClient:
         The iterator ends with the answer. Opening and iterating raise `KubeError`.
         """
         async with AsyncExitStack() as stack:
-            with self._told(call):
+            with self._translated_errors(call):
                 async with asyncio.timeout(call.timeout_s):
                     response = await stack.enter_async_context(self._answer(call))
             yield self._lines(call, response.content, idle_s)
@@ -136,20 +136,20 @@ class KubeClient:
         self, call: Call, content: aiohttp.StreamReader, idle_s: float
     ) -> AsyncIterator[bytes]:
         while True:
-            with self._told(call):
+            with self._translated_errors(call):
                 async with asyncio.timeout(idle_s):
                     line = await content.readline()
             if not line:
                 return
             if not line.endswith(b"\n"):
-                raise KubeError(f"{_asked(call)}: the answer broke off", failure=Failure.CUT)
+                raise KubeError(f"{_request_name(call)}: the answer broke off", failure=Failure.CUT)
             yield line
 
     @asynccontextmanager
     async def _answer(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield a 2xx answer; retry once with new credentials after a 401."""
         for is_last in (False, True):
-            session, known = self._opened()
+            session, known = self._require_open()
             async with session.request(
                 call.method,
                 URL(str(known.server).rstrip("/") + call.path, encoded=True).with_query(call.query),
@@ -162,17 +162,17 @@ class KubeClient:
             ) as response:
                 self.observe(call.method, response.status)
                 if 200 <= response.status < 300:
-                    self.server_clock.heard(response.headers.get("Date"))
+                    self.server_clock.observe(response.headers.get("Date"))
                     yield response
                     return
                 if response.status == 401:
-                    known.credentials.refused()
+                    known.credentials.invalidate()
                     self._tls = None
                 if response.status != 401 or is_last:
                     body = await bounded_bytes(response.content, _MAX_REFUSAL_BYTES)
-                    raise answered(response.status, response.headers, body or b"")
+                    raise error_of_answer(response.status, response.headers, body or b"")
 
-    def _opened(self) -> tuple[aiohttp.ClientSession, Access]:
+    def _require_open(self) -> tuple[aiohttp.ClientSession, Access]:
         if self._session is None or self._access is None:
             raise BrokenInvariantError("a call to Kubernetes before the client was opened")
         return self._session, self._access
@@ -183,7 +183,7 @@ class KubeClient:
         return self._tls
 
     @contextmanager
-    def _told(self, call: Call) -> Iterator[None]:
+    def _translated_errors(self, call: Call) -> Iterator[None]:
         """Turn the exceptions of libraries into a `KubeError`."""
         try:
             yield
@@ -195,7 +195,7 @@ class KubeClient:
             # refuses ours just ends the connection.
             self._tls = None
             self.observe(call.method, None)
-            raise KubeError(f"{_asked(call)}: {what}", failure=failure) from error
+            raise KubeError(f"{_request_name(call)}: {what}", failure=failure) from error
 
 
 async def connect(
@@ -216,7 +216,7 @@ async def _headers(known: Access, call: Call) -> Mapping[str, str]:
     return headers
 
 
-def _asked(call: Call) -> str:
+def _request_name(call: Call) -> str:
     return f"{call.method} {call.path}"
 
 

@@ -125,7 +125,7 @@ class StatusObject(BaseModel):
         )
 
 
-def answered(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
+def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     """Return the error of an answer that is no 2xx; a body other than a `Status` is not shown."""
     server_now_s = parse_retry_after(headers.get("Date"), 0.0)
     retry_after_s = parse_retry_after(headers.get("Retry-After"), server_now_s or time.time())

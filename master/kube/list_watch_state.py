@@ -47,30 +47,31 @@ class ListWatchState:
         self.question: ListPage | Watch = ListPage()
         """The next request."""
 
-    def listed(self, version: str, token: str) -> None:
+    def page_received(self, version: str, token: str) -> None:
         """Record a page. With a token more pages follow, else the list of `version` is complete."""
         self.question = ListPage(token) if token else Watch(version)
 
-    def moved(self, version: str) -> None:
+    def event_received(self, version: str) -> None:
         """Record an event of the watch: a new watch continues from `version`."""
         if version and self.question != Watch(version):
             self.question = Watch(version)
-            self._well()
+            self._reset_backoff()
 
-    def ended(self, stood_s: float) -> float:
+    def watch_ended(self, stood_s: float) -> float:
         """Return the wait before the next request, after the server ended a watch in order."""
         if stood_s >= HEALTHY_S:
-            self._well()
+            self._reset_backoff()
         return self._wait_s()
 
-    def failed(self, error: KubeError, stood_s: float = 0.0) -> float:
+    def request_failed(self, error: KubeError, stood_s: float = 0.0) -> float:
         """Return the wait before the next request, after a failure.
 
         `stood_s` is how long a watch lasted. A page is requested again where the list can be
         continued.
         """
         if stood_s >= HEALTHY_S:
-            self._well()
+            self._reset_backoff()
+        # One such answer is the server's trouble; several in a row may be the version's.
         self._refusals += error.status in _DOUBTFUL
         if self._is_lost(error):
             self.question = ListPage()
@@ -82,7 +83,7 @@ class ListWatchState:
         is_refused = self._refusals >= REFUSALS_BEFORE_LIST
         return error.is_gone or error.failure in _UNREADABLE or is_refused
 
-    def _well(self) -> None:
+    def _reset_backoff(self) -> None:
         self._tries = self._refusals = 0
 
     def _wait_s(self) -> float:

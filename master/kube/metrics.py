@@ -24,7 +24,7 @@ class KubeMetrics:
         self._unreadable = gauge(registry, "topo_master_kube_unreadable_objects")
         self._silence = gauge(registry, "topo_master_kube_last_heard_age_seconds")
 
-    def asked(self, method: str, status: int | None) -> None:
+    def count_request(self, method: str, status: int | None) -> None:
         """Count a request; `status` is None without an answer."""
         counted = self._answers.get((method, status))
         if counted is None:
@@ -32,7 +32,7 @@ class KubeMetrics:
             counted = self._answers[method, status] = self._requests.labels(method, code)
         counted.inc()
 
-    def watch(
+    def add_reflector(
         self,
         resource: str,
         age_s: Callable[[], float],
@@ -49,10 +49,10 @@ class KubeMetrics:
         for reason in (ENDED, *Failure):
             self._reconnects.labels(resource, reason)
 
-    def relisted(self, resource: str) -> None:
+    def count_list(self, resource: str) -> None:
         """Count the begin of a list."""
         self._relists.labels(resource).inc()
 
-    def reconnected(self, resource: str, reason: str) -> None:
+    def count_reconnect(self, resource: str, reason: str) -> None:
         """Count a watch that ended or a list that failed."""
         self._reconnects.labels(resource, reason).inc()

@@ -112,7 +112,7 @@ class Reflector(Generic[T]):
         self._path = collection_path(self.resource, self.scope.namespace)
         self._state = ListWatchState(self.rng.uniform)
         self._decoder = Decoder(self.resource)
-        self.metrics.watch(
+        self.metrics.add_reflector(
             self.resource.plural,
             self.silent_s,
             objects=lambda: len(self._objects),
@@ -144,28 +144,28 @@ class Reflector(Generic[T]):
         while True:
             question = self._state.question
             if isinstance(question, Watch):
-                await asyncio.sleep(await self._watched(question))
+                await asyncio.sleep(await self._follow_watch(question))
             else:
-                await asyncio.sleep(await self._listed(question))
+                await asyncio.sleep(await self._request_page(question))
 
-    async def _listed(self, question: ListPage) -> float:
+    async def _request_page(self, question: ListPage) -> float:
         """Request a page; return the wait before the next request."""
         if not question.token:
-            self.metrics.relisted(self.name)
+            self.metrics.count_list(self.name)
             self._gathered = _Gathered()
         call = page_call(self._path, self.scope.query, question.token)
         try:
             page = self._decoder.page(await self.client.call(call))
         except KubeError as error:
-            return self._failed(error, "list", 0.0)
-        self._heard()
-        self._gather(page)
-        self._state.listed(page.version, page.token)
+            return self._request_failed(error, "list", 0.0)
+        self._record_answer()
+        self._collect(page)
+        self._state.page_received(page.version, page.token)
         if not page.token:
             self._replace()
         return 0.0
 
-    async def _watched(self, question: Watch) -> float:
+    async def _follow_watch(self, question: Watch) -> float:
         """Follow changes until the watch ends; return the wait before the next request."""
         query = {
             **self.scope.query,
@@ -180,29 +180,29 @@ class Reflector(Generic[T]):
         try:
             async with self.client.lines(call, idle_s=IDLE_S) as lines:
                 began_s = self.clock()
-                self._heard()
+                self._record_answer()
                 async for line in lines:
-                    self._take(line)
+                    self._handle_line(line)
                     taken += 1
                     if taken % TURN == 0:
                         await asyncio.sleep(0)
         except KubeError as error:
-            return self._failed(error, "watch", self._stood_s(began_s))
-        self.metrics.reconnected(self.name, ENDED)
-        return self._state.ended(self._stood_s(began_s))
+            return self._request_failed(error, "watch", self._watch_duration_s(began_s))
+        self.metrics.count_reconnect(self.name, ENDED)
+        return self._state.watch_ended(self._watch_duration_s(began_s))
 
-    def _stood_s(self, began_s: float | None) -> float:
+    def _watch_duration_s(self, began_s: float | None) -> float:
         return 0.0 if began_s is None else self.clock() - began_s
 
-    def _failed(self, error: KubeError, verb: str, stood_s: float) -> float:
-        wait_s = self._state.failed(error, stood_s)
-        self.metrics.reconnected(self.name, error.failure)
+    def _request_failed(self, error: KubeError, verb: str, stood_s: float) -> float:
+        wait_s = self._state.request_failed(error, stood_s)
+        self.metrics.count_reconnect(self.name, error.failure)
         if self.trouble is None or self.trouble.failure is not error.failure:
-            self._tell_failure(error, verb, wait_s)
+            self._log_failure(error, verb, wait_s)
         self.trouble = error
         return wait_s
 
-    def _tell_failure(self, error: KubeError, verb: str, wait_s: float) -> None:
+    def _log_failure(self, error: KubeError, verb: str, wait_s: float) -> None:
         if error.is_gone:
             _log.info("Kubernetes has forgotten the version; listing anew", resource=self.name)
             return
@@ -217,13 +217,13 @@ class Reflector(Generic[T]):
             again_in_s=round(wait_s, 1),
         )
 
-    def _heard(self) -> None:
+    def _record_answer(self) -> None:
         self.last_heard_s = self.clock()
         if self.trouble is not None and not self.trouble.is_gone:
             _log.info("Kubernetes answers again", resource=self.name)
         self.trouble = None
 
-    def _gather(self, page: DecodedPage[T]) -> None:
+    def _collect(self, page: DecodedPage[T]) -> None:
         """Compare a page with the known objects: comparing all at the end would block the loop."""
         for each in page.objects:
             key = key_of(each.metadata)
@@ -231,37 +231,38 @@ class Reflector(Generic[T]):
                 self._gathered.objects[key] = each
                 self._gathered.differs |= self._objects.get(key) != each
         for unreadable in page.unreadable:
-            self._tell_unreadable(unreadable)
+            self._log_unreadable(unreadable)
             self._gathered.unreadable[unreadable.key] = unreadable.why
             if (known := self._objects.get(unreadable.key)) is not None:
                 self._gathered.objects[unreadable.key] = known
 
     def _replace(self) -> None:
         """Replace the known objects by those of the complete list."""
+        # Nothing differs after most lists anew: listeners then need not compare everything.
         gathered, self._gathered = self._gathered, _Gathered()
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         self._objects, self._unreadable = gathered.objects, gathered.unreadable
         self.synced = True
         if is_news:
-            self._tell(Listed(self.objects))
+            self._notify(Listed(self.objects))
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         """Handle one line of a watch."""
         event = self._decoder.event(line)
-        self._heard()
+        self._record_answer()
         if isinstance(event, Bookmark):
-            self._state.moved(event.version)
+            self._state.event_received(event.version)
         else:
             self._apply(event)
 
     def _apply(self, event: Happened[T]) -> None:
         found = event.object
         if isinstance(found, Unreadable):
-            self._state.moved(found.version)
+            self._state.event_received(found.version)
             self._apply_unreadable(event.what, found)
         else:
             key = key_of(found.metadata)
-            self._state.moved(found.metadata.resource_version)
+            self._state.event_received(found.metadata.resource_version)
             self._unreadable.pop(key, None)
             if event.what == "DELETED" or not self.scope.keep(found):
                 self._forget(key)
@@ -269,7 +270,7 @@ class Reflector(Generic[T]):
                 is_news = self._objects.get(key) != found
                 self._objects[key] = found
                 if is_news:
-                    self._tell(Changed(found))
+                    self._notify(Changed(found))
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
         """Remove the object if the server deleted it; else keep what was known of it."""
@@ -277,19 +278,19 @@ class Reflector(Generic[T]):
             self._unreadable.pop(found.key, None)
             self._forget(found.key)
         else:
-            self._tell_unreadable(found)
+            self._log_unreadable(found)
             self._unreadable[found.key] = found.why
 
     def _forget(self, key: Key) -> None:
         known = self._objects.pop(key, None)
         if known is not None:
-            self._tell(Removed(known))
+            self._notify(Removed(known))
 
-    def _tell(self, what: Listed[T] | Changed[T] | Removed[T]) -> None:
+    def _notify(self, what: Listed[T] | Changed[T] | Removed[T]) -> None:
         for listener in self._listeners:
             listener(what)
 
-    def _tell_unreadable(self, found: Unreadable) -> None:
+    def _log_unreadable(self, found: Unreadable) -> None:
         """Log an unreadable object once per reason; what was known of it stays."""
         if self._unreadable.get(found.key) != found.why:
             namespace, name = found.key

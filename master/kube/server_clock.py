@@ -30,7 +30,7 @@ class ServerClock:
         """Return Unix time by the clock of the API servers."""
         return self._now() - self.ahead_s
 
-    def heard(self, date: str | None) -> None:
+    def observe(self, date: str | None) -> None:
         """Compare the Date header of an answer; one that cannot be parsed is ignored."""
         now_s = self._clock()
         if date is None or (self._looked_s is not None and now_s - self._looked_s < LOOK_S):

@@ -181,7 +181,7 @@ class Follower:
             return  # a leader of an earlier version, while masters are updated
         if answer.status != 200:
             raise NoAnswerError(f"the leader answers {answer.status} to what its sources say")
-        self._sources = source_states.heard(answer.body, asked_s, self._sources)
+        self._sources = source_states.decode(answer.body, asked_s, self._sources)
         self.take_up.sources(self._sources)
 
     async def _answer(self, url: str, limit_bytes: int, known: Mapping[str, str]) -> PeerAnswer:

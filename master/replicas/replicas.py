@@ -58,12 +58,12 @@ class Replicas:
         return not self.replica.role.acts and self.follower.origin is Origin.COPY
 
     @property
-    def why_a_copy(self) -> str:
+    def copy_reason(self) -> str:
         """Why the copy is shown."""
         return self.lease.trouble or "no leader was heard yet"
 
     @property
-    def stands_by(self) -> str:
+    def standby_reason(self) -> str:
         """Why this master follows with nothing to show and leads next; empty otherwise.
 
         Masters of two modes or versions, in an update, cannot use each other's state: the new one
@@ -77,7 +77,7 @@ class Replicas:
         """The warning that what is shown is old, and the next step."""
         role, age_s = self.replica.role, self.age_s
         if self.shows_copy and self.follower.kept is not None:
-            return (_of_copy(self.follower.kept.state.saved_at_s, self.why_a_copy),)
+            return (_of_copy(self.follower.kept.state.saved_at_s, self.copy_reason),)
         if role.acts or (age_s is not None and age_s < OLD_S):
             return ()
         leader = role.leader_url or "no leader is known"
@@ -146,7 +146,9 @@ def build_replicas(
     return made
 
 
-async def standing(replicas: Replicas | None, _app: web.Application) -> AsyncIterator[None]:
+async def leader_connection(
+    replicas: Replicas | None, _app: web.Application
+) -> AsyncIterator[None]:
     """Open the connection to the leader; release the lease when all work of a leader has ended.
 
     Raises `BadInputError`.
@@ -163,7 +165,9 @@ async def standing(replicas: Replicas | None, _app: web.Application) -> AsyncIte
         await replicas.peer.close()
 
 
-async def tell_age(replicas: Replicas, _request: web.Request, response: web.StreamResponse) -> None:
+async def add_age_header(
+    replicas: Replicas, _request: web.Request, response: web.StreamResponse
+) -> None:
     """Add age and origin to every answer of a follower."""
     if (age_s := replicas.age_s) is not None and AGE not in response.headers:
         response.headers[AGE] = f"{age_s:.1f}"

@@ -38,7 +38,7 @@ class _Told:
 _TOLD = TypeAdapter(Annotated[tuple[_Told, ...], Field(max_length=MAX_SOURCES)])
 
 
-def told(states: Iterable[SourceState], now_s: float) -> bytes:
+def encode(states: Iterable[SourceState], now_s: float) -> bytes:
     """Return the states as JSON; `now_s` is on their clock."""
 
     def age_s(at_s: float | None) -> float | None:
@@ -59,7 +59,7 @@ def told(states: Iterable[SourceState], now_s: float) -> bytes:
     )
 
 
-def heard(
+def decode(
     content: bytes, heard_s: float, before: Iterable[SourceState] = ()
 ) -> tuple[SourceState, ...]:
     """Return the states with times on the clock of `heard_s`, when they were as sent.

@@ -86,7 +86,7 @@ class StateCopy:
             self._tell((isinstance(error, OSError) and error.strerror) or str(error))
             return
         self._copied, self._copied_s = (discovery, changes), self._clock()
-        self.warnings.well(MasterCondition.STATE_COPY_FILE)
+        self.warnings.clear(MasterCondition.STATE_COPY_FILE)
 
     def _write(self, discovery: SavedDiscovery, holds: HoldsMemory) -> None:
         self._file.save(discovery.with_holds(self._mode, holds), discovery)

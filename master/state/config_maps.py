@@ -162,7 +162,7 @@ class ConfigMapStore:
             if self._has_met_late:
                 what = f"another master keeps its state there ({taken.strerror})"
                 raise OSError(errno.ESTALE, f"{what}; run both with --leader-elect") from taken
-            await self._go_behind(generation)
+            await self._adopt_late_sets(generation)
             await self._put(part, pieces)
 
     async def _put(self, part: str, pieces: Sequence[bytes]) -> None:
@@ -179,16 +179,16 @@ class ConfigMapStore:
                 self._number -= 1  # else the next save would be beside that of the other
             self._replaced[part] = before + names
             raise
-        self._replaced[part] = await self._ended(before) + names
+        self._replaced[part] = await self._delete_sets(before) + names
 
-    async def _go_behind(self, generation: Generation) -> None:
+    async def _adopt_late_sets(self, generation: Generation) -> None:
         """Have the next complete sets replace late ones, too. Raises `OSError`.
 
         No hold in them was promised: their leader has not seen the answer. A judgement that is
         later than ours is kept as unusable.
         """
         try:
-            found = await self._listed()
+            found = await self._read_all()
             sets = await asyncio.to_thread(self._grouped, found)
         except KubeError as error:
             raise _os_error(error) from error
@@ -207,11 +207,11 @@ class ConfigMapStore:
         self._has_met_late = True
         self.on_late()
 
-    async def _ended(self, names: Sequence[str]) -> list[str]:
+    async def _delete_sets(self, names: Sequence[str]) -> list[str]:
         """Delete ConfigMaps of earlier saves; return those that are left for the next save."""
         for at, name in enumerate(names):
             try:
-                await self._end(name)
+                await self._delete(name)
             except OSError as error:
                 _log.warning("an earlier save is not deleted yet", name=name, why=str(error))
                 return list(names[at:])
@@ -229,7 +229,7 @@ class ConfigMapStore:
         path = collection_path(CONFIG_MAPS, self.namespace)
         return Call(method="POST", path=path, body=orjson.dumps(body), timeout_s=TIMEOUT_S)
 
-    async def _end(self, name: str) -> None:
+    async def _delete(self, name: str) -> None:
         """Delete a ConfigMap of an earlier save, or label it where it was unusable."""
         path = object_path(CONFIG_MAPS, name, self.namespace)
         if name in self._unusable:
@@ -258,7 +258,7 @@ class ConfigMapStore:
         gives_up_s = self.clock() + LOAD_S
         while True:
             try:
-                found = await self._listed()
+                found = await self._read_all()
                 return await asyncio.to_thread(self._grouped, found)
             except KubeError as error:
                 if not error.is_passing or self.clock() >= gives_up_s:
@@ -268,7 +268,7 @@ class ConfigMapStore:
                 _log.warning("the state cannot be read yet", store=self.name, why=str(error))
             await asyncio.sleep(RETRY_S)
 
-    async def _listed(self) -> Sequence[ConfigMapObject]:
+    async def _read_all(self) -> Sequence[ConfigMapObject]:
         selector = ",".join(f"{key}={value}" for key, value in self._managed.items())
         query = {"labelSelector": f"{selector},{self._part_label} in ({','.join(_PARTS)})"}
         return await read_all(self.client, CONFIG_MAPS, self.namespace, query=query, page_size=PAGE)

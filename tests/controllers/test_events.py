@@ -15,7 +15,7 @@ import pytest
 from master.controllers.events import (
     AT_ONCE,
     MOST_UNWRITTEN,
-    EventTelling,
+    EventController,
     service_object,
 )
 from master.kube.errors import KubeError
@@ -94,7 +94,7 @@ class World:
         async def about() -> Regarding | None:
             return self.about
 
-        telling = EventTelling(
+        telling = EventController(
             nodes=ModelStore(self.api, NODES),
             writer=writer,
             snapshot=lambda: self.snapshot,

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from master.kube.client import Call
-from master.kube.errors import KubeError, answered
+from master.kube.errors import KubeError, error_of_answer
 from master.kube.objects import NODES, Resource, collection_path
 
 Path = tuple[str, ...]
@@ -313,4 +313,4 @@ def _set(document: dict[str, Any], path: Path, value: Any) -> None:
 
 def _refusal(status: int, reason: str, message: str = "") -> KubeError:
     body = {"code": status, "reason": reason, "message": message or reason}
-    return answered(status, {}, orjson.dumps(body))
+    return error_of_answer(status, {}, orjson.dumps(body))

@@ -69,7 +69,7 @@ async def reflecting(
     """A reflector by that kubeconfig file, which must still run at the end."""
     registry, loop = prom.CollectorRegistry(), asyncio.get_running_loop()
     metrics = KubeMetrics(registry)
-    client = KubeClient(KubeConfig(kubeconfig=path), observe=metrics.asked, clock=loop.time)
+    client = KubeClient(KubeConfig(kubeconfig=path), observe=metrics.count_request, clock=loop.time)
     await client.open()
     reflector = Reflector(
         client,

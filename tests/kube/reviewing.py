@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from master.kube.client import Call
-from master.kube.errors import KubeError, answered
+from master.kube.errors import KubeError, error_of_answer
 from master.kube.service_accounts.accounts import Wanted
 
 AUDIENCE = "topo-master"
@@ -88,7 +88,7 @@ class Reviewer:
         except TimeoutError:
             raise KubeError("nothing came in time") from None
         if status >= 300:
-            raise answered(status, {}, body)
+            raise error_of_answer(status, {}, body)
         return body
 
     async def handle(self, request: web.Request) -> web.Response:

@@ -13,7 +13,7 @@ def course() -> ListWatchState:
 
 def watching(version: str = "7") -> ListWatchState:
     found = course()
-    found.listed(version, "")
+    found.page_received(version, "")
     return found
 
 
@@ -31,17 +31,17 @@ def asked(of: ListWatchState) -> ListPage | Watch:
 def test_pages_are_asked_for_one_by_one_and_then_what_changed_since() -> None:
     found = course()
     assert asked(found) == ListPage("")
-    found.listed("7", "token")
+    found.page_received("7", "token")
     assert asked(found) == ListPage("token")
-    found.listed("7", "")
+    found.page_received("7", "")
     assert asked(found) == Watch("7")
-    found.moved("9")
+    found.event_received("9")
     assert asked(found) == Watch("9")
 
 
 def test_waits_double_up_to_half_a_minute() -> None:
     found = watching()
-    waits = [found.failed(error(503)) for _ in range(12)]
+    waits = [found.request_failed(error(503)) for _ in range(12)]
     assert waits[:4] == [0.1, 0.2, 0.4, 0.8]
     assert waits[-1] == BACKOFF_CEILING_S
     assert asked(found) == Watch("7")
@@ -51,28 +51,28 @@ def test_waits_double_up_to_half_a_minute() -> None:
 def test_a_watch_that_stood_for_a_while_was_no_failure(stood_s: float) -> None:
     found = watching()
     for _ in range(9):
-        found.failed(error())
-    assert found.failed(error(), stood_s) == 0.1
+        found.request_failed(error())
+    assert found.request_failed(error(), stood_s) == 0.1
     for _ in range(9):
-        found.failed(error())
-    assert found.ended(stood_s) == 0.1
+        found.request_failed(error())
+    assert found.watch_ended(stood_s) == 0.1
 
 
 def test_a_watch_that_brought_something_was_no_failure() -> None:
     found = watching()
     for _ in range(9):
-        found.failed(error())
-    found.moved("8")
-    assert found.failed(error()) == 0.1
+        found.request_failed(error())
+    found.event_received("8")
+    assert found.request_failed(error()) == 0.1
 
 
 def test_what_brings_the_same_version_again_brings_nothing() -> None:
     found = watching()
     for _ in range(12):
-        found.moved("7")
-        found.moved("")
-        found.ended(0.0)
-    assert found.ended(0.0) == BACKOFF_CEILING_S
+        found.event_received("7")
+        found.event_received("")
+        found.watch_ended(0.0)
+    assert found.watch_ended(0.0) == BACKOFF_CEILING_S
 
 
 def test_a_list_that_succeeds_ends_no_backoff_since_it_is_what_costs() -> None:
@@ -83,8 +83,8 @@ def test_a_list_that_succeeds_ends_no_backoff_since_it_is_what_costs() -> None:
     found = course()
     waits = []
     for _ in range(12):
-        found.listed("7", "")
-        waits.append(found.failed(error(410)))
+        found.page_received("7", "")
+        waits.append(found.request_failed(error(410)))
         assert asked(found) == ListPage()
     assert waits[-1] == BACKOFF_CEILING_S
 
@@ -96,10 +96,10 @@ def test_a_list_that_succeeds_ends_no_backoff_since_it_is_what_costs() -> None:
 )
 def test_what_cannot_be_gone_on_from_is_listed_anew(lost: KubeError) -> None:
     found = watching()
-    found.failed(lost)
+    found.request_failed(lost)
     assert asked(found) == ListPage()
-    found.listed("7", "token")
-    found.failed(lost)
+    found.page_received("7", "token")
+    found.request_failed(lost)
     assert asked(found) == ListPage()
 
 
@@ -107,23 +107,23 @@ def test_what_cannot_be_gone_on_from_is_listed_anew(lost: KubeError) -> None:
 def test_a_list_and_a_watch_go_on_where_they_were(status: int | None) -> None:
     found = watching()
     for _ in range(20):
-        found.failed(error(status))
+        found.request_failed(error(status))
     assert asked(found) == Watch("7")
     found = course()
-    found.listed("7", "token")
-    found.failed(error(status))
+    found.page_received("7", "token")
+    found.request_failed(error(status))
     assert asked(found) == ListPage("token")
 
 
 def test_a_version_that_is_refused_again_and_again_is_doubted() -> None:
     found = watching()
-    found.failed(error(504))
-    found.failed(error(504))
+    found.request_failed(error(504))
+    found.request_failed(error(504))
     assert asked(found) == Watch("7")
-    found.failed(error(504))
+    found.request_failed(error(504))
     assert asked(found) == ListPage()
 
 
 def test_the_servers_wish_is_the_least_wait_up_to_a_limit() -> None:
-    assert watching().failed(error(429, retry_after_s=42.0)) == 42
-    assert watching().failed(error(429, retry_after_s=1e9)) == 300
+    assert watching().request_failed(error(429, retry_after_s=42.0)) == 42
+    assert watching().request_failed(error(429, retry_after_s=1e9)) == 300

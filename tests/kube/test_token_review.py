@@ -19,7 +19,7 @@ from master.kube.service_accounts.accounts import (
     Denied,
     Wanted,
     claims_of,
-    reviewed,
+    read_review,
 )
 from master.kube.service_accounts.token_review import (
     REST_S,
@@ -143,7 +143,7 @@ async def test_an_answer_that_is_none_lets_nobody_in_and_blames_no_token(
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
 def test_no_answer_at_all_makes_an_account_of_rubbish(answer: bytes) -> None:
     try:
-        found = reviewed(answer)
+        found = read_review(answer)
     except KubeError:
         return
     assert isinstance(found, Denied)

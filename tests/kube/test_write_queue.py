@@ -75,8 +75,8 @@ def test_a_write_whose_answer_was_lost_is_not_waited_for_once_the_watch_has_show
     for write, made, version in ((apply("a", "1"), "7", 7.0), (delete("a"), "", GONE)):
         of = queue(write)
         begun(of)
-        of.again(write, 1.0)
-        of.saw(write.target, version)
+        of.retry_later(write, 1.0)
+        of.observe(write.target, version)
         assert begun(of, 1.0) == [write]
         of.done(write, made, 1.0)
         assert not of.is_busy(LABELS, 1.0)
@@ -86,11 +86,11 @@ def test_what_is_made_after_the_watch_showed_that_it_was_gone_is_waited_for():
     target = WriteTarget(HYPERNODES, "a")
     create = Create(target=target, manager=LABELS, fields={})
     of = queue(create)
-    of.saw(target, GONE)
+    of.observe(target, GONE)
     begun(of)
     of.done(create, "7", 0.0)
     assert of.is_busy(LABELS, 0.0)
-    of.saw(target, 7)
+    of.observe(target, 7)
     assert not of.is_busy(LABELS, 0.0)
 
 
@@ -98,11 +98,11 @@ def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
     of = queue(apply("a", "1"))
     begun(of)
     of.done(apply("a", "1"), "7", 0.0)
-    of.saw(WriteTarget(NODES, "a"), 6)
+    of.observe(WriteTarget(NODES, "a"), 6)
     of.put(apply("a", "1"), 1.0)
     assert begun(of, 1.0) == []
     assert of.is_busy(LABELS, 1.0)
-    of.saw(WriteTarget(NODES, "a"), 7)
+    of.observe(WriteTarget(NODES, "a"), 7)
     assert not of.is_busy(LABELS, 0.0)
     of.put(apply("a", "1"), 2.0)  # somebody changed it after that
     assert begun(of, 2.0) == [apply("a", "1")]
@@ -111,7 +111,7 @@ def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
 def test_a_watch_that_shows_it_before_the_answer_comes_counts():
     of = queue(apply("a", "1"))
     begun(of)
-    of.saw(WriteTarget(NODES, "a"), 7)
+    of.observe(WriteTarget(NODES, "a"), 7)
     of.done(apply("a", "1"), "7", 0.0)
     assert not of.is_busy(LABELS, 0.0)
     of.put(apply("a", "1"), 0.0)
@@ -141,7 +141,7 @@ def test_a_version_that_is_no_number_is_taken_as_seen_with_any_news():
     begun(of)
     of.done(apply("a", "1"), "opaque", 0.0)
     assert not of.is_busy(LABELS, 0.0)
-    of.saw(WriteTarget(NODES, "a"), 3)
+    of.observe(WriteTarget(NODES, "a"), 3)
     of.put(apply("a", "1"), 0.0)
     assert begun(of) == [apply("a", "1")]
 
@@ -150,10 +150,10 @@ def test_a_deletion_is_seen_when_the_object_is_gone():
     of = queue(delete("a"))
     begun(of)
     of.done(delete("a"), "", 0.0)
-    of.saw(WriteTarget(HYPERNODES, "a"), 9)
+    of.observe(WriteTarget(HYPERNODES, "a"), 9)
     of.put(delete("a"), 0.0)
     assert begun(of) == []
-    of.saw(WriteTarget(HYPERNODES, "a"), GONE)
+    of.observe(WriteTarget(HYPERNODES, "a"), GONE)
     assert not of.is_busy(LABELS, 0.0)
 
 
@@ -162,7 +162,7 @@ def test_a_deletion_that_waits_for_a_finalizer_is_seen_when_the_object_is_marked
     begun(of)
     of.done(delete("a"), "9", 0.0)
     assert of.is_busy(LABELS, 0.0)
-    of.saw(WriteTarget(HYPERNODES, "a"), 9)
+    of.observe(WriteTarget(HYPERNODES, "a"), 9)
     assert not of.is_busy(LABELS, 0.0)
 
 
@@ -171,7 +171,7 @@ def test_what_was_made_and_deleted_by_somebody_can_be_made_again():
     of = queue(made)
     begun(of)
     of.done(made, "7", 0.0)
-    of.saw(WriteTarget(HYPERNODES, "a"), GONE)
+    of.observe(WriteTarget(HYPERNODES, "a"), GONE)
     of.put(made, 0.0)
     assert begun(of) == [made]
 
@@ -185,7 +185,7 @@ def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
         of.put(apply("a", "1"), 0.0)
         assert begun(of) == []
         if news:
-            of.saw(WriteTarget(NODES, "a"), 8)
+            of.observe(WriteTarget(NODES, "a"), 8)
         of.put(apply("a", "1"), later_s)
         assert begun(of, later_s) == [apply("a", "1")]
 
@@ -209,12 +209,12 @@ def test_what_is_refused_each_time_is_asked_again_ever_more_seldom():
 def test_what_failed_is_tried_again_at_its_time_and_the_newest_of_it():
     of = queue(apply("a", "1"))
     (first,) = begun(of)
-    of.again(first, 5.0)
+    of.retry_later(first, 5.0)
     of.put(apply("a", "2"), 1.0)
     assert (begun(of, 4.9), of.next_at_s, of.tries(first)) == ([], 5.0, 1)
     (second,) = begun(of, 5.0)
     assert second == apply("a", "2")
-    of.again(second, 9.0)
+    of.retry_later(second, 9.0)
     assert (of.tries(second), begun(of, 9.0)) == (2, [second])
     of.done(second, "7", 9.0)
     of.put(apply("a", "3"), 9.0)
@@ -227,7 +227,7 @@ def test_what_is_taken_back_is_not_begun_and_not_tried_again():
     (under_way,) = begun(of)
     assert under_way == apply("b", "1")
     of.withdraw(WriteTarget(NODES, "b"), LABELS)
-    of.again(under_way, 1.0)
+    of.retry_later(under_way, 1.0)
     assert begun(of, 2.0) == []
     assert of.next_at_s is None
     of.put(apply("a", "3"), 2.0)
@@ -253,7 +253,7 @@ def test_a_list_shows_what_is_there_and_that_all_else_is_gone():
     of = queue(apply("a", "1"), delete("b"), delete("c"))
     for write in begun(of):
         of.done(write, "7" if isinstance(write, Apply) else "", 0.0)
-    of.saw_all(HYPERNODES, {("", "c"): 9.0})
+    of.observe_list(HYPERNODES, {("", "c"): 9.0})
     of.put(delete("b"), 0.0)
     of.put(delete("c"), 0.0)
     of.put(apply("a", "1"), 0.0)
@@ -270,7 +270,7 @@ def changed_back(of: WriteQueue, write: Apply, now_s: float) -> list[float]:
         assert begun(of, now_s) == [write]
         times.append(now_s)
         of.done(write, str(len(times)), now_s)
-        of.saw(write.target, len(times))
+        of.observe(write.target, len(times))
     return times
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.replicas.source_states import MAX_SOURCES, heard, told
+from master.replicas.source_states import MAX_SOURCES, decode, encode
 from topo.model.forest import Reason, SourceState
 from topo.model.ids import SourceName
 
@@ -13,7 +13,7 @@ SILENT = SourceState(SourceName("workers"), None)
 
 
 def test_what_is_told_at_one_time_is_heard_as_of_another_clock() -> None:
-    (manager, silent) = heard(told((MANAGER, SILENT), now_s=100.0), heard_s=1000.0)
+    (manager, silent) = decode(encode((MANAGER, SILENT), now_s=100.0), heard_s=1000.0)
     assert (manager.last_good_at_s, manager.failing_since_s) == (990.0, 995.0)
     assert (manager.trouble, manager.fix, manager.warnings) == (
         MANAGER.trouble,
@@ -25,11 +25,11 @@ def test_what_is_told_at_one_time_is_heard_as_of_another_clock() -> None:
 
 def test_an_answer_that_was_long_under_way_moves_no_failure() -> None:
     """Else each poll would make every document anew."""
-    before = heard(told((MANAGER,), now_s=100.0), heard_s=1000.0)
-    (manager,) = heard(told((MANAGER,), now_s=101.0), heard_s=1002.5, before=before)
+    before = decode(encode((MANAGER,), now_s=100.0), heard_s=1000.0)
+    (manager,) = decode(encode((MANAGER,), now_s=101.0), heard_s=1002.5, before=before)
     assert manager.failing_since_s == 995.0
     later = SourceState(SourceName("cluster-manager"), 99.0, 200.0, "again")
-    (manager,) = heard(told((later,), now_s=201.0), heard_s=1101.0, before=before)
+    (manager,) = decode(encode((later,), now_s=201.0), heard_s=1101.0, before=before)
     assert manager.failing_since_s == 1100.0
 
 
@@ -42,9 +42,9 @@ def test_an_answer_that_was_long_under_way_moves_no_failure() -> None:
         b'[{"source":"a"}]',
         b'[{"source":"a","good_age_s":-1,"failing_age_s":null,"trouble":"","fix":"","warnings":[]}]',
         b'[{"source":"a","good_age_s":1e99,"failing_age_s":null,"trouble":"","fix":"","warnings":[]}]',
-        told([SILENT] * (MAX_SOURCES + 1), 1.0),
+        encode([SILENT] * (MAX_SOURCES + 1), 1.0),
     ],
 )
 def test_what_is_no_such_answer_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match="validation error"):
-        heard(content, 1.0)
+        decode(content, 1.0)

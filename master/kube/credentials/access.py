@@ -50,7 +50,7 @@ class Credentials:
         self._read_at_s = now_s
         return self._value
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """Have the value read again before the next call: the API server refused it."""
         if self._read_at_s is not None:
             self._read_at_s = -RENEW_S + min(self._read_at_s, 0.0)

@@ -203,6 +203,7 @@ class Election:
 
     def _granted(self, written: Written, now_s: float) -> Action:
         self._see(written.found, now_s)
+        # From the request, not the answer: others count from when they saw the record, later.
         until_s = written.asked_s + self.times.renew_deadline_s
         self._looked = False
         if now_s < until_s:
@@ -213,6 +214,7 @@ class Election:
         self._failure = failed.reason
         if not self._leads:
             return Rest(max(self._next_look_s(now_s), now_s + _bounded(failed.retry_after_s)))
+        # The write may have been granted although its answer was lost: only the record tells.
         if not self._looked:
             self._looked = True
             return Look()
@@ -220,6 +222,7 @@ class Election:
         return Rest(min(max(now_s, self._began_s + self.times.retry_s), self.leader_until_s))
 
     def _see(self, found: Found, now_s: float) -> None:
+        # Any change proves that the holder is alive; its own times are on another clock.
         if self.found is None or found.record != self.found.record:
             self._changed_s = now_s
         self.found = found
@@ -232,6 +235,7 @@ class Election:
 
     def _next_look_s(self, now_s: float) -> float:
         look_s = now_s + self.times.retry_s * (1 + JITTER * self.chance())
+        # Waking exactly at the end of the term saves up to a retry period of a takeover.
         free_s = self._free_s()
         return free_s if now_s < free_s < look_s else look_s
 

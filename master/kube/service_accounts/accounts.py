@@ -70,7 +70,7 @@ class Wanted:
     def denial(self, account: Account) -> Denied | None:
         """Return why this account is not accepted, None where it is."""
         if self.audience not in account.audiences:
-            theirs = ", ".join(map(shown, account.audiences[:3])) or "the API server"
+            theirs = ", ".join(map(printable, account.audiences[:3])) or "the API server"
             what = f"the token is for {theirs}, and here it has to be for {self.audience}"
             fix = f"project a token with audience {self.audience}"
             return _denied(ReportCondition.WRONG_AUDIENCE, what, fix)
@@ -84,7 +84,7 @@ class Wanted:
         return None
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return a peer's text as at most `MAX_SHOWN_CHARS` printable ASCII characters."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:MAX_SHOWN_CHARS])
 
@@ -162,13 +162,13 @@ class _Review:
     status: _ReviewStatus
 
 
-def question(token: str, audience: str) -> bytes:
+def review_body(token: str, audience: str) -> bytes:
     """Return the body of the `TokenReview` of a token."""
     kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
     return orjson.dumps({**kind, "spec": {"token": token, "audiences": [audience]}})
 
 
-def reviewed(answer: bytes) -> Account | Denied:
+def read_review(answer: bytes) -> Account | Denied:
     """Return the account of a `TokenReview`. Raises `KubeError` for another answer.
 
     A server that does not check audiences names none: the token then is for none of ours.
@@ -177,7 +177,7 @@ def reviewed(answer: bytes) -> Account | Denied:
         raise malformed(f"a TokenReview of {len(answer)} bytes (limit {MAX_ANSWER_BYTES})")
     status = decode(_Review, answer).status
     if not status.authenticated:
-        why = f": {shown(status.error)}" if status.error else ""
+        why = f": {printable(status.error)}" if status.error else ""
         fix = (
             "has it expired, is its pod gone, or is it of another cluster? A new pod has a new one"
         )

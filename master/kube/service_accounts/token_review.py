@@ -25,8 +25,8 @@ from master.kube.service_accounts.accounts import (
     Denied,
     Wanted,
     claims_of,
-    question,
-    reviewed,
+    read_review,
+    review_body,
 )
 from master.rate_limits import SenderLimits
 from topo.kit.metrics import counter, gauge
@@ -116,7 +116,7 @@ class TokenReviews:
         if known is not None and self.clock() < known.fresh_until_s:
             found = known.verdict
         else:
-            found = await self._found(key, token, wanted, sender)
+            found = await self._look_up(key, token, wanted, sender)
         return (wanted.denial(found) or found) if isinstance(found, Account) else found
 
     async def close(self) -> None:
@@ -126,10 +126,12 @@ class TokenReviews:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _found(self, key: _Key, token: str, wanted: Wanted, sender: str) -> Account | Denied:
+    async def _look_up(
+        self, key: _Key, token: str, wanted: Wanted, sender: str
+    ) -> Account | Denied:
         """Return the known account or that of a review; else why there is none."""
         known = self._accounts.get(key)
-        asked = self._asked(key, token, wanted, sender)
+        asked = self._review_in_progress(key, token, wanted, sender)
         if known is not None and self.clock() < known.late_from_s:
             return known.verdict
         found = asked if isinstance(asked, Denied) else await asyncio.shield(asked)
@@ -138,13 +140,13 @@ class TokenReviews:
             return known.verdict
         return found
 
-    def _asked(
+    def _review_in_progress(
         self, key: _Key, token: str, wanted: Wanted, sender: str
     ) -> "asyncio.Task[Account | Denied] | Denied":
         """Return the review in progress for the token, or why it is not reviewed."""
         if key in self._under_way:
             return self._under_way[key]
-        claims = self._worth_asking(token, wanted)
+        claims = self._claims_to_review(token, wanted)
         if isinstance(claims, Denied):
             return claims
         # For a known account it is asked in any case: no stranger's tokens may keep it alive.
@@ -158,32 +160,32 @@ class TokenReviews:
                 1.0,
             )
         payer = sender if is_new else None
-        task = asyncio.create_task(self._answer(key, token, claims.ends_unix_s, payer))
+        task = asyncio.create_task(self._review_and_keep(key, token, claims.ends_unix_s, payer))
         self._under_way[key] = task
         return task
 
-    def _worth_asking(self, token: str, wanted: Wanted) -> Claims | Denied:
+    def _claims_to_review(self, token: str, wanted: Wanted) -> Claims | Denied:
         """Return the claims of the token, or why the API server is not asked about it."""
         claims = claims_of(token)
         denied = claims if isinstance(claims, Denied) else wanted.denial(claims.account)
-        denied = denied or self._resting()
+        denied = denied or self._current_failure()
         if denied is None and len(self._under_way) >= WAITING:
             what = f"{WAITING} tokens are being asked about already"
             denied = _later(ReportCondition.TOKEN_NOT_REVIEWED, what, "send it again", 1.0)
         return denied or claims
 
-    def _resting(self) -> Denied | None:
+    def _current_failure(self) -> Denied | None:
         """Return the failure that pauses reviews now, None without one."""
         return self._trouble if self.clock() < self._rests_until_s else None
 
-    async def _answer(
+    async def _review_and_keep(
         self, key: _Key, token: str, ends_unix_s: float, payer: str | None
     ) -> Account | Denied:
         """Review the token and keep the answer; a refused one uses up the payer's allowance."""
         try:
             async with self._slots:
                 await self._rate.take()
-                found = await self._reviewed(token, key[1])
+                found = await self._send_review(token, key[1])
         finally:
             del self._under_way[key]
         now_s = self.clock()
@@ -201,29 +203,29 @@ class TokenReviews:
             _remember(self._refused, key, _Known(found, until_s, until_s, until_s), REFUSED_KEPT)
         return found
 
-    async def _reviewed(self, token: str, audience: str) -> Account | Denied:
+    async def _send_review(self, token: str, audience: str) -> Account | Denied:
         """Send one review."""
-        if failed := self._resting():
+        if failed := self._current_failure():
             return failed  # it came while this one waited for its turn
         call = Call(
             method="POST",
             path=PATH,
-            body=question(token, audience),
+            body=review_body(token, audience),
             timeout_s=TIMEOUT_S,
             urgent=True,  # what waits is a report, and the pace is kept here
         )
         try:
-            found = reviewed(await self.call(call))
+            found = read_review(await self.call(call))
         except KubeError as error:
             if error.failure is Failure.MALFORMED:
                 what = "what answers is no TokenReview"
-                return self._failed(what, "is this the address of an API server?", None)
-            return self._failed(error.message, next_step(error), error.retry_after_s)
+                return self._record_failure(what, "is this the address of an API server?", None)
+            return self._record_failure(error.message, next_step(error), error.retry_after_s)
         self._trouble = None
         self._results.labels("accepted" if isinstance(found, Account) else "refused").inc()
         return found
 
-    def _failed(self, why: str, fix: str, retry_after_s: float | None) -> Denied:
+    def _record_failure(self, why: str, fix: str, retry_after_s: float | None) -> Denied:
         self._results.labels("failed").inc()
         if self._trouble is None:
             _log.warning("Kubernetes cannot be asked about tokens", why=why, fix=fix)

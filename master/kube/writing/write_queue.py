@@ -8,9 +8,9 @@ A write equal to the one in flight or settled is not queued again: its caller lo
 as it was before.
 
 Why that is right: a watch shows an object after it was written, so a controller that compares in
-between would write twice. `saw` records what the watch showed. A settled write is forgotten when
-the object was seen in the version that the write made or a later one, or is gone, or `ECHO_S` has
-passed: a request for the same write is then a new need. Versions are compared as numbers
+between would write twice. `observe` records what the watch showed. A settled write is forgotten
+when the object was seen in the version that the write made or a later one, or is gone, or `ECHO_S`
+has passed: a request for the same write is then a new need. Versions are compared as numbers
 (KEP-5504); where they are none, any event counts. A refused write may be requested again sooner:
 after a second, then two, four, … up to `ECHO_S` each time that the same was refused.
 
@@ -100,7 +100,7 @@ class _Repeat:
 _Repeats = OrderedDict[tuple[str, WriteTarget], _Repeat]
 
 
-def _repeated(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
+def _count_outcome(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
     """Record one more write with this outcome."""
     key = write.manager, write.target
     before = repeats.pop(key, None)
@@ -130,14 +130,16 @@ class WriteQueue:
             return False
         entry = entries.setdefault(write.target, _Entry())
         entry.is_withdrawn = False
+        # The caller compared with the object as it was before this very write took effect.
         if write == (entry.active or entry.settled):
             entry.waiting = None
             return True
+        # Another content is no repetition: it need not wait for the time of the one before.
         if entry.is_repeat and entry.waiting != write:
             entry.ticket, entry.is_listed, entry.is_repeat = 0, False, False
         entry.waiting = write
         if entry.active is None:
-            self._list(write.manager, write.target, entry)
+            self._schedule(write.manager, write.target, entry)
         return True
 
     def withdraw(self, target: WriteTarget, manager: str) -> None:
@@ -145,14 +147,15 @@ class WriteQueue:
         entry = self._entries.get(manager, {}).get(target)
         if entry is not None:
             entry.waiting, entry.is_withdrawn = None, True
-            self._tidy(manager, target, entry)
+            self._drop_if_idle(manager, target, entry)
 
     def begin(self, now_s: float) -> Write | None:
-        """Return the next write; finish it with `done`, `give_up` or `again`."""
+        """Return the next write; finish it with `done`, `give_up` or `retry_later`."""
         self._expire(now_s)
         while self._later and self._later[0][0] <= now_s:
             _, ticket, manager, target = heappop(self._later)
             entry = self._entries.get(manager, {}).get(target)
+            # A heap cannot delete: an entry that was rescheduled has a newer ticket.
             if entry is not None and entry.ticket == ticket:
                 entry.ticket, entry.is_repeat = 0, False
                 self._enqueue(manager, target)
@@ -160,12 +163,13 @@ class WriteQueue:
             manager = self._turns.popleft()
             order = self._order[manager]
             target = order.popleft()
+            # Round robin: a manager with 10,000 writes does not delay one with a single write.
             if order:
                 self._turns.append(manager)
             entry = self._entries[manager][target]
             entry.is_listed = False
             if entry.waiting is None:
-                self._tidy(manager, target, entry)
+                self._drop_if_idle(manager, target, entry)
                 continue
             entry.active, entry.waiting, entry.seen = entry.waiting, None, None
             return entry.active
@@ -173,23 +177,24 @@ class WriteQueue:
 
     def done(self, write: Write, version: str, now_s: float) -> None:
         """Record a success; `version` is that of the object now, empty if it is gone."""
-        _repeated(self._done, write, now_s)
+        _count_outcome(self._done, write, now_s)
         self._refused.pop((write.manager, write.target), None)
         is_gone = isinstance(write, Delete) and not version
-        effect = GONE if is_gone else number(version)
+        effect = GONE if is_gone else version_number(version)
         self._settle(write, effect, now_s + ECHO_S)
 
     def give_up(self, write: Write, now_s: float) -> None:
         """Record a refusal: the same write is accepted again after a change or a while."""
-        refused = _repeated(self._refused, write, now_s)
+        refused = _count_outcome(self._refused, write, now_s)
         self._settle(write, _ANY, refused.refused_until_s)
 
-    def again(self, write: Write, at_s: float) -> None:
+    def retry_later(self, write: Write, at_s: float) -> None:
         """Retry a failed write at `at_s`; a newer one takes its place, not before that."""
         entry = self._entries[write.manager][write.target]
         entry.active, entry.tries = None, entry.tries + 1
         if entry.waiting is None and not entry.is_withdrawn:
             entry.waiting = write
+        # The failed write keeps its place, also for a newer one: the server asked for the pause.
         entry.is_listed = True
         self._postpone(write.manager, write.target, at_s)
 
@@ -197,7 +202,7 @@ class WriteQueue:
         """Return how often a write of this object has failed in a row."""
         return self._entries[write.manager][write.target].tries
 
-    def saw(self, target: WriteTarget, version: float) -> None:
+    def observe(self, target: WriteTarget, version: float) -> None:
         """Record that the watch showed the object in this version; `GONE` if it was deleted."""
         for manager, entries in self._entries.items():
             entry = entries.get(target)
@@ -208,13 +213,13 @@ class WriteQueue:
                 entry.seen = max(version, entry.seen or _ANY)
             if entry.settled is not None and version >= entry.version:
                 entry.settled = None
-                self._tidy(manager, target, entry)
+                self._drop_if_idle(manager, target, entry)
 
-    def saw_all(self, resource: Resource[Any], versions: Mapping[Key, float]) -> None:
+    def observe_list(self, resource: Resource[Any], versions: Mapping[Key, float]) -> None:
         """Record a list of all objects of a resource by key; others are gone."""
         for entries in self._entries.values():
             for target in [each for each in entries if each.resource == resource]:
-                self.saw(target, versions.get((target.namespace, target.name), GONE))
+                self.observe(target, versions.get((target.namespace, target.name), GONE))
 
     def is_busy(self, manager: str, now_s: float) -> bool:
         """Return whether a write of the manager waits, is in flight, or is done and
@@ -258,10 +263,10 @@ class WriteQueue:
             if entry.waiting == write:
                 entry.waiting = None
         if entry.waiting is not None:
-            self._list(write.manager, write.target, entry)
-        self._tidy(write.manager, write.target, entry)
+            self._schedule(write.manager, write.target, entry)
+        self._drop_if_idle(write.manager, write.target, entry)
 
-    def _list(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
+    def _schedule(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
         entry.settled = None
         if entry.is_listed:
             return
@@ -290,16 +295,16 @@ class WriteQueue:
             entry = self._entries.get(manager, {}).get(target)
             if entry is not None and entry.settled_until_s == until_s:
                 entry.settled = None
-                self._tidy(manager, target, entry)
+                self._drop_if_idle(manager, target, entry)
         for ended in (self._done, self._refused):
             while ended and next(iter(ended.values())).at_s <= now_s - REPEAT_MEMORY_S:
                 ended.popitem(last=False)
 
-    def _tidy(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
+    def _drop_if_idle(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
         if entry.is_idle and not entry.is_listed:
             del self._entries[manager][target]
 
 
-def number(version: str) -> float:
+def version_number(version: str) -> float:
     """Return a resource version as a number; one that is none is before all others."""
     return float(version) if version.isascii() and version.isdigit() else _ANY

@@ -19,7 +19,7 @@ from master.kube.errors import KubeError
 from master.kube.objects import BareObject, KubeObject, Metadata
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
-from master.kube.writing.write_queue import GONE, WriteQueue, number
+from master.kube.writing.write_queue import GONE, WriteQueue, version_number
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
 from topo.kit.backoff import requested_wait_s
 from topo.kit.metrics import counter, gauge
@@ -30,7 +30,7 @@ rate alone limits how often it is called."""
 BACKOFF_S = 0.2
 BACKOFF_CEILING_S = 30.0
 LEADING_POLL_S = 0.5
-TOLD_AGAIN_S = 60.0
+LOG_INTERVAL_S = 60.0
 """Refusals of one kind are logged once in this time; the metric counts them all."""
 
 T = TypeVar("T", bound=KubeObject)
@@ -105,14 +105,16 @@ class Writer:
         def seen(event: Listed[T] | Changed[T] | Removed[T]) -> None:
             if isinstance(event, Listed):
                 versions = {
-                    k: number(o.metadata.resource_version) for k, o in event.objects.items()
+                    k: version_number(o.metadata.resource_version) for k, o in event.objects.items()
                 }
-                self._queue.saw_all(store.resource, versions)
+                self._queue.observe_list(store.resource, versions)
                 return
             metadata = event.object.metadata
             target = WriteTarget(store.resource, metadata.name, metadata.namespace)
-            version = number(metadata.resource_version) if isinstance(event, Changed) else GONE
-            self._queue.saw(target, version)
+            version = (
+                version_number(metadata.resource_version) if isinstance(event, Changed) else GONE
+            )
+            self._queue.observe(target, version)
 
         store.subscribe(seen)
 
@@ -126,9 +128,9 @@ class Writer:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._something_due()
+                await self._wait_until_due()
                 await self._room.acquire()
-                await self._allowed()
+                await self._wait_until_allowed()
                 write = self._queue.begin(self.clock())
                 if write is None:  # it was taken back meanwhile
                     self._room.release()
@@ -136,14 +138,14 @@ class Writer:
                 task = group.create_task(self._write(write))
                 task.add_done_callback(lambda _: self._room.release())
 
-    async def _something_due(self) -> None:
+    async def _wait_until_due(self) -> None:
         while (at_s := self._queue.next_at_s) is None or at_s > self.clock():
             self._woken.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if at_s is None else at_s - self.clock()):
                     await self._woken.wait()
 
-    async def _allowed(self) -> None:
+    async def _wait_until_allowed(self) -> None:
         """Return when one more request is allowed and this master leads."""
         await self.rate()
         while not self.may_write():  # noqa: ASYNC110 - a lease ends by the clock, no event tells
@@ -151,7 +153,7 @@ class Writer:
 
     async def _write(self, write: Write) -> None:
         try:
-            metadata, result = await self._sent(write)
+            metadata, result = await self._send(write)
         except KubeError as error:
             self._failed(write, error)
         else:
@@ -159,7 +161,7 @@ class Writer:
             self._settled(Settled(write, metadata), result)
         self._woken.set()
 
-    async def _sent(self, write: Write) -> tuple[Metadata | None, str]:
+    async def _send(self, write: Write) -> tuple[Metadata | None, str]:
         """Send a write; return the object's metadata and the result. Raises `KubeError`."""
         try:
             return _metadata(await self.client.call(call_of(write))), "done"
@@ -170,9 +172,9 @@ class Writer:
                 raise
             forced, conflict = replace(write, force=True), error
         # Either somebody else has one of the fields, or it is another object: force tells.
-        await self._allowed()
+        await self._wait_until_allowed()
         metadata = _metadata(await self.client.call(call_of(forced)))
-        self._tell(write, "taken", "a field that another manager had is taken over", conflict)
+        self._log_rarely(write, "taken", "a field that another manager had is taken over", conflict)
         return metadata, "taken"
 
     def _failed(self, write: Write, error: KubeError) -> None:
@@ -180,14 +182,16 @@ class Writer:
         if error.is_passing or error.status == 401:
             ceiling_s = min(BACKOFF_CEILING_S, BACKOFF_S * 2 ** min(self._queue.tries(write), 16))
             wait_s = max(self.rng.uniform(0, ceiling_s), requested_wait_s(error))
-            self._queue.again(write, now_s + wait_s)
+            self._queue.retry_later(write, now_s + wait_s)
             self._count(write.manager, "again")
-            self._tell(write, "again", "a write to Kubernetes fails and is tried again", error)
+            self._log_rarely(
+                write, "again", "a write to Kubernetes fails and is tried again", error
+            )
             return
         self._queue.give_up(write, now_s)
         result = _result(error)
         if result != "gone":
-            self._tell(write, result, "a write to Kubernetes is refused and given up", error)
+            self._log_rarely(write, result, "a write to Kubernetes is refused and given up", error)
         self._settled(Settled(write, error=error), result)
 
     def _settled(self, settled: Settled, result: str) -> None:
@@ -199,10 +203,10 @@ class Writer:
     def _count(self, manager: str, result: str) -> None:
         self.metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
 
-    def _tell(self, write: Write, result: str, what: str, error: KubeError) -> None:
+    def _log_rarely(self, write: Write, result: str, what: str, error: KubeError) -> None:
         """Log it, unless one of this manager and result was logged a moment ago."""
         about, now_s = (write.manager, result), self.clock()
-        if now_s - self._told_at_s.get(about, -inf) < TOLD_AGAIN_S:
+        if now_s - self._told_at_s.get(about, -inf) < LOG_INTERVAL_S:
             return
         self._told_at_s[about] = now_s
         manager, target = write.manager, str(write.target)

@@ -49,7 +49,7 @@ class ClusterCapacity:
     ) -> None:
         self._state, self._nodes, self._pods = state, of_nodes, of_pods
         self._modes = SharingModes()
-        self._marked_nodes, self._marked_pods = Marked(), Marked()
+        self._marked_nodes, self._marked_pods = MarkedKeys(), MarkedKeys()
         self._known_nodes: dict[Key, NodeObject] = {}
         self._known_pods: dict[Key, ClusterPod] = {}
         self._doubts: dict[Key, tuple[str, ...]] = {}
@@ -130,7 +130,7 @@ class ClusterCapacity:
     def _follow_nodes(self, keys: Collection[Key]) -> None:
         policy, news = (
             self._state.capacity.policy,
-            _news(keys, self._nodes.objects, self._known_nodes),
+            _changed_objects(keys, self._nodes.objects, self._known_nodes),
         )
         stated = {key: found for key, found in news.items() if found is not None}
         if news:
@@ -146,7 +146,7 @@ class ClusterCapacity:
         before = self._known_pods
         events: list[Event] = []
         uids = {key: before[key].metadata.uid for key in keys if key in before}
-        for key, found in _news(keys, self._pods.objects, before).items():
+        for key, found in _changed_objects(keys, self._pods.objects, before).items():
             seen = None if found is None else found.booking
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
@@ -164,7 +164,7 @@ class ClusterCapacity:
             self._doubts.pop(key, None)
 
 
-class Marked:
+class MarkedKeys:
     """The keys of objects to handle. Marking all of them costs no more than a copy of the list."""
 
     def __init__(self) -> None:
@@ -193,7 +193,9 @@ class Marked:
         return taken
 
 
-def _news(keys: Iterable[Key], there: Mapping[Key, T], known: dict[Key, T]) -> dict[Key, T | None]:
+def _changed_objects(
+    keys: Iterable[Key], there: Mapping[Key, T], known: dict[Key, T]
+) -> dict[Key, T | None]:
     """Return the objects that differ from `known`, None for those that are gone; update `known`."""
     news: dict[Key, T | None] = {}
     for key in keys:
