@@ -108,6 +108,7 @@ def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     placed = [v["name"] for _, v in walk(document["groups"]) if not is_group(v)]
     known = {*placed, *(entry["name"] for entry in document["unplaced"])}
     reported = known.difference(subjects(cases.of(NodeCondition.NO_WORKER)))
+    # One silent worker is that node's trouble, and in mode config no worker is needed.
     if document["mode"] == "config" or len(silent) < 2 or reported != set(silent):
         return
     cases.take(NodeCondition.WORKER_STALE)
@@ -152,6 +153,7 @@ def _clones(cases: Cases) -> Iterator[Finding]:
         ConflictCondition.ONE_SIDED_LINK, if_=lambda case: not twins.isdisjoint(case.subjects)
     )
     touched = twins.union(subjects(links))
+    # Nodes at the ends of ambiguous links have no peer because of the clone, not by themselves.
     alone = cases.forgive(touched, NodeCondition.NO_PEER, NodeCondition.UNKNOWN_PEER)
     for part in _parts(clones):
         names, first = subjects(part), part[0]

@@ -125,6 +125,7 @@ class Discovery:
         record = self._workers.records.get(event.node)
         if record is None:
             return
+        # A beat is a reading equal to the last one, and counts as such.
         if record.hardware.see_again():
             self._marks.judged.add(record.name)
         if record.read_again():
@@ -137,6 +138,8 @@ class Discovery:
 
     def _config_loaded(self, event: ConfigLoaded, now_s: float) -> None:
         declared = self._membership.declared
+        # An empty file is more likely a slip of an editor or a mount than the wish to drop all
+        # groups.
         if not event.declared.roots and declared.places:
             text = "it lists nothing any more; what it listed stays until it lists something"
             fix = "write the groups into it again, or restart the master without its state file"
@@ -157,6 +160,7 @@ class Discovery:
         self._sources.set_warnings(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
+        # A cluster does not lose all of its nodes at once; an API server that restarts may say so.
         if not event.nodes and self._cluster.listed:
             text = "it lists no node any more; those that it listed stay until it lists one"
             self._sources.note_failure(SourceFailed(CLUSTER_NODES, text), now_s)

@@ -41,11 +41,13 @@ class GpuTable:
         left = list(listed)
         ours: dict[int, int] = {}
         taken: set[int] = set()
+        # By the surest key first; a GPU that joined by one is not tried by the next.
         for key in _KEYS:
             known = _unique(key, self.gpus)
             still: list[Gpu] = []
             for gpu in left:
                 place = known.get(key(gpu))
+                # Never two of a source on one GPU, and never two that contradict each other.
                 if place is None or place in taken or _differ(self.gpus[place], gpu):
                     still.append(gpu)
                     continue

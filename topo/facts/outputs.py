@@ -75,6 +75,7 @@ def outputs(text: str) -> tuple[LogOutput, ...] | Refusal:
     marks = sorted(set(_marks(plain)) | {0})
     edges = [*marks, len(plain)][: MAX_PARTS + 1]
     spans = _spans(plain, edges)
+    # One output: its reader gets the text uncut, with the head and tail that belong to it.
     if len(spans) < 2 and edges[-1] == len(plain):
         return (LogOutput(1, _last_line(plain, len(plain)), recognise(plain), parse(plain)),)
     return tuple(_answered(plain, spans, edges[-1]))
@@ -93,6 +94,7 @@ def _answered(text: str, spans: Sequence[_Span], end: int) -> Iterator[LogOutput
         if number == MAX_OUTPUTS:
             end, why = span.begin, f"holds more than {MAX_OUTPUTS} outputs"
             break
+        # Each output is read with its lines before it, which bounds the total work.
         if lines_before > MAX_LINES_BEFORE:
             end, why = span.begin, f"has {lines_before} lines before its outputs, added up"
             break
@@ -112,6 +114,7 @@ def _spans(text: str, edges: Sequence[int]) -> list[_Span]:
         if part.format is None:
             continue
         last = found[-1] if found else None
+        # Parts of one unreadable output are told as one refusal.
         if last is not None and part.format == last.format and part.format in UNSUPPORTED:
             last.end = part.end
         else:

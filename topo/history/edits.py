@@ -68,6 +68,7 @@ def _sequence(old: Sequence[T], new: Sequence[T], items: _Items[T]) -> list[Json
     at = 0
     for item in new:
         place: int | None = at
+        # Items mostly stay in place: the index is only built where one does not.
         if at >= len(old) or (old[at] is not item and items.key(old[at]) != items.key(item)):
             if places is None:
                 places = {items.key(each): index for index, each in enumerate(old)}
@@ -76,6 +77,7 @@ def _sequence(old: Sequence[T], new: Sequence[T], items: _Items[T]) -> list[Json
             found.append({"new": items.row(item)})
             continue
         at = place + 1
+        # Identity first: comparing two equal subtrees would cost all of their nodes.
         if old[place] is item or old[place] == item:
             _keep(found, place)
         elif (part := items.part(old[place], item)) is not None:

@@ -97,6 +97,7 @@ def _packed(made: list[list[Any]]) -> bytes:
 
 def _unpacked(content: bytes) -> list[list[Any]]:
     try:
+        # Bounded, because the file may be anybody's: a small text can unpack to gigabytes.
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(content, MAX_FOREST_BYTES)
         if not unpacking.eof:
@@ -161,6 +162,7 @@ class Ring:
         Where the clock was set back no earlier moment stays in its future.
         """
         at_s = new.moment.at_s
+        # The clock was set back; moments have to stay in the order of their times.
         if self._pieces and self._pieces[-1].moment.at_s > at_s:
             self._pieces = [_not_after(each, at_s) for each in self._pieces]
         if new.is_whole:
@@ -169,6 +171,7 @@ class Ring:
             raise BrokenEditError("the first piece is an edit of nothing")
         self._pieces.append(new)
         self.held_bytes += new.held_bytes
+        # Whole segments only: an edit without the forest before it cannot be applied.
         while len(self._starts) > 1 and (limit := self._passed(at_s)) is not None:
             self._go(self._starts[1], limit)
         if self.held_bytes > self._limit_bytes:

@@ -125,6 +125,7 @@ class EventSeries:
             series.last_s = now_s
         self._series.move_to_end(key)
         self._waiting[key] = None
+        # The least recently used goes; one that was never written counts as dropped.
         while len(self._series) > MOST_SERIES:
             oldest, _ = self._series.popitem(last=False)
             self.dropped += oldest in self._waiting
@@ -137,6 +138,7 @@ class EventSeries:
             if most <= 0:
                 return
             series = self._series[key]
+            # One look at the bucket for each object: its other Events wait for the same token.
             if series.about in empty:
                 continue
             if not self._bucket(series.about).take(now_s):

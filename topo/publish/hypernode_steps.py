@@ -61,6 +61,7 @@ def next_step(present: HyperNodes, wanted: HyperNodes) -> HyperNodeStep:
         name: goal for name, goal in wanted.items() if name not in present and view.is_whole(name)
     }
     named = {child for found in present.values() for child in found.groups}
+    # Only what no HyperNode names any more: Volcano trusts no tree with a missing member.
     delete = view.going - named
     if not (rewrite or create or delete):  # what is left was made to name each other in a circle
         delete = view.going
@@ -76,6 +77,7 @@ class _View:
         self._goals = {name: frozenset(members(each)) for name, each in wanted.items()}
         self._held = frozenset[MemberRef]().union(*self._found.values())
         self.going = frozenset[str]()
+        # What goes may leave its parent empty, which goes then, too.
         while more := self._emptied():
             self.going |= more
 
@@ -84,6 +86,7 @@ class _View:
         if name in self.going:
             return None
         now = self._available(name)
+        # Some members are still held elsewhere: waiting writes the HyperNode once, not twice.
         if self._found[name] <= now and now != self._goals[name]:
             return None
         return with_members(self._wanted[name], now)

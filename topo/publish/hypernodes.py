@@ -129,6 +129,8 @@ def without_members(
             for name, each in found.items()
         }
         less = {name: each for name, each in less.items() if each.nodes or each.groups}
+        # A HyperNode that lost its last member goes, which may empty its parent: repeat until
+        # stable.
         if less.keys() == found.keys():
             return less
         found = less
@@ -205,6 +207,8 @@ def _tiers(groups: Mapping[GroupPath, Group]) -> Mapping[GroupPath, int]:
         left[kind] = set()
     while left:
         ready = [kind for kind, below in left.items() if below <= height.keys()]
+        # Kinds contain each other in both ways: there is no common tier, so each group has its
+        # height.
         if not ready:
             return {path: group.tier for path, group in groups.items()}
         for kind in ready:

@@ -97,6 +97,7 @@ class NodeEventTracker:
         """Return what is to be told of since the last call; nothing at the first one."""
         before, self._forest = self._forest, snapshot.forest
         of_sources = tuple(self._sources(snapshot.sources))
+        # The first call only takes note: a restart must not repeat what was reported.
         if before is None:
             self._cut = {
                 (node.name, wire.server)
@@ -125,6 +126,7 @@ class NodeEventTracker:
     def _links(self, node: Node, before: tuple[Wire, ...]) -> Iterator[Occurrence]:
         now = {wire.server for wire in node.wires}
         for wire in before:
+            # The dead link's server is gone from the slots: another cable replaced it.
             if wire.server not in now and (node.name, wire.server) in self._cut:
                 self._cut.discard((node.name, wire.server))
                 yield _link(node, wire, "LinkReplaced")
@@ -200,6 +202,7 @@ def _walk(
     above: str,
     found: dict[NodeName, _Place],
 ) -> None:
+    # Subtrees that nothing touched are the same objects.
     if children is others:
         return
     shared = set(map(id, others))

@@ -114,6 +114,8 @@ class Machines:
         stated = {m.id: m for m in topology.machines}
         for back in self._missing_since_s.keys() & stated.keys():
             del self._missing_since_s[back]
+        # A manager that forgets a machine for one answer must not move its node: it stays for a
+        # while.
         for gone in self._machines.keys() - stated.keys():
             self._missing_since_s.setdefault(gone, now_s)
             stated[gone] = self._machines[gone]
@@ -137,6 +139,7 @@ class Machines:
         before = self._names.get(node, ())
         if before == names:
             return
+        # Machines that matched the old names and those that match the new ones are joined again.
         if before:
             self._nodes.discard(before, node)
             self._restated.append(before)
@@ -217,6 +220,7 @@ class Machines:
         keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
         by_name = _indexed(keyed)
         shared = by_name.several.items()
+        # Boards with the vendor's default UUID all state one name; it identifies none of them.
         placeholders = {name for name, machines in shared if len(machines) > PLACEHOLDER_ABOVE}
         if placeholders:
             keyed = {
@@ -261,8 +265,11 @@ class Machines:
         ambiguous: set[NodeName] = set()
         for name in self._keyed[machine]:
             found = self._nodes.sole.get(name)
+            # Keys are in order of trust: the first unambiguous one decides, and later ones are not
+            # asked.
             if found is not None:
                 return (found,)
+            # A name of several nodes decides nothing, but is reported if no later key decides.
             ambiguous.update(self._nodes.few_keys_of(name))
         return tuple(sorted(ambiguous, key=natural_key))
 

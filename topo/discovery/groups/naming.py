@@ -71,6 +71,7 @@ class NameBook:
     def default(self, seed: str, members: Members) -> GroupName:
         """Return the name made from the seed; more digits where another group has it on record."""
         digest = sha256(f"{self._kind}\n{seed}".encode()).hexdigest()
+        # Eight digits collide rarely; a holder without a member in common is another group.
         for digits in range(_DIGITS, len(digest), 4):
             name = GroupName(f"{self._kind}-{digest[:digits]}")
             holders = self._records.get(name)
@@ -82,6 +83,8 @@ class NameBook:
         """Bind a name to a settled group; drop records that can no longer win a majority."""
         for other in self._of_node.keys_of_any(members):
             base = self._records[other]
+            # The group has taken half of the members: the other record can never have a majority
+            # again.
             if other != name and 2 * len(base & members) >= len(base):
                 self._drop(other)
         if name in self._records:

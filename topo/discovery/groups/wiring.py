@@ -64,9 +64,12 @@ class Wiring:
 
         O(claims of the node and of those that share a UUID with it).
         """
+        # Without a UUID of its own a node cannot be claimed back, so its claims would confirm
+        # nothing.
         stated = tuple(claims) if local is not None else ()
         if self._local.get(node) == local and self._claims.get(node, ()) == stated:
             return
+        # Before and after: the old UUID and claims affect other nodes as much as the new ones.
         if node in self._local:
             self._unsettle(node)
             self._retract(node)
@@ -81,7 +84,9 @@ class Wiring:
         the first time count from `now_s`. A ring of n nodes costs O(n).
         """
         moved, self._unsettled = self._unsettled, set()
+        # Sorted, so that the same statements give the same links in any order of arrival.
         touched = self._rewire(sorted(moved), now_s)
+        # A component can only change where one of its nodes got or lost a link.
         region = touched.union(*(self._component.get(node, ()) for node in touched))
         moved |= region
         while region:
@@ -168,6 +173,8 @@ class Wiring:
         if local is None:
             return
         owners = self._owners.few_keys_of(local)
+        # A placeholder UUID has no few owners: its claimants are not followed, or each report would
+        # touch all of them.
         if owners:
             self._unsettled.update(owners, self._claimants.keys_of(local))
         for uuid in self._claims[node]:
@@ -192,6 +199,7 @@ class Wiring:
         touched: set[NodeName] = set()
         for node, partners in wanted.items():
             present = self._links.get(node, _NO_LINKS)
+            # The common case: a report that changes no link.
             if len(present) == len(partners) and all(other in present for other in partners):
                 continue
             for other in [other for other in present if other not in partners]:
@@ -232,8 +240,10 @@ class Wiring:
         if is_placeholder:
             owners &= self._known_around(node)
         returned = [o for o in owners if o != node and local in self._claims[o]]
+        # One owner claims back: the clones of its UUID do not, so the link is unambiguous.
         if len(returned) == 1 and not is_placeholder:
             return returned[0]
+        # Several claim back: only a link that was there long before the others came is believed.
         incumbents = [other for other in returned if self._is_incumbent(node, other, now_s)]
         return incumbents[0] if len(incumbents) == 1 else None
 

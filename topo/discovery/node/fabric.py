@@ -34,12 +34,14 @@ def gpus_outside_domain(facts: NodeFacts) -> Mapping[int, str]:
     stated = {fabric.gpu: fabric for fabric in facts.fabrics}
     found = {gpu: fabric.status for gpu, fabric in stated.items() if _has_failed(fabric)}
     members = {gpu for gpu, fabric in stated.items() if fabric.member_of is not None}
+    # No GPU is in a domain, or all are: there is nothing to compare within the tray.
     if not members or len(members) == len(facts.gpus) == len(stated):
         return found
     models = {gpu.index: gpu.model for gpu in facts.gpus}
     joined = {models.get(gpu) for gpu in members}
     for gpu in (stated.keys() | models.keys()) - members - found.keys():
         fabric = stated.get(gpu)
+        # A GPU of another model, such as a display card, has no domain to lose.
         if models.get(gpu) in joined or (fabric is not None and not _is_unsupported(fabric)):
             found[gpu] = "its fabric is not stated" if fabric is None else _words(fabric)
     return found

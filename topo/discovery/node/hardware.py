@@ -75,6 +75,7 @@ class ShownHardware:
     def see(self, facts: NodeFacts, gpu_type: str, *, rebooted: bool) -> bool:
         """Take one reading; whether more is known now to be there, or less."""
         known = self.gpus
+        # Another GPU type after a reboot is another machine: what the old one had is not missing.
         if rebooted and "" not in {gpu_type, self.gpu_type} and gpu_type != self.gpu_type:
             self.gpus, self.nics = None, 0
             self.ports = self.links = ()
@@ -89,6 +90,7 @@ class ShownHardware:
 
     def see_again(self) -> bool:
         """Take a reading equal to the last one; whether more is known now to be there."""
+        # Two equal readings were counted already; a third one adds nothing.
         if self._before is None:
             return False
         known, self._before = self.gpus, None
@@ -100,6 +102,7 @@ class ShownHardware:
         now = self._now
         self.gpus = max(self.gpus or 0, min(now.gpus, before.gpus))
         self.nics = max(self.nics, min(now.nics, before.nics))
+        # Equal counts, the usual case, skip the merge of hundreds of ports.
         if now.ports != self.ports:
             self.ports = _shared(tuple(sorted(_most(self.ports, _least(now.ports, before.ports)))))
         if now.links != self.links:
@@ -114,6 +117,7 @@ class ShownHardware:
             self.gpus, self.links = gpus, self._now.links
         if NICS in missing:
             self.nics = self._now.nics
+        # Accept only what was asked for: other GPUs keep the most that they have shown.
         ports, links = dict(self._now.ports), dict(self._now.links)
         self.ports = _shared(
             tuple(

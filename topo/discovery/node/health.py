@@ -59,6 +59,7 @@ class Verdict:
 
     def read(self, reading: Reading) -> bool:
         """Count one reading; True if a subject went up or down, or is down for another reason."""
+        # A healthy node with a healthy reading: nothing to count and nothing to remember.
         if not self._doubts and not reading:
             self._seen = True
             return False
@@ -77,11 +78,13 @@ class Verdict:
             doubt.count = 0
             return
         doubt.count += 1
+        # The first reading of a node decides at once: there is no state to keep.
         if not self._seen or doubt.count >= self.bad_readings:
             doubt.down, doubt.count = True, 0
 
     def _read_good(self, subject: Subject) -> None:
         doubt = self._doubts[subject]
+        # A good reading breaks a run of bad ones; of a subject that is down it counts towards up.
         doubt.count = doubt.count + 1 if doubt.down else 0
         if not doubt.down or not self._seen or doubt.count >= self.good_readings:
             del self._doubts[subject]
@@ -112,6 +115,7 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
     bad: dict[Subject, Reason] = {}
+    # No GPU while a probe fails is a fault; without a failing probe the machine may have none.
     unread = not facts.gpus and bool(failing_probes(facts))
     if len(facts.gpus) < expected_gpus or unread:
         bad["gpus", ""] = Reason(NodeCondition.GPUS_MISSING, _missing(facts, expected_gpus))

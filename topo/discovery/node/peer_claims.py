@@ -60,17 +60,20 @@ def merge(
     slots counts once, under the lower slot.
     """
     shown = _by_uuid(peers)
+    # The same servers as before, or the first ones: nothing is displaced.
     if shown.keys() == claims.keys() or not claims:
         return {uuid: _shown(peer, claims.get(uuid)) for uuid, peer in shown.items()}
     missing = {c.slot: c for uuid, c in sorted(claims.items()) if uuid not in shown}
     merged = {uuid: _shown(peer, claims[uuid]) for uuid, peer in shown.items() if uuid in claims}
     gone = set(dead)
     for peer in (p for u, p in shown.items() if u not in claims):
+        # While all cables are accounted for, a new server may be one cable on the move: it waits.
         slot = _slot_for(peer, missing, gone, full=len(merged) + len(missing) >= cables)
         if slot is None:
             continue
         missing.pop(slot, None)
         merged[peer.uuid] = _shown(peer)
+    # A claim that is no longer seen stays, as a bad link, until another server takes its place.
     for claim in missing.values():
         merged[claim.uuid] = Claim(claim.uuid, claim.slot, seen=False, connected=False)
     return merged

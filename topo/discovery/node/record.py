@@ -61,15 +61,18 @@ class NodeRecord:
         self.identity, self.facts = facts.identity, with_failed_gpus(facts)
         self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
         is_known_anew = self.hardware.see(facts, self.gpu_type, rebooted=rebooted)
+        # A probe that fails states no peers; the server UUID of the board stays.
         if facts.peers is not None:
             self.local = facts.peers.local
             self.cables = max(self.cables, len({p.uuid for p in facts.peers.remotes}))
         self.stated = _domains(facts)
+        # After a reboot the driver states connections anew: an old "not connected" is void.
         if rebooted:
             self.claims = {
                 u: claim._replace(connected=claim.seen) for u, claim in self.claims.items()
             }
         self._see_wiring()
+        # Silence about a bad part is a bad reading, or a failing probe would heal it.
         silent = {} if self.verdict.settled else unmentioned(facts, self.verdict.down)
         if rebooted:
             for subject in silent:
@@ -96,6 +99,7 @@ class NodeRecord:
 
         What that says of the hardware shown is for `hardware.see_again`.
         """
+        # Healthy before and now: no claim or domain can change by one more equal reading.
         if not self._reading and self.verdict.settled:
             return self.verdict.read(self._reading)
         dead = self.is_wiring_dead

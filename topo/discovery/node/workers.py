@@ -48,6 +48,7 @@ class Workers:
     def restore(self, record: NodeRecord, now_s: float) -> None:
         """Take up a node as an earlier process left it; one that was stale stays so until heard."""
         self.records[record.name] = record
+        # Counted from now: nothing could be heard while no master ran.
         (self._stale if record.stale else self._awaited)[record.name] = now_s
 
     def expect_all(self, now_s: float) -> None:
@@ -95,6 +96,7 @@ class Workers:
         """Mark the nodes stale that have not spoken for too long; those newly marked."""
         settings = self._settings
         late = _older(self._fresh, now_s - settings.stale_s)
+        # An awaited worker may be waiting between two tries, so it gets longer than a fresh one.
         late += _older(self._awaited, now_s - settings.return_s)
         silent = [self.records[node] for node in late]
         for record in silent:
@@ -135,6 +137,7 @@ class Workers:
 def _older(index: dict[K, float], limit_s: float) -> list[K]:
     """Take out the entries at or before a time, from an index in the order of its times."""
     late: list[K] = []
+    # The index is in order of time: the first entry that is not late ends the search.
     for key, at_s in index.items():
         if at_s > limit_s:
             break

@@ -44,6 +44,7 @@ def _of_component(
     membership: Membership, component: Members, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
     fits = len(component) <= settings.node_number
+    # The usual case at scale: manager and wiring agree, and nothing below can be found.
     if fits and settings.mode is Mode.SWITCHBOX and membership.machines.are_in_one_group(component):
         return
     members = tuple(sorted(component, key=natural_key))
@@ -174,6 +175,7 @@ class ConflictList:
 
     def set_node(self, node: NodeName, owned: tuple[Conflict, ...]) -> None:
         """Set the conflicts that a node owns."""
+        # Nodes are placed again far more often than their conflicts change.
         if owned == self._of_nodes.get(node, ()):
             return
         self._changed = True
@@ -203,6 +205,7 @@ class ConflictList:
 
     def listed(self, wiring: Wiring) -> tuple[Conflict, ...]:
         """Return all conflicts in order; the same object while nothing changed."""
+        # The same tuple while nothing changed, so that the forest is compared by identity.
         if self._changed or wiring.shared_changed:
             self._listed = _in_order(self._all(wiring))
             self._changed = False

@@ -72,6 +72,7 @@ class Tree:
         if before:
             branch = self._trail(before)[-1]
             branch.leaves.discard(node)
+            # The set of children changed, so their order is worked out again at the next build.
             branch.children = None
             self._prune(before)
             del self._paths[node]
@@ -124,6 +125,8 @@ class Tree:
             if below is None:
                 below = branch.branches[group.key] = _Branch(group)
                 branch.children = None
+            # Same key, other statement of the group: only a new name can change the order of
+            # siblings.
             elif below.group is not group:
                 named = below.group.name, below.group.generated
                 if named != (group.name, group.generated):
@@ -143,6 +146,7 @@ class Tree:
         trail = self._trail(path)
         for above, group in zip(trail, path, strict=False):
             above.stale_branches.add(group.key)
+        # From the innermost group outwards: an empty group may leave its parent empty.
         for depth in range(len(path), 0, -1):
             if trail[depth].branches or trail[depth].leaves or trail[depth].kept:
                 break
@@ -166,6 +170,7 @@ def _children(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
             continue
         least = below.least
         _grow(below, leaf)
+        # Generated names are sorted by their smallest member, so this group may belong elsewhere.
         if below.least != least:
             branch.children = None
     if branch.children is None:
@@ -207,6 +212,7 @@ def _grow(branch: _Branch, leaf: Leaf) -> None:
     children = tuple(_children(branch, leaf).values())
     below = [b.built.tier for b in branch.branches.values() if b.built is not None]
     group = _group(branch, children, max(below, default=0) + 1)
+    # An equal group stays the same object: readers skip subtrees by identity.
     if group != branch.built:
         branch.built = group
 

@@ -49,6 +49,8 @@ class _Group:
             self.numbers[gpu_type] = {gpus: step}
             return False
         numbers = self.numbers.setdefault(gpu_type, {})
+        # All nodes alike: one more changes no majority. This is the usual case in a healthy
+        # cluster.
         if step > 0 and gpus in numbers and len(numbers) == len(self.numbers) == 1:
             numbers[gpus] += step
             return False
@@ -64,6 +66,7 @@ class _Group:
         """Return the number that most nodes of a type have; of all nodes for a type that nobody
         knows.
         """
+        # A node of unknown type is compared with all nodes of the group.
         if gpu_type or len(self.numbers) == 1:
             numbers = self.numbers.get(gpu_type, _NONE)
         else:
@@ -107,6 +110,7 @@ class GroupGpuCounts:
 
     def validate(self, places: Mapping[NodeName, GpuPlace | None]) -> None:
         """Check that the numbers are those of the nodes in the group."""
+        # Counted again from nothing: what is kept incrementally has to be equal.
         again = GroupGpuCounts()
         for node, place in places.items():
             again.put(node, place)

@@ -70,6 +70,7 @@ class PlacedNodes:
         if not position.path and position.missing is not None:
             entry = Unplaced(node, position.missing)
             if entry != self._unplaced.get(name):
+                # A known name keeps its place in the dictionary; only a new one needs sorting.
                 self._ordered &= name in self._unplaced
                 self._unplaced[name] = entry
                 self._listed = None

@@ -96,6 +96,7 @@ class Grammar:
             if not parts:
                 return None
             names += parts
+        # A row of a matrix of one column looks the same; a header is indented or has headings.
         if len(names) == 1 and not headings and not line[:1].isspace():
             return None
         columns: dict[str, int] = {}
@@ -132,6 +133,7 @@ class Grammar:
         tail = line[at:]
         surplus = next((w for w in tail.split() if codes.is_code(w) and w not in {"N/A", "NA"}), "")
         row = MatrixRow(number, tuple(cells), surplus=surplus, open=at == len(line))
+        # A short row is cut: where its last code ends cannot be settled by a CPU list.
         if len(cells) < len(head.columns):
             return name, row
         first, *others = _endings(head, row, line, (begin, at))

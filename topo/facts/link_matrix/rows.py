@@ -71,6 +71,7 @@ class MatrixRows:
         if self.rows:
             self.warnings.append(f"line {head.line}: a second matrix follows and was not read")
             return False
+        # A second header without rows between is the rest of a folded first one.
         if self.head is not None and self.head.columns != head.columns:
             what = "two headers follow each other without a row between: the lines are folded"
             self._refuse(what, f"lines {self.head.line} and {head.line}")
@@ -86,6 +87,7 @@ class MatrixRows:
         self._judge_what_stands_between(head)
         name, row = named
         self.last_line = number
+        # A row that is repeated unchanged, as in a log of two runs, is no contradiction.
         known = self.rows.setdefault(name, row)
         if known.codes != row.codes:
             where = f"lines {known.line} and {row.line}"

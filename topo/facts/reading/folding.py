@@ -103,6 +103,7 @@ def read_joined(
 
 def _is_better(again: ParsedProbe, first: ParsedProbe | Refusal) -> bool:
     """Return whether joining told more: a line that only vanished in another one is still cut."""
+    # A refused text states nothing, so any reading is better.
     if isinstance(first, Refusal):
         return True
     if again.facts == first.facts:
@@ -134,6 +135,7 @@ def _joined(text: str, *, lost_blanks: bool) -> Iterator[str]:
     """
     lines = text.split("\n")
     width = max(map(len, lines))
+    # A longer line was not folded by a terminal, a shorter one cuts words that nobody reads.
     if width not in _WIDTHS:
         return
 
@@ -170,6 +172,7 @@ def _join(lines: list[str], begins: Callable[[str, str], str | None]) -> str:
     """
     parts: list[str] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        # The tools' own count and an elision stand alone; joined they would lose their meaning.
         alone = not below or _COUNT.match(line) or _COUNT.match(below) or _ELISION.fullmatch(below)
         beginning = None if alone else begins(line, below)
         parts += [f"{line}\n"] if beginning is None else [beginning]
