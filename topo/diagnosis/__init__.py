@@ -1,1 +1,1 @@
-"""What is wrong with a forest and its sources, and the next step: pure, told alike everywhere."""
+"""What is wrong with a forest and its sources, and the next step: pure."""

@@ -4,7 +4,7 @@ A cause takes its cases out of those that are left, so that the next cause, and 
 of single findings, sees only what is not explained yet. Causes that explain most come first.
 
 Example: four machines of a cluster manager whose workers were not started are 4 machines that join
-no node, 4 nodes of the other ends without a peer, 4 servers that nobody reported and 2 switchboxes
+no node, 4 nodes of the other ends without a peer, 4 servers without a report and 2 switchboxes
 that are short of nodes. It is one finding: no worker has reported from these four machines.
 """
 
@@ -231,7 +231,7 @@ def _far_end(wire: WireDocument) -> str:
 def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
     """Report Ready nodes whose number of GPUs is unknown or 0: no job can be placed there.
 
-    Only a config file calls a node Ready whose worker never spoke; elsewhere it told of 0 GPUs.
+    Only a config file calls a node Ready whose worker never spoke; others reported 0 GPUs.
     """
     leaves = [vertex for _, vertex in walk(document["groups"]) if not is_group(vertex)]
     bare = [node["name"] for node in leaves if node["status"] == "Ready" and not node["gpus"]]

@@ -75,7 +75,7 @@ def _restored(document: TopologyDocument) -> Iterator[Finding]:
 def _sources(document: TopologyDocument) -> Iterator[Finding]:
     """Report trouble with the sources, each with its own fix where it states one.
 
-    Workers that never spoke are a cause of much else: `causes` tells of them.
+    `causes` reports workers that never spoke, since much follows from them.
     """
     for source in document["sources"]:
         name = source["source"]
@@ -132,7 +132,7 @@ def _reasons(document: TopologyDocument) -> Iterator[Case]:
 
 
 def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
-    """Return nodes that only their wiring places, beside the groups of the cluster manager."""
+    """Return nodes that are placed by their wiring alone, outside the manager's groups."""
     if document["mode"] != "switchbox":
         return
     for _, vertex in walk(root for root in document["groups"] if root["source"] == WORKERS):

@@ -1,4 +1,4 @@
-"""What is known of one node beside its place: for `GET /v1/topology?node=`."""
+"""What is known of one node, without its place: for `GET /v1/topology?node=`."""
 
 from dataclasses import dataclass
 

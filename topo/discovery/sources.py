@@ -50,7 +50,7 @@ class Startup:
     def note_reachable(self, now_s: float) -> None:
         """Note that workers can reach the master now.
 
-        After a pause all begins anew: they have tried in vain, and wait.
+        After a pause the start begins again: workers have tried in vain, and wait.
         """
         if now_s - self._reachable_s > LONGEST_PAUSE_S:
             self.began_s, self.is_first = now_s, False

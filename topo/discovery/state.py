@@ -9,7 +9,7 @@ works through the steps of a generation, in this order:
 4. settle machines: which machine is which node (`groups.machine_join`);
 5. place every marked node (`groups.tiers`), and find the conflicts that it owns (`tree.conflicts`);
 6. judge every marked node (`tree.node_status`);
-7. build the forest (`tree.forest`), the lists beside it, and compare (`tree.changes`).
+7. build the forest (`tree.forest`), the other lists, and compare (`tree.changes`).
 
 Readers hold `snapshot`, which is frozen.
 """
@@ -238,7 +238,7 @@ class Discovery:
         self._workers.watch_losses(record, now_s)
 
     def _cluster_changed(self, nodes: Iterable[NodeName], now_s: float) -> None:
-        """Judge anew the nodes that the cluster lists, drops or states otherwise."""
+        """Mark the nodes that the cluster lists, drops or states differently."""
         for node in nodes:
             record = self._workers.records.get(node)
             if record is None:
@@ -303,7 +303,7 @@ class Discovery:
         self._conflicts.set_node(node, self._conflicts_of(record))
 
     def _update_gpu_counts(self, nodes: Iterable[NodeName]) -> set[NodeName]:
-        """Compare nodes with those of their groups anew; the others that may differ now."""
+        """Recount the GPUs of these nodes; return the others whose judgement may differ."""
         touched: set[NodeName] = set()
         for node in nodes:
             touched |= self._gpu_counts.put(node, self._gpu_place(node))
@@ -385,7 +385,7 @@ class Discovery:
         return tuple(sorted(everyone, key=natural_key))
 
     def detail(self, node: NodeName) -> NodeDetail | None:
-        """Return what is known of a node beside its place; None for a node that nobody names."""
+        """Return what is known of a node without its place; None for an unknown node."""
         record = self._workers.records.get(node)
         if record is None:
             return NodeDetail(node) if self._is_named(node) else None
@@ -448,10 +448,10 @@ class Discovery:
         return self._next_generation(now_s)
 
     def validate(self) -> None:
-        """Raise `BrokenInvariantError` where what is kept differs from what is worked out anew.
+        """Raise `BrokenInvariantError` where kept values differ from recomputed ones.
 
         No node is lost or stands twice; every place, value and conflict is current; the indices
-        agree. O(nodes) and more: for tests, and for whoever doubts a running state.
+        agree. O(nodes) and more: for tests, and to check a running state.
         """
         self._workers.validate()
         self._cluster.validate(self._workers.records.keys())

@@ -103,7 +103,7 @@ def _trust(probe: ParsedProbe) -> Trust:
 
 
 def _matrix(sources: Sequence[_Source]) -> LinkMatrix | None:
-    """Return the first matrix, with what later matrices over the same GPUs know beside it."""
+    """Return the first matrix, completed by later matrices over the same GPUs."""
     best: LinkMatrix | None = None
     for source in sources:
         for matrix in source.each(LinkMatrix):

@@ -114,7 +114,7 @@ def _spans(text: str, edges: Sequence[int]) -> list[_Span]:
         if part.format is None:
             continue
         last = found[-1] if found else None
-        # Parts of one unreadable output are told as one refusal.
+        # Parts of one unreadable output make one refusal.
         if last is not None and part.format == last.format and part.format in UNSUPPORTED:
             last.end = part.end
         else:

@@ -52,7 +52,7 @@ def apply_edit(found: Json, old: Forest) -> Forest:
 
 @dataclass(frozen=True, slots=True)
 class _Items(Generic[T]):
-    """What a sequence is of: `key` finds who stood for an item, `part` tells what differs in it."""
+    """The items of a sequence: `key` finds the old one of an item, `part` is what differs in it."""
 
     key: Callable[[T], Hashable]
     row: Callable[[T], Json]

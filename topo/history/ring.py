@@ -24,7 +24,7 @@ from topo.model.rest.generation_id import GenerationId
 Limit = Literal["age", "bytes"]
 LIMITS: tuple[Limit, ...] = ("age", "bytes")
 MOMENT_BYTES = 600
-"""What a moment counts for beside its content: 430 are measured, and some to spare."""
+"""Bytes that a moment counts for besides its content: 430 are measured, with some reserve."""
 MAX_EDITS = 128
 """Of a segment: an edit of one node among 10,000 is applied in half a millisecond."""
 MAX_EDITS_SHARE = 4
@@ -139,7 +139,7 @@ class Ring:
 
     @property
     def newest(self) -> Moment | None:
-        """The last one."""
+        """The last moment that is kept."""
         return self._pieces[-1].moment if self._pieces else None
 
     @property
@@ -231,7 +231,7 @@ def _not_after(each: Piece, at_s: float) -> Piece:
 def thin(pieces: Sequence[Piece], limit: int) -> list[tuple[Moment, int]]:
     """Return at most `limit` moments, each with the number and changes that it stands for.
 
-    Each is the last one of those that it stands for, so what is told of it is what it shows.
+    Each is the last one of those that it stands for, so its description is what it shows.
     """
     size = len(pieces)
     count = min(size, limit)

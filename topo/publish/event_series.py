@@ -1,5 +1,5 @@
 """Events of Kubernetes (`events.k8s.io/v1`) from occurrences: repeated ones are counted, many about
-one object are spread over time, so that a flapping cable floods nobody.
+one object are spread over time, so that a flapping cable is no flood.
 
 Series: an occurrence that is equal to an earlier one (object, reason, note) within `SERIES_S` is no
 new Event, but one more in its series. Every write is the whole Event with the count of that moment,
@@ -7,7 +7,7 @@ so a write that was never made is contained in the next one.
 
 Rate: an object has a token bucket of `BURST` writes, refilled by one every `REFILL_S`. Without a
 token the write waits, and what happens meanwhile is counted into it: nothing is dropped, the last
-state is told at the latest when a token comes.
+state is written at the latest when a token comes.
 
 Sources: client-go `tools/record/events_cache.go` (`defaultSpamBurst` 25, `defaultSpamQPS` 1/300 per
 object; there what is too much is dropped) and `tools/events/event_broadcaster.go` (`finishTime` 6
@@ -16,7 +16,7 @@ minutes, after which an equal occurrence is a new Event). Limits of the fields: 
 at least 2). Events of Nodes stand in the namespace `default`.
 
 Cost: O(1) for each occurrence, O(waiting) for `due`. Holds `MOST_SERIES` series, the least lately
-used go; one that goes untold is counted.
+used go; one that goes unwritten is counted.
 
 Example: a link is cut, healed, cut again and healed again within a second: two Events, LinkDown and
 LinkUp, each with a series of 2, by at most four of the node's 25 writes.
@@ -58,7 +58,7 @@ class Regarding(NamedTuple):
 
 
 class Reporter(NamedTuple):
-    """Who tells: the program, and which of its pods."""
+    """The program that reports, and its pod."""
 
     controller: str
     instance: str
@@ -98,9 +98,9 @@ class _Bucket:
 
 @dataclass(slots=True)
 class EventSeries:
-    """What was told lately and what waits to be told. Mutable; times are Unix seconds.
+    """Events written lately, and those that wait. Mutable; times are Unix seconds.
 
-    `dropped` counts the series that were forgotten before they were told.
+    `dropped` counts the series that were forgotten before they were written.
     """
 
     reporter: Reporter
@@ -111,7 +111,7 @@ class EventSeries:
 
     @property
     def waiting(self) -> int:
-        """Events that have something to tell."""
+        """Events that wait to be written."""
         return len(self._waiting)
 
     def add(self, about: Regarding, what: EventContent, now_s: float) -> None:

@@ -18,7 +18,7 @@ under the domain metax-tech.com.
 
 Whose they are: MetaX's GPU extensions (from 0.8.0, HAMi's docs/metax-support.md) write the same
 two, and see which GPUs are free. So a third annotation has the digest of what we wrote. Where there
-is a value and the digest is not its own, somebody else wrote it, and it stays.
+is a value and the digest is not its own, another program wrote it, and it stays.
 
 Cost: some 20 µs for a node whose matrix and healthy GPUs another node had before, else as
 `best_sets`.

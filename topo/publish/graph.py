@@ -1,18 +1,18 @@
-"""The fabric as a graph of networkx, for whoever wants to compute on it or draw it.
+"""The fabric as a graph of networkx, to compute on or to draw.
 
 `fabric_graph` gives an undirected `networkx.Graph`. Its vertices are texts that say what they are,
 `group/switchbox-1/dragonfly-2`, `node/node-3`, `gpu/node-3/0`, `nic/node-3/mlx5_0` (a second port
 of it: `nic/node-3/mlx5_0/2`), `server/<uuid>`, each with the attributes
 
-- `type`: `group`, `node`, `gpu`, `nic`, or `server`: one that a node sees and nobody states
+- `type`: `group`, `node`, `gpu`, `nic`, or `server`: one that a node sees and no node states
 - `name`, and `parent`: the vertex that it is in, where there is one
 - of groups and nodes: `kind`, `status`, `reasons`; of groups also `tier`
 - of nodes: `gpus`, `gpu_type`, `free_gpus`, `used_gpus`, `held_gpus`, `cordoned`, and as lists of
   dictionaries `gpu_devices` and `nic_devices`, or each of these as a vertex of its own
 
 and its edges have a `type`: `contains`, `wire` (between nodes: `state`, and the slots at both ends
-as `ends`) or `link` (inside a node: `code` and `count` of the link matrix). A fact that nobody
-stated is no attribute. O(nodes and devices, and GPUs squared of a node where they are vertices).
+as `ends`) or `link` (inside a node: `code` and `count` of the link matrix). An unknown
+fact is no attribute. O(nodes and devices, and GPUs squared of a node where they are vertices).
 
 Example, in Python, from a state that was built from recorded reports:
     graph = fabric_graph(discovery.snapshot.forest)

@@ -1,4 +1,4 @@
-"""The way from the HyperNodes that there are to those that there should be, in safe steps.
+"""Safe steps from the present HyperNodes to the wanted ones.
 
 Result: the writes of one step. Their order among themselves is free. When all of them are seen,
 the next step follows from what is there then; no step left means that nothing differs.
@@ -7,9 +7,9 @@ What stays true before, between and after all writes, so that Volcano, which tru
 fault, always has one: no member is in two HyperNodes, no HyperNode names a missing one as its
 member, none is empty.
 
-How: a HyperNode lets go of what is not its own, and takes in what nobody has. One that would have
-nobody left goes, after its parent has let go of it. One that waits for a member that another
-still has is not written yet, so that it is written once.
+How: a HyperNode drops members that are not its own, and adds members that are free. One that would
+be empty is deleted, after its parent has dropped it. One that waits for a member that another
+HyperNode still has is not written yet, so that it is written once.
 
 Why that is right: what a step adds was free before it, and is wanted by one HyperNode only, so no
 other write of the step adds it. What a step deletes was named by none before it, and no write of
@@ -35,7 +35,7 @@ from topo.publish.hypernodes import (
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeStep:
-    """HyperNodes to create, to write anew and to delete; all of it may be done in any order."""
+    """HyperNodes to create, to rewrite and to delete; the order of these writes is free."""
 
     create: HyperNodes
     rewrite: HyperNodes
@@ -46,9 +46,7 @@ class HyperNodeStep:
 
 
 def next_step(present: HyperNodes, wanted: HyperNodes) -> HyperNodeStep:
-    """Return what may be written now. `wanted` is valid; `present` is whatever somebody
-    made of it.
-    """
+    """Return what may be written now. `wanted` is valid; `present` may be in any state."""
     if present == wanted:
         return HyperNodeStep({}, {}, frozenset())
     view = _View(present, wanted)
@@ -69,7 +67,7 @@ def next_step(present: HyperNodes, wanted: HyperNodes) -> HyperNodeStep:
 
 
 class _View:
-    """Which members can be had now, and who must go before anything else can be done with it."""
+    """The members that are available now, and the HyperNodes that have to be deleted first."""
 
     def __init__(self, present: HyperNodes, wanted: HyperNodes) -> None:
         self._wanted = wanted
@@ -101,7 +99,7 @@ class _View:
         return frozenset(name for name in left if not self._available(name))
 
     def _available(self, name: str) -> frozenset[MemberRef]:
-        """Return the wanted members that it has already, or that nobody has."""
+        """Return the wanted members that it has already, or that are free."""
         found = self._found.get(name, frozenset[MemberRef]())
         goal = self._goals.get(name, frozenset[MemberRef]())
         return frozenset(

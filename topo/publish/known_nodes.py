@@ -1,4 +1,4 @@
-"""Of which nodes anything is known: what is published of all others is left as it is.
+"""Nodes with known state: published values of all other nodes stay as they are.
 
 A master that starts without its state knows nothing of a node whose worker does not run. That is no
 reason to take the node out of the group in which its predecessor saw it.

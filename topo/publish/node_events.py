@@ -1,10 +1,10 @@
-"""What an operator should hear of as a Kubernetes Event, from one forest to the next.
+"""Kubernetes Events for operators, from the difference between one forest and the next.
 
 On a Node: a link that was cut or is up again, the node's way into, between and out of groups, and
 faults of its wiring. On the service itself: a source that was lost or answers again.
 
-Levels are compared, not changes counted: what came and went between two calls is not told. Nor is
-what was so at the first call, so that a restart repeats nothing; that it heals later is told.
+Levels are compared, not changes counted: what came and went between two calls is not reported. Nor
+is the state at the first call, so that a restart repeats nothing; its later recovery is.
 
 Cost: O(what differs): subtrees that nothing touched are the same objects and are skipped.
 """
@@ -25,7 +25,7 @@ WIRING_FAULTS: Mapping[str, str] = {
     ConflictCondition.LINK_DEGRADED: "LinkDegraded",
     ConflictCondition.OVERSIZE_GROUP: "OversizeGroup",
 }
-"""Conflicts that are told on their nodes, and the reason of the Event. The others come and go while
+"""Conflicts that are reported on their nodes, and the Event's reason. The others come and go while
 nodes start (`one-sided-link`), or are about files and managers."""
 
 
@@ -94,7 +94,7 @@ class NodeEventTracker:
         self._failing: set[SourceName] = set()
 
     def advance(self, snapshot: Snapshot) -> tuple[Occurrence, ...]:
-        """Return what is to be told of since the last call; nothing at the first one."""
+        """Return what happened since the last call; nothing at the first one."""
         before, self._forest = self._forest, snapshot.forest
         of_sources = tuple(self._sources(snapshot.sources))
         # The first call only takes note: a restart must not repeat what was reported.

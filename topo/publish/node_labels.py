@@ -1,4 +1,4 @@
-"""Which labels each node should carry, so that schedulers know who is near whom.
+"""The labels of each node, from which schedulers know which nodes are close.
 
 One label per kind of group, its value the group's name among those of its kind (`names`). Kueue
 (Topology), KAI, Koordinator, pod affinity and plain selectors all read such labels.
@@ -37,7 +37,7 @@ def label_keys(domain: str, renamed: Mapping[Kind, str]) -> Mapping[Kind, str]:
     """Return the label of each kind of group: `<domain>/<kind>` for the known kinds, or as it is
     renamed.
 
-    A kind of groups that nobody knows comes from a file or a manager, and could be called like a
+    An unknown kind of groups comes from a file or a manager, and could be called like a
     label that means something else. It has a label only when it is given one.
     """
     known = {kind: f"{domain}/{kind}" for kind in KNOWN_KINDS if kind != NODE}

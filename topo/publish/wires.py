@@ -1,11 +1,11 @@
-"""The wires between nodes, each told once, from what the nodes at their ends see.
+"""The wires between nodes, each listed once, from what the nodes at their ends see.
 
-Found: one wire for both ends that name each other, one for an end whose claim nobody returns.
+Found: one wire for both ends that name each other, one for an end whose claim is not returned.
 A wire is down when either end judges it dead: one end may see light that does not arrive.
 O(nodes and wires).
 
-Example: a sees server B in slot 1, b sees server A in slot 2 and X in slot 1; nobody states X. The
-wires are a 1 - b 2, up, and b 1 - nobody, unconfirmed.
+Example: a sees server B in slot 1, b sees server A in slot 2 and X in slot 1; no node states X. The
+wires are a 1 - b 2, up, and b 1 - X, unconfirmed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ def wires_of(shown: Iterable[Node], known: Mapping[NodeName, Node]) -> Iterator[
     """Return the wires of the nodes shown, in their order; `known` has those at the other ends,
     too.
 
-    A node that is shown twice, as below a group inside another of its name, is told once.
+    A node that is shown twice, as below a group inside another of its name, is listed once.
     """
     told: set[NodeName] = set()
     for node in shown:

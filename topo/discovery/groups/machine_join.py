@@ -7,7 +7,7 @@ node carries decides. A name that several nodes carry decides nothing, two machi
 one node are both set aside, and a machine that no key joins is reported.
 
 Why that is right: the manager's groups are followed, so a wrong join would put a node among wrong
-neighbours. Where the names leave a choice, nothing is guessed; the operator is told instead.
+neighbours. Where the names leave a choice, nothing is guessed; it is reported to the operator.
 
 Cost: O(names that changed) per node; O(machines) after an answer of the manager. A name that more
 than eight machines or nodes carry is a placeholder and is not followed, or each report would look
@@ -154,7 +154,7 @@ class Machines:
         return self._names.get(node, ())
 
     def settle(self) -> set[NodeName]:
-        """Join anew what was stated since the last time; the nodes whose machine differs now.
+        """Join what was stated since the last call; return the nodes whose machine changed.
 
         O(names stated), or O(machines) after an answer of the manager.
         """
@@ -216,7 +216,7 @@ class Machines:
                 )
 
     def _index(self) -> None:
-        """Learn the machines' names anew; a placeholder is no name."""
+        """Index the machines' names again; a placeholder is no name."""
         keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
         by_name = _indexed(keyed)
         shared = by_name.several.items()

@@ -71,7 +71,7 @@ class Membership:
         return node in self.declared.places
 
     def settle_machines(self, reporting: Iterable[NodeName]) -> set[NodeName] | None:
-        """Join machines to nodes anew; the nodes that may have moved, None where no join changed.
+        """Join machines to nodes; return the nodes that may have moved, None if no join changed.
 
         Another list of machines may move any node that reports; another join only those wired to
         the node.

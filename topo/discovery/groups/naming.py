@@ -1,4 +1,4 @@
-"""Names for groups that nobody named: generated, short, and kept while most members stay.
+"""Generated names for groups without a given one: short, and kept while most members stay.
 
 Result: the name of a group, given its members and a seed (the sorted member names, or the key that
 all members state).

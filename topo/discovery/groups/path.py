@@ -10,7 +10,7 @@ class PathGroup(NamedTuple):
     """One group on a node's path. `key` is its identity below its parent, `name` what people read.
 
     `expected` is the number of nodes that make the group complete, `exact` whether more is a fault.
-    `troubles` are reasons of the group's own. `generated`: nobody gave it this name, see `naming`.
+    `troubles` are reasons of the group's own. `generated`: the name is made here, see `naming`.
     """
 
     kind: Kind

@@ -6,7 +6,7 @@ A new mode is a new entry in `TIERS`.
 
 Example, mode switchbox: the manager puts node a into box-1, and a is wired to b. The first tier
 answers (box-1), the second (dragonfly-0e68e453), so the path is box-1/dragonfly-0e68e453. Without
-the cable the second tier answers `no-peer`: the path is box-1, and that reason stands beside it.
+the cable the second tier answers `no-peer`: the path is box-1, and that reason is kept with it.
 """
 
 from collections.abc import Callable, Mapping

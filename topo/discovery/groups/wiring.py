@@ -4,7 +4,7 @@ Result: for each node its component (a dragonfly, a ring, whatever the cables ma
 that joined nothing.
 
 A node states its own server UUID and the UUIDs that it sees, its *claims*. A link is *confirmed*
-when each end claims the other's UUID. A claim that nobody returns is a suspect and joins nothing.
+when each end claims the other's UUID. A claim that is not returned is a suspect and joins nothing.
 
 Why that is right: a wrong neighbour is worse than a missing one, because a job would be placed
 across a wire that is not there. One end alone may read a stale or foreign UUID; that both ends do

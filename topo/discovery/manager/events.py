@@ -36,7 +36,7 @@ class _Event(ManagerRow):
 
 
 class MachineStated(_Event):
-    """A machine that was not there before, or a known one with all its facts anew."""
+    """A machine that was not there before, or all facts of a known one."""
 
     type: Literal["machine-added", "machine-updated"]
     machine: MachineRow

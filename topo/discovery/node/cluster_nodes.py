@@ -23,7 +23,7 @@ class ClusterNodes:
         self._listed = {node.name: node for node in listed}
         self._dropped: set[NodeName] = set()
         self.is_complete = bool(self._listed)
-        """Whether the cluster has told of all its nodes, so that one it does not list is none."""
+        """Whether the cluster has listed all of its nodes: any other is not among them."""
 
     @property
     def listed(self) -> AbstractSet[NodeName]:

@@ -3,7 +3,7 @@
 Result: for one reading the subjects that vanished: GPUs, wired link ports of a GPU, fast links
 between GPUs of the node, network ports.
 
-Why counts and not names: a driver that loses a GPU numbers the others anew, and the names of
+Why counts and not names: a driver that loses a GPU renumbers the others, and the names of
 network ports change with the rules of the host, so a name that is gone proves nothing; fewer than
 before do. A port counts as wired while it is up or down: one that turns `unused` has vanished like
 one that is no longer listed. Virtual functions come and go with the pods and are not counted.

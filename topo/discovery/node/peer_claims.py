@@ -4,8 +4,8 @@ Result: the claims that count after a reading. A claim is "my slot 1 leads to se
 
 Why a claim is remembered: the wiring of a cluster does not change because a link is down. A claim
 that vanishes from the readings stays, as a bad reading, until its slot leads somewhere else or the
-link has been dead for long. So a group stays together, marked NotReady, while somebody looks for
-the cable.
+link has been dead for long. So a group stays together, marked NotReady, until the
+cable is found.
 
 Why a new server waits: a node has as many cables as it has shown at once. While the claim that it
 would displace is not judged dead, both may be one cable in the act of moving, and counting both

@@ -66,7 +66,7 @@ class NodeRecord:
             self.local = facts.peers.local
             self.cables = max(self.cables, len({p.uuid for p in facts.peers.remotes}))
         self.stated = _domains(facts)
-        # After a reboot the driver states connections anew: an old "not connected" is void.
+        # After a reboot the driver states connections again: an old "not connected" is void.
         if rebooted:
             self.claims = {
                 u: claim._replace(connected=claim.seen) for u, claim in self.claims.items()

@@ -52,7 +52,7 @@ class Workers:
         (self._stale if record.stale else self._awaited)[record.name] = now_s
 
     def expect_all(self, now_s: float) -> None:
-        """Expect every worker anew: the master was away, so silence until now proves nothing."""
+        """Expect every worker again: the master was away, so silence until now proves nothing."""
         self._awaited = dict.fromkeys([*self._awaited, *self._fresh], now_s)
         self._fresh.clear()
 

@@ -148,7 +148,7 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     """Return what is left of consecutive changes: there-and-back is nothing, two moves are one.
 
     Each change left carries the generation and the why of the last one it stands for. The status of
-    a node that is new or gone is not told apart from its coming or going.
+    a node that is new or gone is part of its coming or going.
     """
     folded: dict[tuple[str, ...], Change] = {}
     for whole in changes:

@@ -1,7 +1,7 @@
 """Statements that cannot all hold, and what costs a Ready node: listed once, with the way out.
 
 Every finding has one *owner*, the least by name among the nodes that it concerns. So it is enough
-to look at the nodes that changed to keep the list true: a conflict of a component is found anew
+to look at the nodes that changed to keep the list true: a conflict of a component is found again
 when its least member is, and every change of a component touches all its members.
 """
 

@@ -15,10 +15,10 @@ taken over as it is.
 Cost: O(depth) to place or touch a node; `build` is O(children) for each branch on a changed path.
 
 Why the order holds: a branch knows its smallest member; where that changes, the children of the
-branch above are put in order anew.
+branch above are sorted again.
 
 Example: a and b stand in box-1/fly-1, c in box-1/fly-2. When a becomes NotReady, `touch(a)` marks
-box-1 and fly-1; `build` makes fly-1 and box-1 anew and takes the object of fly-2 over.
+box-1 and fly-1; `build` makes new objects for fly-1 and box-1 and takes the object of fly-2 over.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -159,9 +159,9 @@ def _keys(path: Path) -> tuple[str, ...]:
 
 
 def _children(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
-    """Return the children of a branch in natural order, as few of them made anew as can be.
+    """Return the children of a branch in natural order, reusing unchanged ones.
 
-    A child whose value changed is replaced in its slot; a changed set of children is sorted anew,
+    A child whose value changed is replaced in its slot; a changed set of children is sorted again,
     and one whose smallest member changed.
     """
     for key in branch.stale_branches:

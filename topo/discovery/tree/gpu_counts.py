@@ -5,7 +5,7 @@ GPUs that most of its equals have; of equally frequent numbers the larger.
 
 Why: a node that starts without one of its GPUs has never shown it, so nothing of its own is
 missing. Its group is built of equal machines, so they tell. Most of them decide: one that shows too
-many must not blame all others; of two, the one with fewer is short. A node whose type nobody knows
+many must not blame all others; of two, the one with fewer is short. A node of unknown type
 (it may show no GPU at all) is held against all. Groups that people write down or a manager lists
 may hold what they like, and are not looked at.
 
@@ -38,7 +38,7 @@ class GpuPlace(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """The nodes of a group, and by GPU type ("": nobody knows) how many have each number."""
+    """The nodes of a group, and by GPU type ("": unknown) how many have each number."""
 
     nodes: set[NodeName] = field(default_factory=set)
     numbers: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class _Group:
         return self._compared(gpu_type) != before
 
     def most(self, gpu_type: str) -> int:
-        """Return the number that most nodes of a type have; of all nodes for a type that nobody
-        knows.
+        """Return the number that most nodes of a type have; of all nodes for an unknown
+        type.
         """
         # A node of unknown type is compared with all nodes of the group.
         if gpu_type or len(self.numbers) == 1:
@@ -90,7 +90,7 @@ class GroupGpuCounts:
         self._groups: dict[str, _Group] = {}
 
     def put(self, node: NodeName, place: GpuPlace | None) -> AbstractSet[NodeName]:
-        """Take where a node is, None for nowhere; the others that may be compared otherwise now."""
+        """Set the place of a node; return the others whose expected number may have changed."""
         before = self._places.get(node)
         if before == place:
             return _NOBODY

@@ -1,4 +1,4 @@
-"""`nodegroup.yaml`: the forest as somebody wrote it down, or as `/node_group` prints it.
+"""`nodegroup.yaml`: the forest as an operator wrote it down, or as `/node_group` prints it.
 
 The body is a list of groups under the key `group`, or the bare list; a child is a group, a node, or
 a bare node name. The schema is closed. The vendor's manual has the example of the list; the body

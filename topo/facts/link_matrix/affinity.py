@@ -68,7 +68,7 @@ NO_CELLS = Cells()
 
 @dataclass(frozen=True, slots=True)
 class CpuAffinity:
-    """What the cells mean; `doubt` is what could not be told, or had to be concluded."""
+    """The meaning of the cells; `doubt` is what is unknown or had to be concluded."""
 
     cpus: str = ""
     numa: int | None = None
@@ -156,7 +156,7 @@ def _affinity(row: Cells, certain: set[Ranges]) -> CpuAffinity:
         return CpuAffinity(cpus)
     node = _node(row.numa)
     if row.short and not listed and _BEGINS_WITH_RANGE.match(row.numa):
-        node = None  # without the other cell nobody can say that these are no CPUs
+        node = None  # without the other cell these may be CPUs
     if node is None:
         return CpuAffinity(cpus, doubt=f"{row.numa[:40]} is no NUMA node")
     return CpuAffinity(cpus, node)
@@ -186,7 +186,7 @@ def _cuts(cell: str) -> Iterator[tuple[str, int]]:
 
 
 def _fits(ranges: Ranges, certain: set[Ranges]) -> bool:
-    """Return whether this is a list as hosts have them, beside the lists of the other GPUs."""
+    """Return whether this is a list as hosts have them, given the lists of the other GPUs."""
     if any(ranges != other and _overlap(ranges, other) for other in certain):
         return False
     if ranges in certain:

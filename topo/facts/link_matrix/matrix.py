@@ -8,7 +8,7 @@ A text that is cut is read as far as it is certain:
 
 - One GPU row that is missing or short is completed from its column. That is right because the tools
   print symmetric matrices: the cell (a, b) is printed again as (b, a).
-- Of two such rows a and b nobody has printed the cells (a, b) and (b, a). The text is refused, for
+- Of two such rows a and b the cells (a, b) and (b, a) are missing. The text is refused, for
   a node with seven of its eight GPUs would be a false statement.
 - NIC rows that are missing or short are left out with a warning. The GPU rows still state how GPUs
   reach NICs.

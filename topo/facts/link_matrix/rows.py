@@ -3,7 +3,7 @@
 Between the header and the last row every line has to be a row. A line that goes on without a
 device's name, a second header and a row without a column are what a folded or cut line leaves: they
 refuse the text, for what is left of the other lines would be a smaller host. Other lines (a kernel
-message on a serial console) are told.
+message on a serial console) are warnings.
 """
 
 import re
@@ -20,7 +20,7 @@ _NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,3})\s*:\s*(\S{1,64})\s*", re.ASCII)
 _RULE = frozenset(" \t-=_+|")
 _MAX_STRAYS = 16
 _UNCUT = "NV?"
-"""A code that nobody can cut from the CPU list behind it."""
+"""A code that cannot be separated from the CPU list behind it."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class MatrixRows:
             self._refuse(f"row {name} appears twice and differs", where, fix)
 
     def _note_stray(self, head: MatrixHeader, number: int, line: str) -> None:
-        """Keep a line that is no row; of more than are kept, the last that tells something."""
+        """Keep a line that is no row; of more than are kept, the last meaningful one."""
         if _RULE.issuperset(line):
             return
         if len(self.strays) < _MAX_STRAYS:
@@ -115,7 +115,7 @@ class MatrixRows:
     def _judge_what_follows(self, head: MatrixHeader) -> None:
         """Judge the lines right below the last row: its rest, or rows without a column.
 
-        A row behind a gap may be that of another output: it is told.
+        A row behind a gap may be that of another output: it is a warning.
         """
         for below, (number, line) in enumerate(self.strays, start=self.last_line + 1):
             if number != below:

@@ -70,7 +70,7 @@ def read_status(text: str) -> ParsedProbe | Refusal:
 def read_remote(text: str) -> ParsedProbe | Refusal:
     """Return GPUs, and one port per active link with its far end as `far_end` writes it.
 
-    The port numbers are the tool's own: it lists active links only and numbers them anew, so they
+    The port numbers are the tool's own: it lists active links only and renumbers them, so they
     join with nothing. The number of the far end is the true one, see `renumber`.
     """
     sections = nvlink_sections.sections(text, "-R")

@@ -1,7 +1,7 @@
 """The text of `nvidia-smi nvlink`, cut at its `GPU n:` lines, and what is missing from it.
 
 Every option prints a line per GPU and below it a line per link, or one line that says why there is
-none. The tool numbers GPUs and links without gaps, so a gap is a text that somebody shortened.
+none. The tool numbers GPUs and links without gaps, so a gap means that the text was shortened.
 Source: outputs of P100 to GB200 hosts; forum posts for how people shorten them.
 """
 

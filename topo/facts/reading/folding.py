@@ -44,7 +44,7 @@ _REST_OF_PATH = re.compile(r"(?!/(?:sys|proc|dev)/|realpath )\S[^=]*")
 _COUNT = re.compile(r"[ \t]{0,64}Attached GPUs\b")
 """The tools' own count stands on a short line; joined with another one it would count no more."""
 _ELISION = re.compile(r"[\s.…]{1,80}")
-"""Dots that stand for lines which somebody left out."""
+"""Dots that stand for omitted lines."""
 _REST = "is cut, or goes on in the next one: the text is folded or incomplete"
 _JOINED = "lines that a terminal or a mail folded were joined again"
 
@@ -102,7 +102,7 @@ def read_joined(
 
 
 def _is_better(again: ParsedProbe, first: ParsedProbe | Refusal) -> bool:
-    """Return whether joining told more: a line that only vanished in another one is still cut."""
+    """Return whether joining helped: a line that only vanished in another one is still cut."""
     # A refused text states nothing, so any reading is better.
     if isinstance(first, Refusal):
         return True
@@ -135,7 +135,7 @@ def _joined(text: str, *, lost_blanks: bool) -> Iterator[str]:
     """
     lines = text.split("\n")
     width = max(map(len, lines))
-    # A longer line was not folded by a terminal, a shorter one cuts words that nobody reads.
+    # A longer line was not folded by a terminal, a shorter one cuts words that no reader needs.
     if width not in _WIDTHS:
         return
 

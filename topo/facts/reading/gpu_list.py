@@ -67,7 +67,7 @@ def ordered(found: list[tuple[int, Gpu]]) -> tuple[Gpu, ...]:
 def missing(found: list[tuple[int, Gpu]], declared: int | None) -> list[str]:
     """Return warnings about GPUs that the tool counts, or skips in numbering, and does not list.
 
-    More than it counts are told as well: the text may be put together of two.
+    Also where more are listed than counted: the text may consist of two outputs.
     """
     have = {gpu.index for _, gpu in found}
     if declared is not None and len(have) > declared:
