@@ -7,7 +7,7 @@ import pytest
 
 from master.admission.tiers import OLD_S, POLL_S, SETTLED_S, KnownTiers, tiers
 from tests.publish.forests import box, forest
-from topo.gangs.native import HyperNodeTier, holding, of_kind
+from topo.gangs.native import HyperNodeTier, lowest_tier_for, tier_of_kind
 from topo.model.forest import Forest
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
@@ -38,8 +38,8 @@ def test_pods_do_not_share_what_is_left_on_two_nodes():
     found = tiers(TREE, hosts({"a": 8, "b": 8}))
     pairs, _ = found
     assert (pairs.pods(8), pairs.pods(5), pairs.pods(16)) == (2, 2, 0)
-    assert holding(found, 4, 5) is None
-    assert of_kind(found, SWITCHBOX) == found[1]
+    assert lowest_tier_for(found, 4, 5) is None
+    assert tier_of_kind(found, SWITCHBOX) == found[1]
 
 
 def test_a_group_without_hosts_is_in_no_tier_and_without_groups_there_is_none():

@@ -1,12 +1,12 @@
-"""A gang in Volcano's own words, where Volcano's scheduler chooses the nodes.
+"""The groups of a native gang as fields of its PodGroup, for Volcano to choose the nodes.
 
     11 pods in groups of 4 → groups 0 and 1 of 4 pods each, group 2 of 3 pods,
-    every one inside one HyperNode of the lowest tier that has a HyperNode for 4 such pods
+    each inside one HyperNode of the lowest tier that has a HyperNode for 4 such pods
 
 A pod is in the first policy that selects it, and a sub-group with fewer pods than `subGroupSize`
-never starts: so the smaller last group has a policy of its own. `minSubGroups` is left out, since
-the gang's own minimum starts all groups together, and pods that were made without a label would
-keep the job waiting for ever.
+never starts, so that the smaller last group has a policy of its own. `minSubGroups` is left out:
+the gang's own minimum starts all groups together, and with it pods without a label would keep the
+job waiting for ever.
 
 Sources: `scheduling.volcano.sh/v1beta1` PodGroup of volcano.sh/apis v1.14; Volcano v1.14.1,
 pkg/scheduler/api/job_info.go (`getOrCreateSubJob`).
@@ -23,21 +23,21 @@ from topo.model.ids import Kind
 from topo.placement.job.request import PlacementMode
 
 PLUGIN = "network-topology-aware"
-"""Volcano's plugin that heeds all of this; without it the scheduler ignores it in silence."""
+"""Volcano's plugin that reads these fields; without it the scheduler ignores them silently."""
 Shape = tuple[tuple[int, int], ...]
-"""The nodes of a group as far as they differ: GPUs of a node, and how many have so many."""
+"""The nodes of a group by size: (GPUs of a node, number of such nodes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeTier:
-    """Groups that have one tier as HyperNodes: their kinds, and every shape there is of them."""
+    """The groups that are HyperNodes of one tier: their kinds, and all of their shapes."""
 
     number: int
     kinds: frozenset[Kind]
     shapes: frozenset[Shape]
 
     def pods(self, gpus_per_pod: int) -> int:
-        """Such pods in the largest of them, if it were empty."""
+        """Return how many such pods the largest of them takes when it is empty."""
         return max((_pods(shape, gpus_per_pod) for shape in self.shapes), default=0)
 
 
@@ -49,35 +49,35 @@ Tiers = Sequence[HyperNodeTier]
 """From the lowest, whose groups are the closest; empty where no group is known."""
 
 
-def holding(tiers: Tiers, pods: int, gpus_per_pod: int) -> HyperNodeTier | None:
-    """The lowest tier with a group for these pods; None where none has one."""
+def lowest_tier_for(tiers: Tiers, pods: int, gpus_per_pod: int) -> HyperNodeTier | None:
+    """Return the lowest tier with a group that takes these pods; None where none does."""
     return next((tier for tier in tiers if tier.pods(gpus_per_pod) >= pods), None)
 
 
-def of_kind(tiers: Tiers, kind: Kind) -> HyperNodeTier | None:
-    """The tier of a kind of group."""
+def tier_of_kind(tiers: Tiers, kind: Kind) -> HyperNodeTier | None:
+    """Return the tier of a kind of group; None where there is none."""
     return next((tier for tier in tiers if kind in tier.kinds), None)
 
 
 def kinds(tiers: Tiers) -> tuple[Kind, ...]:
-    """All kinds that there are, from the lowest tier."""
+    """Return all kinds of groups, from the lowest tier."""
     return tuple(kind for tier in tiers for kind in sorted(tier.kinds))
 
 
 def constraints(
     stamp: Stamp, terms: GroupTerms, tiers: Tiers, keys: AnnotationKeys
 ) -> Mapping[str, Any] | None:
-    """The fields of a PodGroup's `spec` that group its pods; None where no group is known.
+    """Return the fields of a PodGroup's `spec` that group its pods; None without known groups.
 
-    Required groups that no tier holds are asked of the highest: they wait, and are never split.
+    Required groups that no tier takes are asked of the highest: they wait, and are never split.
     """
     if not tiers:
         return None
     gpus_per_pod = terms.group_size // stamp.pods_per_group
-    tier = holding(tiers, min(stamp.pods, stamp.pods_per_group), gpus_per_pod) or tiers[-1]
+    tier = lowest_tier_for(tiers, min(stamp.pods, stamp.pods_per_group), gpus_per_pod) or tiers[-1]
     near = _topology(terms.mode, tier)
     found: dict[str, Any] = {"subGroupPolicy": list(_policies(stamp, near, keys))}
-    if terms.within is not None and (above := of_kind(tiers, terms.within)) is not None:
+    if terms.within is not None and (above := tier_of_kind(tiers, terms.within)) is not None:
         found["networkTopology"] = _topology(terms.mode, above)
     return found
 
@@ -91,7 +91,7 @@ def _topology(mode: PlacementMode, tier: HyperNodeTier) -> Mapping[str, Any]:
 def _policies(
     stamp: Stamp, near: Mapping[str, Any], keys: AnnotationKeys
 ) -> Iterator[Mapping[str, Any]]:
-    """One for all groups of the same size; the last group, where it is smaller, has the second.
+    """Yield one policy for all groups of the same size, and a second one for a smaller last group.
 
     Their names have a slash, which no task's has: Volcano replaces the policy of a task's name.
     """

@@ -1,9 +1,9 @@
-"""Where a gang stands whose nodes Volcano chooses: what was asked for it, and what came of it.
+"""The status of a gang whose nodes Volcano chooses: what Volcano was asked for, and the result.
 
-What came of it is counted from the forest, whatever Volcano says: a group is whole where all of its
-pods that run share a group of the tier that Volcano was asked for, or are on one node. Where it was
-asked for none, since the PodGroup was made without our webhook, the lowest tier with a group that
-takes the pods counts. A gang whose pods do not say which groups they are in is not judged.
+The result is counted from the forest, whatever Volcano reports: a group is whole where all of its
+running pods share a group of the tier that Volcano was asked for, or are on one node. Where Volcano
+was asked for none, because the PodGroup was made without our webhook, the lowest tier with a group
+that takes the pods counts. A gang whose pods do not say which groups they are in is not judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from topo.placement.job.words import counted, listed
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """What Volcano was asked of some pods: `tier` is the highest allowed, None for any (soft)."""
+    """What Volcano was asked for some pods: the highest `tier` allowed, None for any (soft)."""
 
     tier: int | None
     pods: int | None = None
@@ -28,9 +28,9 @@ class Nearness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeAsked:
-    """What is in a gang's PodGroup: its policies, what all pods shall share, and how it stands.
+    """A gang's PodGroup: its policies, what all pods have to share, and its phase.
 
-    `unheeded`: why Volcano does not heed it, or that nobody knows; empty where it does.
+    `unheeded` says why Volcano ignores it, or that this is unknown; empty where it does not.
     """
 
     policies: Sequence[Nearness] = ()
@@ -41,10 +41,10 @@ class NativeAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLookup:
-    """What is asked of the tree.
+    """Look-ups in the tree.
 
-    `kind_of_tier`: the kind of the groups of a tier. `lowest`: the lowest tier with a group that
-    takes a group of the request on nodes of a GPU type, the highest where none does.
+    `kind_of_tier` returns the kind of the groups of a tier. `lowest` returns the lowest tier with a
+    group that takes a group of the request on nodes of a GPU type, the highest where none does.
     """
 
     host: Callable[[NodeName], Host | None]
@@ -84,7 +84,7 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
 
 
 def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:
-    """Whether a split group is a fault: neither preferred, nor under constraints of its user."""
+    """Whether a split group is a fault: neither its mode nor its user's constraints allow it."""
     if gang.request.mode is not PlacementMode.REQUIRED:
         return False
     if asked is None or (not asked.policies and asked.together is None):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from topo.gangs.admission.outcome import Rules
 from topo.gangs.job_kinds.templates import JobParts
-from topo.gangs.native import holding, kinds, of_kind
+from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.placement.job.request import PlacementMode, Request
@@ -25,7 +25,7 @@ def cannot(
         return Refusal(
             "native placement needs a Volcano Job, and this is a batch/v1 Job", where, fix
         )
-    if terms.within is not None and rules.tiers and of_kind(rules.tiers, terms.within) is None:
+    if terms.within is not None and rules.tiers and tier_of_kind(rules.tiers, terms.within) is None:
         what = f"{keys.within} is {str(terms.within)!r}, and no group is one"
         return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
     return None
@@ -38,7 +38,7 @@ def warnings(request: Request, terms: GroupTerms, rules: Rules) -> Iterator[str]
     if terms.wait_s is not None:
         yield f"{rules.keys.wait} does nothing here: what Volcano is asked for stays as it is"
     pods, gpus = min(request.pods, request.pods_per_group), request.gpus_per_pod
-    if terms.mode is PlacementMode.REQUIRED and holding(rules.tiers, pods, gpus) is None:
+    if terms.mode is PlacementMode.REQUIRED and lowest_tier_for(rules.tiers, pods, gpus) is None:
         yield (
             f"no group of nodes takes {pods} pods of {gpus} GPUs, even if it were empty: the job"
             " waits until there is one"

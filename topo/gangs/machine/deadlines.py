@@ -1,4 +1,4 @@
-"""When the machine comes back to a gang that nothing happens to: the earliest time of each."""
+"""When to settle a gang again without an event: the earliest time of each."""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -7,7 +7,7 @@ from topo.gangs.machine.gang import GangId
 
 
 class Deadlines:
-    """A heap of times; one that an earlier time overtook stays in it and is harmless."""
+    """A heap of times. An entry that an earlier one replaced stays in it, and is harmless."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, GangId]] = []
@@ -15,18 +15,18 @@ class Deadlines:
 
     @property
     def next_s(self) -> float | None:
-        """The earliest time of all; None: there is none."""
+        """The earliest time of all; None without one."""
         return self._due[0][0] if self._due else None
 
     def put(self, gang_id: GangId, due_s: float, now_s: float) -> None:
-        """Comes back to a gang then, or earlier where that was meant already; O(log gangs)."""
-        meant_s = self._earliest.get(gang_id, now_s)
-        if meant_s <= now_s or due_s < meant_s:
+        """Set the time of a gang, unless an earlier one is set; O(log gangs)."""
+        known_s = self._earliest.get(gang_id, now_s)
+        if known_s <= now_s or due_s < known_s:
             self._earliest[gang_id] = due_s
             heappush(self._due, (due_s, gang_id))
 
     def take(self, now_s: float) -> Iterator[GangId]:
-        """Takes out whose time has come; a gang may come more than once."""
+        """Yield and remove the gangs whose time has come; a gang may come more than once."""
         while self._due and self._due[0][0] <= now_s:
             due_s, gang_id = heappop(self._due)
             if self._earliest.get(gang_id) == due_s:

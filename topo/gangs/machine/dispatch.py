@@ -1,4 +1,16 @@
-"""Writes that are under way: each is given once, until it is seen done, refused, or late."""
+"""Pending writes: each is issued once, until it is seen done, refused, or late.
+
+A write is never repeated while its end is awaited, so that a slow API server is not flooded and no
+two writes of a pod race. Whether it is done is read from the next observation, not from an answer:
+what another leader did counts the same.
+
+Cost: O(members + pending writes) per step.
+
+Example: Nominate p0 in version 7 is issued, and late after 30 s.
+    observed, p0 in version 7     → pending
+    observed, p0 in version 8     → done, or about to be refused with a conflict: no more pending
+    nothing for 30 s              → issued again if it is still due
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,16 +31,16 @@ from topo.gangs.machine.record import Key, PendingWrite, Writes
 
 @dataclass(frozen=True, slots=True)
 class IssueTimes:
-    """The time, and when a write that is given now is late."""
+    """The time, and when a write that is issued now is late."""
 
     now_s: float
     late_s: float
 
 
 def unfinished_writes(given: Writes, gang: Gang) -> Writes:
-    """What is not done of a gang that is seen so; O(members + given).
+    """Return the pending writes that are not done in this observation; O(members + pending).
 
-    A pod's write names a version: once the pod has another one, it was done or will be refused.
+    A pod's write names a version: once the pod has another one, it is done or will be refused.
     """
     if not given:
         return given
@@ -37,17 +49,17 @@ def unfinished_writes(given: Writes, gang: Gang) -> Writes:
 
 
 def unexpired_writes(given: Writes, now_s: float) -> Writes:
-    """Those whose end is awaited yet: the others are late, and may be given again."""
+    """Return the pending writes that are not late; the others may be issued again."""
     return {key: each for key, each in given.items() if each.until_s > now_s}
 
 
 def issue_writes(
     given: Writes, want: Mapping[Key, Instruction], gang_id: GangId, times: IssueTimes
 ) -> tuple[list[Instruction], Writes]:
-    """What is to be given of the writes that are wanted, and what is under way then.
+    """Return the writes to issue now, and the pending writes after that.
 
-    Where another write of the same pod, node or hold is under way its end is awaited. Labels go
-    together. O(wanted + given).
+    A subject with a pending write gets no second one. Labels are joined into one instruction each.
+    O(wanted + pending).
     """
     kept = dict(unexpired_writes(given, times.now_s))
     new = {key: each for key, each in want.items() if key not in kept}
@@ -66,7 +78,7 @@ def issue_writes(
 
 
 def cleanup_writes(left: Vanished) -> dict[Key, Instruction]:
-    """What is to be taken away of a gang that is gone."""
+    """Return the writes that remove what is left of a gang that is gone."""
     want: dict[Key, Instruction] = {
         ("node", node): UnlabelNodes(left.id, (node,)) for node in left.labelled
     }

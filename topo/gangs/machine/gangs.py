@@ -338,13 +338,13 @@ class Gangs:
         else:
             if record.queued_since_s is None:
                 record = replace(record, queued_since_s=now_s)
-            self._queue.join(gang, self._shape(record, need, now_s))
+            self._queue.join(gang, self._queue_request(record, need, now_s))
         if direct is None or record.asked is not None or was_refused(record, direct):
             return record, ()
         record = self._asked(record, direct, now_s)
         return record, (record.asked.place,) if record.asked is not None else ()
 
-    def _shape(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
+    def _queue_request(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
         """Return what a gang in the queue asks for now."""
         gang, due_s = record.gang, self._preempts_s(record)
         request = current_request(gang, now_s)

@@ -1,8 +1,7 @@
-"""What is to be done for gangs: the instructions of the machine.
+"""The instructions of the machine: what its owner has to do for gangs.
 
-Whatever was done shows in a later `Observed`; `Place` and `Check` are answered by events with the
-same number. An instruction is given once, and again only after `WriteRefused` or when its time is
-over.
+What was done shows in a later `Observed`; `Place` and `Check` are answered by events with the same
+number. An instruction is issued once, and again only after `WriteRefused` or when it is late.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from topo.placement.job.request import Request
 
 @dataclass(frozen=True, slots=True)
 class NamedPod:
-    """A pod that an instruction is about."""
+    """The pod of an instruction."""
 
     uid: PodUid
     name: str
@@ -29,15 +28,15 @@ class Place:
     """Find nodes for the pods of `wanted`, in rank order, and hold them: `Planned` or `Refused`.
 
     `kept` are the gang's pods that stay where they are, as (rank, node): a wanted pod of a group
-    that has some goes to that group's domain. What the wanted pods take already, and
-    the holds of `replaced`, count as free, and are let go in the step in which the new hold is
-    made; on a refusal they stay. `without`: nodes kept for another gang. `reserve`: on a refusal
-    name the nodes on which the job would fit first.
+    with such pods goes to that group's domain. What the wanted pods take already, and the holds of
+    `replaced`, count as free and are released together with the new booking; on a refusal they
+    stay. `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on which
+    the job would fit first.
 
-    `over`: where there is no room, pods of a lower priority than this may be planned over, of a
-    job that has nobody bound, but not on the nodes of `spoken_for`, where pods of other gangs are
-    planned; nothing is held then. `mixed`: its scheduler may exchange the gang's
-    pods among the nodes that it clears, so that all of them have to be in one domain.
+    `over`: without room, the gang may be planned over pods of a lower priority than this, if none
+    of its pods is bound, but not on the nodes of `spoken_for`, on which other gangs are planned;
+    nothing is held then. `mixed`: its scheduler may exchange the gang's pods among the nodes that
+    it clears, so that all of them have to be in one domain.
     """
 
     id: GangId
@@ -56,10 +55,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Look whether each pod's node can still take it, and the queue the gang: `Checked`.
+    """Check whether each pod's node can still take it, and the queue the gang: `Checked`.
 
-    `waiting` are the pods that are not bound, by node; what they and `holds` take is their own.
-    `bound` are the others, by rank. `over`: what pods of a lower priority have is no matter.
+    `waiting` are the pods that are not bound, with their nodes; what they and `holds` take counts
+    as their own. `bound` are the other pods, by rank. `over`: what pods of a lower priority take
+    counts as free.
     """
 
     id: GangId
@@ -74,7 +74,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a hold back; nothing is wrong where it has ended."""
+    """Release a hold; one that has ended is no error."""
 
     id: GangId
     hold: HoldId
@@ -83,7 +83,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class LabelNodes:
-    """Put the gang's label with the value `selection` on nodes, whatever value they have."""
+    """Set the gang's label to these values on nodes, whatever value they have."""
 
     id: GangId
     nodes: tuple[tuple[NodeName, Selection], ...]
@@ -92,7 +92,7 @@ class LabelNodes:
 
 @dataclass(frozen=True, slots=True)
 class UnlabelNodes:
-    """Take the gang's label from nodes."""
+    """Remove the gang's label from nodes."""
 
     id: GangId
     nodes: tuple[NodeName, ...]
@@ -101,10 +101,10 @@ class UnlabelNodes:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """In one PATCH of a pod's status in `version`: the nomination to `node`, and the note.
+    """Write the nomination to `node` and the note, in one PATCH of the pod's status in `version`.
 
-    The hold is in the note, so that nobody sees the nomination without it and counts both. Without
-    a node no nomination is to be left.
+    The hold is in the note, so that no reader sees the nomination without it and counts both.
+    Without a node the nomination is removed.
     """
 
     id: GangId
@@ -117,7 +117,7 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """In one PATCH of `version`: our gate off, the selector `selection` on, the note as it is."""
+    """Remove our gate and add the selector `selection`, in one PATCH of the pod in `version`."""
 
     id: GangId
     pod: NamedPod
@@ -129,7 +129,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class OpenUnplanned:
-    """Take our gate off a pod in `version` and leave the rest to its scheduler; `why` in words."""
+    """Remove our gate from a pod in `version`, and leave the rest to its scheduler."""
 
     id: GangId
     pod: NamedPod

@@ -1,31 +1,32 @@
-"""Who is placed next: gangs in the order of priority, then age, and what is kept for the first.
+"""The order in which gangs are placed, and the nodes that are kept for the first one.
 
-Finds the gang whose turn it is, each time that one was placed or refused, until each was asked
-about since there was more room last. Gangs that ask for the same are one bucket: once one of them
-was refused, the others are not asked about; nor are larger ones of the same kind of groups. One
-that comes before the head is, for it was nobody before it who was refused.
+Returns the gang whose placement is requested next, each time that one was placed or refused, until
+each was tried since there was more room last. Gangs are ordered by priority, then by age. Gangs
+that ask for the same are one bucket: once one of them is refused, the others are not tried, nor are
+larger requests of the same family (`QueueRequest.family`). A gang ahead of the head is still tried.
 
-Of `reserve`, the default: the first gang that is refused is the head. The nodes on which it would
-fit first are kept for it: whoever comes after it is placed without them. They are those on which
-the fewest slots have yet to become free, the first in the order of the tree among equals
+With `reserve`, the default, the first gang that is refused is the head. The nodes on which it would
+fit first are kept for it: gangs behind it are placed without them. They are the nodes on which the
+fewest slots have yet to become free, among equals the first in the order of the tree
 (`reservation`).
 
-Why the head is not delayed. Nobody behind it takes a kept node, so what has yet to become free
-there only decreases while the nodes stay what they are. When others become nearer, they are kept
-instead: the pair (what is missing, place in the tree) only ever decreases, and it does each time
-that a job on kept nodes ends. So the head waits for no other job than those that run there, however
-many smaller ones come behind it. A gang that would never fit keeps nothing and holds up nobody.
+Why the head is not delayed. No gang behind it takes a kept node, so that what has yet to become
+free there only decreases while the nodes stay what they are. When other nodes come nearer to being
+free, they are kept instead: the pair (slots missing, place in the tree) only ever decreases, and it
+does each time that a job on kept nodes ends. So the head waits for no other job than those that run
+there, however many smaller gangs come behind it. A gang that would never fit keeps nothing and
+holds up no other.
 
-`fifo` asks about nobody behind the head; `greedy` keeps nothing, and starves large gangs.
+`fifo` tries no gang behind the head; `greedy` keeps nothing, and starves large gangs.
 
-Cost: O(log gangs) to join, leave and be next; O(distinct requests) where there is more room. An
-answer about one request is worth for all that ask for it.
+Cost: O(log gangs) to join, to leave and to be next; O(distinct requests) where there is more room.
+An answer about a request holds for all gangs that ask for the same.
 
-Example: 4 dragonflies of two nodes, all full but one; line: A (2 nodes of 8), B (1), C (1).
-    A is asked about first, and gets the free dragonfly. B is refused; C asks for the same as B.
-    One node of d2 becomes free: B is asked about, and gets it.
-With A asking for 4 nodes: A is refused and is the head, the free dragonfly and one more are kept.
-    B is asked about without them, and refused: it would fit, so it is `behind`.
+Example: 4 dragonflies of two nodes, all full but one; in the queue A (2 nodes of 8), B (1), C (1).
+    A is tried first, and gets the free dragonfly. B is refused; C asks for the same as B, so that
+    it is not tried. One node of d2 becomes free: B is tried, and gets it.
+With A asking for 4 nodes: A is refused and is the head; the free dragonfly and one more are kept.
+    B is tried without them and refused: it would fit there, so that it is `behind`.
 """
 
 from bisect import bisect_left, insort
@@ -41,26 +42,26 @@ from topo.model.ids import NodeName
 from topo.placement.job.request import Request
 
 QueuePosition = tuple[int, float, GangId]
-"""Place in the order: priority from the highest, then age, then the name."""
+"""Place in the order: priority from the highest, then age, then the id."""
 
 
 class QueueOrder(StrEnum):
-    """What those behind the first gang that does not fit may do."""
+    """What gangs behind the first one that does not fit may do."""
 
     RESERVE = "reserve"
-    """They are placed where they do not delay it."""
+    """Be placed where they do not delay it."""
     FIFO = "fifo"
-    """They wait for it."""
+    """Wait for it."""
     GREEDY = "greedy"
-    """They are placed where there is room."""
+    """Be placed wherever there is room."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """What is asked for; gangs that ask for the same get the same answer.
+    """What a gang asks for; gangs that ask for the same get the same answer.
 
-    `pods` names the pods of an ask that is of one gang alone: whole groups more of it. `over`: it
-    may be planned over pods of a lower priority than this.
+    `pods` are the uids where only this gang can ask for it: more whole groups of a gang that runs.
+    `over`: it may be planned over pods of a lower priority than this; None for no eviction.
     """
 
     request: Request
@@ -69,9 +70,9 @@ class QueueRequest:
 
     @property
     def family(self) -> Request | None:
-        """Requests of which a larger one fits only where a smaller one does; None: of no such.
+        """The requests of which a larger one fits only where a smaller one does; None for none.
 
-        A request of less than a group goes by another tier than one of a whole group.
+        A request of less than one group is in none: it is placed in another tier than whole groups.
         """
         alike = (
             not self.pods
@@ -84,9 +85,9 @@ class QueueRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueueTurn:
-    """A gang to be asked about, without the nodes that are kept for another one.
+    """The gang to be tried, `without` the nodes that are kept for another one.
 
-    `reserve`: if it is refused, nodes are to be kept for it. `over`: as in `QueueRequest`.
+    `reserve`: if it is refused, nodes are kept for it. `over` is that of its `QueueRequest`.
     """
 
     id: GangId
@@ -96,39 +97,40 @@ class QueueTurn:
 
 
 class PendingQueue:
-    """The gangs that wait for room. One owner, which asks about one gang at a time."""
+    """The gangs that wait for room. Mutable; its one owner tries one gang at a time."""
 
     def __init__(self, order: QueueOrder) -> None:
         self._order = order
-        self._ranks: dict[GangId, QueuePosition] = {}
-        self._shapes: dict[GangId, QueueRequest] = {}
+        self._positions: dict[GangId, QueuePosition] = {}
+        self._requests: dict[GangId, QueueRequest] = {}
         self._buckets: dict[QueueRequest, list[QueuePosition]] = {}
-        self._turns: list[tuple[QueuePosition, int, QueueRequest]] = []
-        """A heap with the first of each bucket that was not refused, and what was there before.
-        A number tells entries of one gang apart, which may have asked for several things."""
+        self._candidates: list[tuple[QueuePosition, int, QueueRequest]] = []
+        """A heap with the first gang of each bucket that was not refused, and outdated entries,
+        which `next` drops. The number tells the entries of a gang apart that asked for several
+        things, because requests have no order."""
         self._numbers = count()
         self._refused: dict[QueueRequest, Refused] = {}
-        """Since there was more room last."""
+        """The refusals since there was more room last."""
         self._refused_first: set[QueueRequest] = set()
-        """Those of them that were refused with nobody before them."""
+        """The requests among them that were refused to a gang with no head before it."""
         self._least: dict[Request, int] = {}
-        """The fewest pods that were refused of each family, since then."""
+        """The fewest pods that were refused of each family since then."""
         self._answers: dict[QueueRequest, Refused] = {}
-        """The last answer about each bucket, to be told."""
+        """The last answer for each bucket, to be reported."""
         self._families: dict[Request, tuple[int, Refused]] = {}
-        """The last answer about each family, and about how many pods it was."""
+        """The last answer for each family, and the number of pods that it was for."""
         self._head: GangId | None = None
         self._kept: tuple[NodeName, ...] = ()
 
     def __len__(self) -> int:
-        return len(self._ranks)
+        return len(self._positions)
 
     def __contains__(self, gang_id: object) -> bool:
-        return gang_id in self._ranks
+        return gang_id in self._positions
 
     @property
     def head(self) -> GangId | None:
-        """The gang that nodes are kept for, or that others wait for."""
+        """The gang that nodes are kept for, or that others wait for; None without one."""
         return self._head
 
     @property
@@ -137,149 +139,162 @@ class PendingQueue:
         return self._kept
 
     def answer(self, gang_id: GangId) -> Refused | None:
-        """The last refusal of what a gang asks for, to whichever of its bucket it was given."""
-        shape = self._shapes[gang_id]
-        found = self._answers.get(shape)
-        if found is None and shape.family in self._families:
-            pods, smaller = self._families[shape.family]
-            found = smaller if pods <= shape.request.pods else None
+        """Return the last refusal of what a gang asks for, to any gang of its bucket or family."""
+        request = self._requests[gang_id]
+        found = self._answers.get(request)
+        if found is None and request.family in self._families:
+            pods, smaller = self._families[request.family]
+            found = smaller if pods <= request.request.pods else None
         return found
 
     def ahead(self, gang_id: GangId) -> int:
-        """How many gangs are before this one; O(gangs), for those who ask."""
-        rank = self._ranks[gang_id]
-        return sum(other < rank for other in self._ranks.values())
+        """Return the number of gangs before this one; O(gangs), for people who ask."""
+        position = self._positions[gang_id]
+        return sum(other < position for other in self._positions.values())
 
-    def join(self, gang: Gang, shape: QueueRequest) -> None:
-        """A gang waits, or asks for something else than before; O(log gangs)."""
-        rank = (-gang.priority, gang.created_s, gang.id)
-        if self._ranks.get(gang.id) == rank and self._shapes[gang.id] == shape:
+    def join(self, gang: Gang, request: QueueRequest) -> None:
+        """Add a gang, or move it to the bucket of its new request; O(log gangs)."""
+        position = (-gang.priority, gang.created_s, gang.id)
+        if self._positions.get(gang.id) == position and self._requests[gang.id] == request:
             return
         self.leave(gang.id)
-        self._ranks[gang.id], self._shapes[gang.id] = rank, shape
-        insort(self._buckets.setdefault(shape, []), rank)
-        heappush(self._turns, (rank, next(self._numbers), shape))
+        self._positions[gang.id], self._requests[gang.id] = position, request
+        insort(self._buckets.setdefault(request, []), position)
+        heappush(self._candidates, (position, next(self._numbers), request))
 
     def leave(self, gang_id: GangId) -> None:
-        """A gang waits no more: it has its place, or is gone. Unknown ones are no error."""
-        rank = self._ranks.pop(gang_id, None)
-        if rank is None:
+        """Remove a gang that has its place or is gone; an unknown one is no error. O(log gangs)."""
+        position = self._positions.pop(gang_id, None)
+        if position is None:
             return
-        shape = self._shapes.pop(gang_id)
-        bucket = self._buckets[shape]
-        del bucket[bisect_left(bucket, rank)]
+        request = self._requests.pop(gang_id)
+        bucket = self._buckets[request]
+        del bucket[bisect_left(bucket, position)]
         if bucket:
-            heappush(self._turns, (bucket[0], next(self._numbers), shape))
+            heappush(self._candidates, (bucket[0], next(self._numbers), request))
         else:
-            del self._buckets[shape]
-            self._forget(shape)
-            self._answers.pop(shape, None)
+            del self._buckets[request]
+            self._forget(request)
+            self._answers.pop(request, None)
         if gang_id == self._head:
             self._clear_head()
-        elif self._head is not None and rank < self._ranks[self._head]:
-            self._again(self._shapes[self._head])  # it may have taken what was kept
+        elif self._head is not None and position < self._positions[self._head]:
+            # A gang ahead of the head may have taken kept nodes, so that the head is tried again.
+            self._retry(self._requests[self._head])
 
     def requeue_all(self) -> None:
-        """There is more room: all are asked about again; O(distinct requests)."""
+        """Have all gangs tried again, since there is more room; O(distinct requests)."""
         self._refused.clear()
         self._refused_first.clear()
         self._least.clear()
-        self._turns = [
-            (bucket[0], next(self._numbers), shape) for shape, bucket in self._buckets.items()
+        self._candidates = [
+            (bucket[0], next(self._numbers), request) for request, bucket in self._buckets.items()
         ]
-        heapify(self._turns)
+        heapify(self._candidates)
 
     def next(self) -> QueueTurn | None:
-        """The gang to be asked about now; None where all were, or have to wait."""
-        while self._turns:
-            rank, _, shape = self._turns[0]
-            bucket = self._buckets.get(shape)
-            first = self._first(rank)
-            if bucket is None or bucket[0] != rank or self._hopeless(shape, first=first):
-                heappop(self._turns)
+        """Return the gang to be tried now; None where all were tried, or have to wait."""
+        while self._candidates:
+            position, _, request = self._candidates[0]
+            bucket = self._buckets.get(request)
+            first = self._may_be_head(position)
+            if bucket is None or bucket[0] != position or self._is_refused(request, first=first):
+                heappop(self._candidates)
                 continue
             if not first and self._order is QueueOrder.FIFO:
                 return None
-            return QueueTurn(rank[2], () if first else self._kept, first, shape.over)
+            return QueueTurn(position[2], () if first else self._kept, first, request.over)
         return None
 
     def refuse(self, refused: Refused) -> None:
-        """What came of asking about the gang that was next."""
-        shape, rank = self._shapes[refused.id], self._ranks[refused.id]
-        self._refused[shape] = self._answers[shape] = refused
-        family = shape.family
+        """Record that the gang that was next does not fit."""
+        request, position = self._requests[refused.id], self._positions[refused.id]
+        self._refused[request] = self._answers[request] = refused
+        family = request.family
         if family is not None and not refused.behind:
             least = self._least.get(family)
-            if least is None or shape.request.pods < least:
-                self._least[family] = shape.request.pods
-                self._families[family] = shape.request.pods, refused
-        first = self._first(rank)
+            if least is None or request.request.pods < least:
+                self._least[family] = request.request.pods
+                self._families[family] = request.request.pods, refused
+        first = self._may_be_head(position)
         if first:
-            self._refused_first.add(shape)
+            self._refused_first.add(request)
         if first and refused.reservation:
             changed = self._head not in {None, refused.id} or self._kept != refused.reservation
             self._head, self._kept = refused.id, refused.reservation
             if self._order is QueueOrder.FIFO:
                 self._kept = ()
             elif changed:
-                self._again(*(shape for shape, answer in self._refused.items() if answer.behind))
+                self._retry(
+                    *(request for request, answer in self._refused.items() if answer.behind)
+                )
         elif first and refused.id == self._head:
             self._clear_head()
 
     def _clear_head(self) -> None:
-        """Nobody is the head: those that waited for it may be asked about."""
+        """Remove the head; the gangs that waited for it are tried again."""
         self._head, self._kept = None, ()
         self.requeue_all()
 
-    def _again(self, *shapes: QueueRequest) -> None:
-        for shape in shapes:
-            self._forget(shape)
-            if shape in self._buckets:
-                heappush(self._turns, (self._buckets[shape][0], next(self._numbers), shape))
+    def _retry(self, *requests: QueueRequest) -> None:
+        for request in requests:
+            self._forget(request)
+            if request in self._buckets:
+                heappush(
+                    self._candidates, (self._buckets[request][0], next(self._numbers), request)
+                )
 
-    def _forget(self, shape: QueueRequest) -> None:
-        """It may be asked about again."""
-        self._refused.pop(shape, None)
-        self._refused_first.discard(shape)
+    def _forget(self, request: QueueRequest) -> None:
+        """Drop the refusal of a request, so that it may be tried again."""
+        self._refused.pop(request, None)
+        self._refused_first.discard(request)
 
-    def _behind(self, rank: QueuePosition) -> bool:
-        return self._head is not None and rank > self._ranks[self._head]
+    def _is_behind_head(self, position: QueuePosition) -> bool:
+        return self._head is not None and position > self._positions[self._head]
 
-    def _first(self, rank: QueuePosition) -> bool:
-        """Whether nodes are kept for it if it is refused, and none are for anybody before it."""
-        return self._order is not QueueOrder.GREEDY and not self._behind(rank)
+    def _may_be_head(self, position: QueuePosition) -> bool:
+        """Whether nodes are kept for it if it is refused: there is no head before it."""
+        return self._order is not QueueOrder.GREEDY and not self._is_behind_head(position)
 
-    def _hopeless(self, shape: QueueRequest, *, first: bool) -> bool:
+    def _is_refused(self, request: QueueRequest, *, first: bool) -> bool:
         """Whether it, or one of its family that is no larger, was refused since there was room.
 
-        One that may become the head is asked about although others were refused the same behind
-        the head: what is kept there is not kept from it, and nodes are to be kept for it.
+        One that may become the head is tried although gangs behind the head were refused the same:
+        kept nodes are not kept from it, and if it is refused, nodes are kept for it.
         """
         if first:
-            return shape in self._refused_first
-        least = self._least.get(shape.family) if shape.family is not None else None
-        return shape in self._refused or (least is not None and least <= shape.request.pods)
+            return request in self._refused_first
+        least = self._least.get(request.family) if request.family is not None else None
+        return request in self._refused or (least is not None and least <= request.request.pods)
 
     def invariants(self) -> Iterator[tuple[bool, str]]:
-        """Each invariant as (does it fail, what fails); O(gangs)."""
+        """Yield each invariant as (does it fail, what fails); O(gangs)."""
         buckets: dict[QueueRequest, list[QueuePosition]] = {}
-        for gang_id, shape in self._shapes.items():
-            buckets.setdefault(shape, []).append(self._ranks[gang_id])
-        ordered = {shape: sorted(ranks) for shape, ranks in buckets.items()}
-        yield ordered != self._buckets, "the buckets of the line are of others"
-        yield self._ranks.keys() != self._shapes.keys(), "a gang in line asks for nothing"
-        yield self._head is not None and self._head not in self._ranks, "the head is not in line"
-        yield self._head is None and bool(self._kept), "nodes are kept for nobody"
+        for gang_id, request in self._requests.items():
+            buckets.setdefault(request, []).append(self._positions[gang_id])
+        ordered = {request: sorted(positions) for request, positions in buckets.items()}
+        yield ordered != self._buckets, "the buckets of the queue are of other gangs"
+        yield (
+            self._positions.keys() != self._requests.keys(),
+            "a gang in the queue asks for nothing",
+        )
+        yield (
+            self._head is not None and self._head not in self._positions,
+            "the head is not in the queue",
+        )
+        yield self._head is None and bool(self._kept), "nodes are kept without a head"
         waits = {
-            shape
-            for shape, bucket in self._buckets.items()
-            if not self._hopeless(shape, first=self._first(bucket[0]))
+            request
+            for request, bucket in self._buckets.items()
+            if not self._is_refused(request, first=self._may_be_head(bucket[0]))
         }
-        turns = {
-            shape for rank, _, shape in self._turns if self._buckets.get(shape, [None])[0] == rank
+        candidates = {
+            request
+            for position, _, request in self._candidates
+            if self._buckets.get(request, [None])[0] == position
         }
-        yield not waits <= turns, "a gang is never asked about"
+        yield not waits <= candidates, "a gang is never tried"
 
     def waiting(self) -> Mapping[GangId, QueueRequest]:
-        """The gangs in line and what each asks for."""
-        return self._shapes
+        """Return the gangs in the queue, and what each asks for."""
+        return self._requests

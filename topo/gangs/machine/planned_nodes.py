@@ -1,4 +1,4 @@
-"""Which gangs have planned pods that wait on a node: an index, followed record by record."""
+"""An index of the gangs with planned pods on each node, updated record by record."""
 
 from collections.abc import Iterable
 
@@ -14,16 +14,16 @@ class PlannedNodes:
         self._on_node: dict[NodeName, dict[GangId, None]] = {}
 
     def gangs(self, node: NodeName) -> Iterable[GangId]:
-        """Who is planned on a node; O(1)."""
+        """Return the gangs that are planned on a node; O(1)."""
         return self._on_node.get(node, {})
 
     def of_others(self, gang_id: GangId) -> tuple[NodeName, ...]:
-        """Nodes on which other gangs are planned, by name; O(nodes planned)."""
+        """Return the nodes on which other gangs are planned, by name; O(planned nodes)."""
         others = (node for node, gangs in self._on_node.items() if gangs.keys() != {gang_id})
         return tuple(sorted(others))
 
     def follow(self, gang_id: GangId, before: Record | None, after: Record | None) -> None:
-        """Takes up that a gang's record came, changed or went; O(members) where its plan did."""
+        """Update for a record that came, changed or went; O(members) where its plan changed."""
         if before is not None and after is not None and before.has_same_plan(after):
             return
         had, has = _nodes(before), _nodes(after)
@@ -35,7 +35,7 @@ class PlannedNodes:
             self._on_node.setdefault(node, {})[gang_id] = None
 
     def matches(self, records: Iterable[Record]) -> bool:
-        """Whether it is what a count of these records gives; O(their members)."""
+        """Whether the index is that of these records, for `validate`; O(their members)."""
         counted: dict[NodeName, set[GangId]] = {}
         for record in records:
             for node in _nodes(record):

@@ -1,4 +1,4 @@
-"""What whoever runs the product chooses for all gangs."""
+"""The settings of the machine, for all gangs."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from topo.gangs.machine.pending_queue import QueueOrder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSettings:
-    """The order of the line; how long a write may be under way, and a refused one waits.
+    """The order of the queue, and the times of writes.
 
-    It waits `retry_s` after the first refusal of a version, then twice as long each time, up to
-    `retry_ceiling_s`. After `preempt_s` in line a gang may be planned over pods of lower priority;
-    None: never.
+    A write is late after `given_s`. A refused one is issued again after `retry_s`, then after twice
+    as long each time, up to `retry_ceiling_s`. After `preempt_s` in the queue a gang may be planned
+    over pods of lower priority; None for never.
     """
 
     order: QueueOrder = QueueOrder.RESERVE
@@ -21,7 +21,7 @@ class GangSettings:
     preempt_s: float | None = None
 
     def refused_s(self, refusals: int) -> float:
-        """How long a write waits that was refused so often."""
+        """Return how long a write waits after so many refusals of one version."""
         return min(self.retry_ceiling_s, self.retry_s * 2.0 ** min(refusals - 1, 10))
 
 
