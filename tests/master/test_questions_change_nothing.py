@@ -15,6 +15,7 @@ from master.controllers.nomination.placement_answers import PlacementAnswers
 from master.tree import topology_document
 from master.tree.topology_document import TopologyView
 from tests.publish.forests import VENDOR
+from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import GangId, PodUid
 from topo.gangs.machine.instructions import Check, NamedPod, Place
 from topo.model.cluster import ClusterNode
@@ -61,10 +62,10 @@ class World:
         """A gang that never fits, one that grows while all nodes are kept, one that is checked."""
         wanted = tuple(NamedPod(PodUid(str(n)), f"p{n}", n) for n in range(99))
         ask = Place(id=GangId("g"), ask=1, request=replace(job, pods=99), wanted=wanted)
-        assert self.gangs.place(replace(ask, reserve=True), tuple).kind == "refused"
+        assert isinstance(self.gangs.place(replace(ask, reserve=True), tuple), Refused)
         grown = replace(job, pods=3)
         ask = replace(ask, request=grown, kept=((0, NAMES[0]),), wanted=wanted[1:3], without=NAMES)
-        assert self.gangs.place(ask, tuple).kind == "refused"
+        assert isinstance(self.gangs.place(ask, tuple), Refused)
         waiting = tuple((pod, NAMES[pod.rank]) for pod in wanted[:3])
         id_, bound, holds = GangId("g"), ((3, NAMES[4]),), tuple(h.id for h in self.state.bookings)
         check = Check(id=id_, ask=1, request=grown, waiting=waiting, bound=bound, holds=holds)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from topo.gangs.machine.gang import Gang, GangId
 from topo.model.ids import NodeName
@@ -15,7 +14,6 @@ class Observed:
     """The gang as it is in the cluster now. Of several in one step the last is enough."""
 
     gang: Gang
-    kind: Literal["observed"] = "observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +26,11 @@ class Vanished:
     id: GangId
     labelled: tuple[NodeName, ...] = ()
     holds: tuple[HoldId, ...] = ()
-    kind: Literal["vanished"] = "vanished"
 
 
 @dataclass(frozen=True, slots=True)
 class Leading:
     """All gangs were observed: the machine decides from here on."""
-
-    kind: Literal["leading"] = "leading"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +50,6 @@ class Planned:
     generation: int
     certified: bool
     evicts: str = ""
-    kind: Literal["planned"] = "planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +69,6 @@ class Refused:
     behind: bool = False
     never: bool = False
     ungrouped: bool = False
-    kind: Literal["refused"] = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,6 @@ class Checked:
     split: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
     settled: tuple[int, ...] = ()
-    kind: Literal["checked"] = "checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +101,6 @@ class CapacityChanged:
     nodes: tuple[NodeName, ...]
     requeue_all: bool
     regrouped: tuple[NodeName, ...] = ()
-    kind: Literal["capacity-changed"] = "capacity-changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +115,6 @@ class WriteRefused:
     subject: str
     why: str
     version: str = ""
-    kind: Literal["write-refused"] = "write-refused"
 
 
 Event = Observed | Vanished | Leading | Planned | Refused | Checked | CapacityChanged | WriteRefused

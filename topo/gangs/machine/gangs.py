@@ -7,7 +7,7 @@ leader that died between two writes are differences like any other. `write_order
 the writes and why it is safe, `placement_requests` when which placement is due, `pending_queue`
 whose turn it is, `record` what is known of one gang.
 
-Nothing here reads a clock: the same events at the same times give the same instructions (`replay`).
+Nothing here reads a clock: the same events at the same times give the same instructions.
 
 Example: a gang of two pods that selects nodes by the label of its hold.
     Leading, Observed(2 pods, gated)      Place 1

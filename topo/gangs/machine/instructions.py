@@ -5,7 +5,6 @@ number. An instruction is issued once, and again only after `WriteRefused` or wh
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from topo.gangs.machine.gang import GangId, Note, PodUid, Selection
 from topo.model.conditions.gang_states import GangState
@@ -50,7 +49,6 @@ class Place:
     over: int | None = None
     spoken_for: tuple[NodeName, ...] = ()
     mixed: bool = False
-    kind: Literal["place"] = "place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,6 @@ class Check:
     bound: tuple[tuple[int, NodeName], ...]
     holds: tuple[HoldId, ...]
     over: int | None = None
-    kind: Literal["check"] = "check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,6 @@ class Release:
 
     id: GangId
     hold: HoldId
-    kind: Literal["release"] = "release"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,6 @@ class LabelNodes:
 
     id: GangId
     nodes: tuple[tuple[NodeName, Selection], ...]
-    kind: Literal["label-nodes"] = "label-nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,6 @@ class UnlabelNodes:
 
     id: GangId
     nodes: tuple[NodeName, ...]
-    kind: Literal["unlabel-nodes"] = "unlabel-nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +106,6 @@ class Nominate:
     version: str
     note: Note
     node: NodeName | None
-    kind: Literal["nominate"] = "nominate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +117,6 @@ class Open:
     version: str
     selection: Selection
     note: Note
-    kind: Literal["open"] = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +127,6 @@ class OpenUnplanned:
     pod: NamedPod
     version: str
     why: str
-    kind: Literal["open-unplanned"] = "open-unplanned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +136,6 @@ class ReportStatus:
     id: GangId
     state: GangState
     text: str
-    kind: Literal["report-status"] = "report-status"
 
 
 Instruction = (
