@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from docs.tables import chart, conditions, gang_states, metrics, settings
+from docs.tables import api, chart, conditions, gang_states, metrics, settings
 from docs.tables.section import Section
 from master.settings import MasterSettings
 from topo.model.conditions.catalogue import PAGE, TABLES
@@ -10,6 +10,8 @@ from worker.settings import WorkerSettings
 
 _GANGS = "docs/how-placement-reaches-the-scheduler.md"
 SECTIONS = (
+    Section("docs/api.md", "calls", api.calls),
+    Section("docs/api.md", "job-fields", api.job_fields),
     Section(_GANGS, "gang-states", gang_states.states),
     Section(_GANGS, "job-events", gang_states.job_events),
     Section("docs/master.md", "settings", lambda: settings.render(MasterSettings)),
