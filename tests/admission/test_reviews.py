@@ -7,7 +7,7 @@ import pytest
 
 from master.admission.reviews import Invalid, Reviewed, review
 from tests.admission.asking import asked, response
-from tests.gangs.patching import RULES, admitted, batch, sample, task, volcano
+from tests.gangs.admission.patching import RULES, admitted, batch, sample, task, volcano
 from topo.model.errors import BadInputError
 
 WRONG = volcano(task("worker", 4, gpu_group_size="60"))

@@ -25,7 +25,7 @@ from master.admission.server import (
     admission_app,
 )
 from tests.admission.asking import asked, response
-from tests.gangs.patching import RULES, sample, task, volcano
+from tests.gangs.admission.patching import RULES, sample, task, volcano
 from tests.support.waiting import CEILING_S, eventually
 from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.kube.reviews import World
+from tests.kube.service_accounts.reviews import World
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.placement.holding import committed, expired, released, reserved_as
+from tests.placement.booking.holding import committed, expired, released, reserved_as
 from tests.placement.oracle import cpsat
 from tests.placement.oracle.model import Model, model_of, models, replace_type, violations
 from topo.model.cluster import Taint

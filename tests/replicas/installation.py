@@ -13,7 +13,7 @@ from aiohttp import web
 from master.kube.client import Call
 from master.kube.errors import KubeError
 from tests.kube.config_maps import MAPS, Maps
-from tests.kube.lease_server import NO_FAULT, Fault, LeaseServer
+from tests.kube.leader_election.lease_server import NO_FAULT, Fault, LeaseServer
 from tests.kube.plain import kubeconfig, serving
 from tests.master.world import Master, running
 from tests.support.kubernetes import node_manifest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kube.lease_server import Fault
+from tests.kube.leader_election.lease_server import Fault
 from tests.master.process import MasterProcess, master_process
 from tests.master.world import TOKEN, facts
 from tests.replicas.installation import Installation, becomes, installation

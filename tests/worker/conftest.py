@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.compiling import compile_library
+from tests.worker.probes.compiling import compile_library
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world
 

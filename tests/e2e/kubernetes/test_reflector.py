@@ -18,8 +18,8 @@ from master.kube.reflector import Scope
 from tests.e2e.controlplane.client import APPLY, MERGE, Access, Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.core import LOOPBACK
-from tests.kube.promises import PROMISES, ApiServer
-from tests.kube.reflecting import reflecting
+from tests.kube.reflector.promises import PROMISES, ApiServer
+from tests.kube.reflector.reflecting import reflecting
 from tests.master.placing import config
 from tests.master.process import master_process
 from tests.support.relay import Relay, relay_to

@@ -24,7 +24,7 @@ from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url
 from tests.e2e.scheduling.jobs import JOBS, bound, events_of
-from tests.gangs.patching import batch, stamps, task, volcano
+from tests.gangs.admission.patching import batch, stamps, task, volcano
 from tests.support.waiting import eventually
 
 SAMPLE = yaml.safe_load(

@@ -28,7 +28,7 @@ from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_mas
 from tests.e2e.scheduling.gang_master import api_url, document
 from tests.e2e.scheduling.jobs import GPU, JOBS, PODS, are_whole, events_of, taker
 from tests.e2e.scheduling.scheduler_config import commands, configure, topo
-from tests.gangs.patching import WORDS, task, volcano
+from tests.gangs.admission.patching import WORDS, task, volcano
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 

@@ -13,7 +13,7 @@ Why it is right: a job fits a region exactly if its domains have slots for all w
 one domain beside them, for the tail. That is counted with every change, so a set that is returned
 suffices, and none of it can be left out. That it is the cheapest is not proven: owners span
 domains, which makes it a set cover. In small random worlds at least 95 of 100 are the cheapest of
-all sets (`tests/placement/test_advice.py` tries them).
+all sets (`tests/placement/advice/test_advice.py` tries them).
 
 Cost: O(c log c) for c candidates in each domain, and O(domains) for each change made.
 
