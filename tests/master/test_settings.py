@@ -1,6 +1,5 @@
 """The vendor's flags and environment, and what does not go together."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from master.kube.writing import writes
 from master.settings import MasterSettings
 from tests.master.world import settings
 from topo.discovery.modes import JOIN_KEYS, Mode
-from topo.kit.settings import Env, default_text, flag_of, read
+from topo.kit.settings import read
 from topo.placement.job.policy import Policy
 
 PLACING = ("--kubeconfig=here", "--pod-namespace=topo")
@@ -189,17 +188,14 @@ def test_the_operators_words_about_placement_are_a_policy() -> None:
     assert settings().policy == Policy()
 
 
-def test_the_table_of_flags_in_the_documentation_is_the_settings_class() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "master.md").read_text()
-    rows = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.*?) \|", page, re.MULTILINE))
-    fields = MasterSettings.model_fields
-    assert set(rows) == {flag_of(name) for name in fields}
-    for name, field in fields.items():
-        shown = default_text(field)
-        assert rows[flag_of(name)] == (f"`{shown}`" if shown else "none"), name
-        for item in field.metadata:
-            if isinstance(item, Env):
-                assert all(f"`{variable}`" in page for variable in item.names)
+@pytest.mark.parametrize("flag", ["--queue-limit", "--history-limit", "--admission-secret"])
+def test_a_flag_of_an_earlier_version_is_refused_by_name_and_without_false_advice(
+    flag: str,
+) -> None:
+    found = read(MasterSettings, [f"{flag}=1"])
+    assert isinstance(found, tuple)
+    assert (found[0].what, found[0].where) == ("there is no such flag", flag)
+    assert found[0].fix == "see --help"
 
 
 def test_kubernetes_is_used_in_a_pod_or_with_a_kubeconfig_unless_it_is_off() -> None:

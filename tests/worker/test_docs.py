@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from topo.kit.settings import Env, default_text, flag_of, read
+from topo.kit.settings import read
 from topo.recording.timeline import FaultKind, parse_faults
 from worker.metrics import Metrics
 from worker.probes.catalogue import probes
@@ -12,19 +12,6 @@ from worker.transport import Trouble
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "worker.md").read_text()
-
-
-def test_the_table_of_flags_is_the_settings_class() -> None:
-    """Names, defaults, and the vendor's variables."""
-    rows = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.*?) \|", PAGE, re.MULTILINE))
-    fields = WorkerSettings.model_fields
-    assert set(rows) == {flag_of(name) for name in fields}
-    for name, field in fields.items():
-        shown = default_text(field)
-        assert rows[flag_of(name)] == (f"`{shown}`" if shown else "none"), name
-        for item in field.metadata:
-            if isinstance(item, Env):
-                assert all(f"`{variable}`" in PAGE for variable in item.names)
 
 
 def test_every_metric_is_documented() -> None:

@@ -23,10 +23,12 @@ from topo.kit.durations import SPAN
 from topo.kit.hiding import HIDDEN, mask_secrets
 from topo.model.durations import format_duration
 from topo.model.errors import Refusal
-from topo.model.nearest import did_you_mean, nearest
+from topo.model.nearest import nearest
 
 S = TypeVar("S", bound="ServiceSettings")
 PREFIX = "TOPO_"
+SLIP = 0.85
+"""Likeness of a misspelt flag or variable. A flag of an earlier version gets no false advice."""
 _USER_INFORMATION = re.compile(r"^(['\"]).*@")
 """User information: everything before the last `@` of an address without a scheme."""
 
@@ -174,7 +176,10 @@ def _unknown_flag(flag: str, known: list[str]) -> Refusal:
     if not flag.startswith("-"):
         fix = "write flags as --name=value"
         return Refusal("an argument that belongs to no flag", mask_secrets(flag), fix)
-    return Refusal("there is no such flag", flag, did_you_mean(flag, known, "see --help"))
+    close = nearest(flag, known, SLIP)
+    return Refusal(
+        "there is no such flag", flag, f"did you mean {close}?" if close else "see --help"
+    )
 
 
 def stray_variables(cls: type[ServiceSettings]) -> list[str]:
@@ -185,7 +190,7 @@ def stray_variables(cls: type[ServiceSettings]) -> list[str]:
     """
     known = [variables_of(cls, name)[0] for name in cls.model_fields]
     strange = (n for n in sorted(os.environ) if n.startswith(PREFIX) and n not in known)
-    meant = ((name, nearest(name, known, likeness=0.85)) for name in strange)
+    meant = ((name, nearest(name, known, SLIP)) for name in strange)
     return [f"{n} is set but is no setting; did you mean {close}?" for n, close in meant if close]
 
 
