@@ -106,8 +106,8 @@ class WorkerSettings(LogSettings):
         """The master's address as a URL without a path."""
         return f"{'https' if self.server_tls else 'http'}://{self.server_address}"
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """Flags that contradict each other."""
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return flags that contradict each other."""
         found = []
         if self.record is not None and self.replay is not None:
             found.append(

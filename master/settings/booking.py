@@ -44,14 +44,8 @@ class BookingSettings(ClusterSettings):
     """Label and taint of nodes that say what they are for (training, inference, hybrid);
     `<domain>/node.usage` unless given."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields, or with files that must be there from the start."""
-        return (
-            *super().refusals(),
-            *self._reserve_refusals(),
-        )
-
-    def _reserve_refusals(self) -> tuple[Refusal, ...]:
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of this group."""
         fix = "write <path>=<groups>, such as switchbox-1=2 or switchbox-1/dragonfly-3=1"
         wrong = [text for text in self.reserve_groups if _reserve(text) is None]
         return tuple(

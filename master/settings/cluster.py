@@ -64,14 +64,8 @@ class ClusterSettings(ServiceSettings):
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields, or with files that must be there from the start."""
-        return (
-            *super().refusals(),
-            *self._kubernetes_refusals(),
-        )
-
-    def _kubernetes_refusals(self) -> tuple[Refusal, ...]:
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of this group."""
         found = []
         if self.kubernetes == "on" and not self._kube_config.is_given:
             what = "this is no pod with a service account, and there is no kubeconfig"

@@ -72,14 +72,9 @@ class FindingSettings(ServiceSettings):
     max_nodes: Count = 20_000
     """Nodes that may report; one more is refused."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields, or with files that must be there from the start."""
-        return (
-            *super().refusals(),
-            *self._join_key_refusals(),
-            *self._missed_refusals(),
-            *self._manager_refusals(),
-        )
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of this group."""
+        return (*self._join_key_refusals(), *self._missed_refusals(), *self._manager_refusals())
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
         wrong = [key for key in self.join_keys if key not in JOIN_KEYS]

@@ -48,14 +48,8 @@ class JobSettings(ClusterSettings):
     """Who makes and renews the webhook's certificates: the leading master, or somebody else, such
     as cert-manager."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields, or with files that must be there from the start."""
-        return (
-            *super().refusals(),
-            *self._admission_refusals(),
-        )
-
-    def _admission_refusals(self) -> tuple[Refusal, ...]:
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of this group."""
         if self.placement == "off":
             return ()
         if self.kube_config is None or not self.pod_namespace:

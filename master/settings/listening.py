@@ -48,13 +48,9 @@ class ListeningSettings(ServiceSettings):
     """Tokens for calls that write (holds), a line each: `<token>`, or `<name> <token>`; re-read on
     change. Without it nothing can be held; reads are open."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields, or with files that must be there from the start."""
-        return (
-            *super().refusals(),
-            *self._tls_refusals(),
-            *self._proxy_refusals(),
-        )
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of this group."""
+        return (*self._tls_refusals(), *self._proxy_refusals())
 
     def _tls_refusals(self) -> tuple[Refusal, ...]:
         if (self.tls_cert is None) == (self.tls_key is None):

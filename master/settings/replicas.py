@@ -40,13 +40,9 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
     """Token by which masters know each other: of their service account, with the audience
     topo-master-replica, or one that all share."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """What is wrong between fields, or with files that must be there from the start."""
-        return (
-            *super().refusals(),
-            *self._replica_refusals(),
-            *self._store_refusals(),
-        )
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of this group."""
+        return (*self._replica_refusals(), *self._store_refusals())
 
     def _replica_refusals(self) -> tuple[Refusal, ...]:
         found = []

@@ -33,7 +33,7 @@ class _Settings(LogSettings):
     address: str = ""
     """Whom to ask."""
 
-    def refusals(self) -> tuple[Refusal, ...]:
+    def own_refusals(self) -> tuple[Refusal, ...]:
         if self.mode == "dragonfly" and not self.address:
             return (Refusal("no address", "--address", "give one"),)
         return ()

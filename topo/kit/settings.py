@@ -75,9 +75,18 @@ class ServiceSettings(BaseModel):
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
     )
 
-    def refusals(self) -> tuple[Refusal, ...]:
-        """Return what is wrong between fields that are valid by themselves."""
+    def own_refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between the fields of one group, each valid by itself."""
         return ()
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return what is wrong between fields, of all groups in the order of `--help`."""
+        return tuple(
+            refusal
+            for group in reversed(type(self).__mro__)
+            if issubclass(group, ServiceSettings) and "own_refusals" in vars(group)
+            for refusal in group.own_refusals(self)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +186,8 @@ def _unknown_flag(flag: str, known: list[str]) -> Refusal:
         fix = "write flags as --name=value"
         return Refusal("an argument that belongs to no flag", mask_secrets(flag), fix)
     close = nearest(flag, known, SLIP)
-    return Refusal(
-        "there is no such flag", flag, f"did you mean {close}?" if close else "see --help"
-    )
+    fix = f"did you mean {close}?" if close else "see --help"
+    return Refusal("there is no such flag", flag, fix)
 
 
 def stray_variables(cls: type[ServiceSettings]) -> list[str]:
