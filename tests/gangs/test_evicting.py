@@ -6,7 +6,7 @@ import pytest
 
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
-from topo.gangs.decisions.eviction import Evictable, cheapest
+from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.machine.gang import Binding, GangId, PodUid
 from topo.gangs.machine.instructions import NamedPod, Place
 from topo.gangs.machine.settings import GangSettings
@@ -46,7 +46,7 @@ def test_the_example_of_the_module() -> None:
         *((f"n2-{fly}-{node}", 0, "D") for fly, node in ((1, 1), (1, 2), (2, 1))),
     )
     capacity.book("higher", {NodeName("n2-2-2"): 8})
-    found = cheapest(capacity, asked(2), pods)
+    found = cheapest_evictions(capacity, asked(2), pods)
     assert found is not None
     assert found.nodes == ("n1-2-1", "n1-2-2")
     assert (found.cost.priority, found.cost.pods, found.cost.gpus) == (0, 2, 16)
@@ -62,10 +62,10 @@ def test_a_job_that_is_broken_already_costs_nothing_more() -> None:
     )
     capacity.release("pod/0")
     pods = [pod for pod in pods if pod.owner != "pod/0"]
-    found = cheapest(capacity, asked(2), pods)
+    found = cheapest_evictions(capacity, asked(2), pods)
     assert found is not None
     assert found.nodes == ("n1-2-1", "n1-2-2"), "two pods of B, not three of A"
-    both = cheapest(capacity, asked(4), pods)
+    both = cheapest_evictions(capacity, asked(4), pods)
     assert both is not None
     assert both.cost.pods == 5
     assert {pod.unit for pod in both.victims} == {"A", "B"}
@@ -75,16 +75,16 @@ def test_what_may_be_mixed_stays_in_one_domain() -> None:
     capacity = dragonflies(2)
     every = [(f"n1-{fly}-{node}", 0, f"{fly}{node}") for fly in (1, 2) for node in (1, 2)]
     pods = full(capacity, *every)
-    assert cheapest(capacity, asked(4, mixed=True), pods) is None
-    assert cheapest(capacity, asked(4), pods) is not None
-    assert cheapest(capacity, asked(2, mixed=True), pods) is not None
+    assert cheapest_evictions(capacity, asked(4, mixed=True), pods) is None
+    assert cheapest_evictions(capacity, asked(4), pods) is not None
+    assert cheapest_evictions(capacity, asked(2, mixed=True), pods) is not None
 
 
 def test_where_others_are_planned_nobody_is_planned_over() -> None:
     capacity = dragonflies(2)
     every = [(f"n1-{fly}-{node}", 0, f"{fly}{node}") for fly in (1, 2) for node in (1, 2)]
     pods = full(capacity, *every)
-    found = cheapest(capacity, asked(2, spoken_for=(NodeName("n1-1-2"),)), pods)
+    found = cheapest_evictions(capacity, asked(2, spoken_for=(NodeName("n1-1-2"),)), pods)
     assert found is not None
     assert found.nodes == ("n1-2-1", "n1-2-2")
 
@@ -103,7 +103,7 @@ def test_it_is_found_where_it_fits_without_them_and_holds_what_it_promises(seed:
             if rng.random() < 0.8:
                 pods.append(Evictable(owner, host.name, gpus, priority, unit))
     question = asked(rng.choice((1, 2, 3, 4, 5)), rng.choice((8, 16, 16, 32)))
-    found = cheapest(capacity, question, pods)
+    found = cheapest_evictions(capacity, question, pods)
     without = capacity.copy()
     for pod in pods:
         without.release(pod.owner)
@@ -131,7 +131,7 @@ def test_for_one_group_over_single_pods_it_is_the_least_there_is(seed: int) -> N
     capacity = dragonflies(rng.randint(1, 5))
     taken = [(host.name, rng.randint(0, 5), host.name) for host in capacity.hosts()]
     pods = full(capacity, *(each for each in taken if rng.random() < 0.8))
-    found = cheapest(capacity, asked(2), pods)
+    found = cheapest_evictions(capacity, asked(2), pods)
     assert found is not None
     on = {pod.node: pod for pod in pods}
     homes: dict[str, list[Evictable]] = {}

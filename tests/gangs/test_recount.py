@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.publish.forests import VENDOR
-from topo.gangs.decisions.capacity_recount import Seen, has_room
+from topo.gangs.decisions.capacity_recount import Seen, certainly_fits
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation, Kind, NodeName
@@ -41,7 +41,7 @@ HALF = {NODES[0]: 8, NODES[2]: 8, NODES[4]: 8}
 
 @pytest.mark.parametrize(("pods", "expected"), [(1, True), (2, True), (3, False), (4, False)])
 def test_groups_are_counted_whole_and_a_smaller_last_one_as_one(pods: int, expected: bool):  # noqa: FBT001
-    assert has_room(pairs(pods), seen(HALF)) is expected
+    assert certainly_fits(pairs(pods), seen(HALF)) is expected
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_groups_are_counted_whole_and_a_smaller_last_one_as_one(pods: int, expec
     ],
 )
 def test_a_node_in_doubt_is_no_room(closed: ClusterNode):
-    assert not has_room(pairs(2), seen(HALF, closed))
+    assert not certainly_fits(pairs(2), seen(HALF, closed))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_a_node_in_doubt_is_no_room(closed: ClusterNode):
     ],
 )
 def test_what_it_does_not_judge_it_claims_nothing_of(request_: Request):
-    assert not has_room(request_, seen(HALF))
+    assert not certainly_fits(request_, seen(HALF))
 
 
 def test_no_groups_are_no_room():
-    assert not has_room(pairs(2), seen({}, forest=Forest()))
+    assert not certainly_fits(pairs(2), seen({}, forest=Forest()))
 
 
 def test_whatever_is_used_room_that_it_finds_the_engine_finds_too():
@@ -93,7 +93,7 @@ def test_whatever_is_used_room_that_it_finds_the_engine_finds_too():
             if taken:
                 capacity.book(f"pod/{name}", {name: taken})
         fits = isinstance(place(capacity, request), Plan)
-        claimed = has_room(request, replace(seen(used)))
+        claimed = certainly_fits(request, replace(seen(used)))
         assert fits or not claimed, (request, used)
         found += claimed
     assert found > 60, "it finds room often, so it would tell"

@@ -11,7 +11,7 @@ from itertools import count
 from tests.support.capacity import cluster
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
-from topo.gangs.decisions.place import answered
+from topo.gangs.decisions.place import answer_place
 from topo.gangs.machine.events import (
     Checked,
     Observed,
@@ -288,7 +288,9 @@ class Cluster:
     def place(self, asked: Place) -> Planned | Refused:
         """The places, held; or why not."""
         own = self._own([p.uid for p in asked.wanted], asked)
-        found = answered(self.capacity, asked, own, lambda: self.evictable(asked.id, asked.over))
+        found = answer_place(
+            self.capacity, asked, own, lambda: self.evictable(asked.id, asked.over)
+        )
         if isinstance(found, Refused):
             return found
         if found.evicted:

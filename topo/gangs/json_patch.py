@@ -8,22 +8,25 @@ Path = tuple[str | int, ...]
 
 
 def pointer(path: Path) -> str:
-    """A path as RFC 6901 writes it."""
+    """Return a path as RFC 6901 writes it."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
 def add(path: Path, value: object) -> Operation:
-    """Adds a member or an element, or replaces the member of that name."""
+    """Return the operation that adds a member or an element, or replaces a member of that name."""
     return {"op": "add", "path": pointer(path), "value": value}
 
 
 def remove(path: Path) -> Operation:
-    """Removes a member that is there."""
+    """Return the operation that removes an existing member."""
     return {"op": "remove", "path": pointer(path)}
 
 
 def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) -> list[Operation]:
-    """What gives the object at a path these members; objects on the way are made where missing."""
+    """Return the operations that give the object at a path these members.
+
+    Missing objects on the way are created.
+    """
     at: Any = document
     for depth, part in enumerate(path):
         at = at[part] if isinstance(part, int) else mapping(at).get(part)
@@ -39,10 +42,10 @@ def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) 
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The value where it is an object, else an empty one: its schema is for others to hold."""
+    """Return the value if it is an object, else an empty one; the schema is checked elsewhere."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: object) -> Sequence[Any]:
-    """The value where it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""What the webhook writes on a pod template, so that each pod says all of its gang by itself.
+"""The stamp: annotations of a pod template from which each pod's place in its gang follows.
 
     gang-pods 8, gang-rank-offset 1, gang-pods-per-group 2
 
@@ -27,11 +27,11 @@ class Stamp:
     pods_per_group: int
 
     def group(self, rank: int) -> int:
-        """The group of a rank, from 0."""
+        """Return the group of a rank, from 0."""
         return rank // self.pods_per_group
 
     def annotations(self, keys: AnnotationKeys) -> dict[str, str]:
-        """As it is written."""
+        """Return the annotations that state it."""
         return {
             keys.pods: str(self.pods),
             keys.rank_offset: str(self.rank_offset),
@@ -40,7 +40,7 @@ class Stamp:
 
 
 def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp | Refusal | None:
-    """The stamp of a pod or of a template; None where it has none."""
+    """Return the stamp of a pod or of a template; None where it has none."""
     found: list[int] = []
     wanted = ((keys.pods, 1), (keys.rank_offset, 0), (keys.pods_per_group, 1))
     if not any(name in annotations for name, _ in wanted):
@@ -82,5 +82,5 @@ def pod_index(metadata: Mapping[str, Mapping[str, object]]) -> int | None:
 
 
 def read_number(text: object) -> int | None:
-    """A number of at most nine digits, as machines write it; else None."""
+    """Return a number of at most nine digits; None for any other text."""
     return int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else None

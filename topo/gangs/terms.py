@@ -1,4 +1,4 @@
-"""What a user asks for his gang's groups, in the annotations of a job and of its pod templates."""
+"""The terms of a gang's groups, from the annotations of a job and of its pod templates."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ MAX_WAIT_S = 366 * 86400.0
 
 
 class Way(StrEnum):
-    """Who chooses a gang's nodes: our engine, or the scheduler by constraints that we write."""
+    """What chooses a gang's nodes: this engine, or the scheduler within our constraints."""
 
     NOMINATION = "nomination"
     NATIVE = "native"
@@ -32,7 +32,8 @@ class GroupTerms:
     """Groups of `group_size` GPUs, each inside one domain.
 
     `within` is a kind of group that all of the gang must share one of. After `wait_s` seconds
-    required groups are only preferred; None: never. `way` is None where the operator's counts.
+    required groups are only preferred; None: never. `way` is None where the operator's setting
+    counts.
     """
 
     group_size: int
@@ -45,7 +46,7 @@ class GroupTerms:
 def read_terms(
     annotations: Mapping[str, object], keys: AnnotationKeys
 ) -> GroupTerms | Refusal | None:
-    """What the annotations ask for; None where they name no size.
+    """Return what the annotations ask for; None where they name no size.
 
     A refusal's `where` is the annotation's name.
     """
@@ -98,7 +99,7 @@ def _one_of(text: str, known: list[str]) -> str:
 
 
 def _within(text: str) -> Kind | _Flaw:
-    """A word of somebody's own is a kind too, but not one that is nearly a known one."""
+    """Return the kind; an unknown word is accepted unless it is nearly a known kind."""
     kinds = [kind for kind in KNOWN_KINDS if kind != NODE]
     if text in kinds:
         return Kind(text)

@@ -14,8 +14,9 @@ from topo.model.conditions.gang_states import GangState
 class NominationMetrics:
     """The series of this controller.
 
-    `standing`: gangs by where they stand; `longest_s`: for how long, of each of these the one that
-    has stood there longest; `slipped`: pods; `native`: gangs whose nodes Volcano chooses.
+    `standing`: gangs by state; `longest_s`: for how long the gang has been in each state that came
+    into it first; `slipped`: pods that bypassed the webhook; `native`: gangs whose nodes Volcano
+    chooses.
     """
 
     def __init__(
@@ -44,14 +45,14 @@ class NominationMetrics:
 
     @contextmanager
     def decision(self) -> Iterator[None]:
-        """Inside the block is a decision on a gang; the two times differ by what it waited."""
+        """Measure a decision on a gang inside the block, in time and in processor time."""
         began_s, used_s = time.perf_counter(), time.thread_time()
         yield
         self._decision_s.observe(time.perf_counter() - began_s)
         self._decision_cpu_s.inc(time.thread_time() - used_s)
 
     def count_bound(self, before: Gang, now: Gang) -> None:
-        """Counts the pods that were bound meanwhile, by whether it is where they were planned."""
+        """Count the pods that were bound since, by whether that is where they were planned."""
         waited = {member.uid: member for member in before.members if member.node is None}
         for member in now.members:
             if member.uid in waited and member.node is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from master.booking.state import BookingState
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable, units_of
-from topo.gangs.decisions.place import Placed, answered
+from topo.gangs.decisions.place import Placed, answer_place
 from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.instructions import Check, Place
@@ -66,7 +66,7 @@ class PlacementAnswers:
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
-        found = answered(capacity, asked, owners, evictable)
+        found = answer_place(capacity, asked, owners, evictable)
         if isinstance(found, Refused):
             return found
         held = self._held(asked, found, before) if not found.evicted else self._named(asked)

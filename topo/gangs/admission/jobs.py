@@ -4,11 +4,10 @@
     → on both: gpu-group-size 16, gang-pods 8, gang-pods-per-group 2;
       gang-rank-offset 0 on master, 1 on worker; minAvailable 8 where the user gave none
 
-Ranks run over the templates in their order; those without GPUs take no part. The same job again
-gives no patch. Stamps of a job that gets no groups, such as a copy has, are taken away: its pods
-would wait for a place in vain. They say why instead, for whoever sees them without a gate. A native
-job, whose nodes Volcano chooses, is stamped itself, too, and stays native whatever the default
-becomes.
+Ranks run over the templates in their order; templates without GPUs have none. A stamped job gives
+no patch. A job that gets no groups loses its stamps, which a copy of a job has: its pods would wait
+for a place in vain. Its pods get an annotation with the reason instead. A native job, whose nodes
+Volcano chooses, is stamped itself, too, so that it stays native if the default changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,14 +30,14 @@ _SHOWN_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """By what other means the user decides, in a sentence for him."""
+    """Why a job is left alone: its user chooses nodes by other means."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Stamped:
-    """What makes the job one of groups, nothing where it is one; what its user should know."""
+    """The patch that stamps a job, empty where it has the stamps, and warnings for its user."""
 
     patch: tuple[Operation, ...]
     warnings: tuple[str, ...] = ()
@@ -46,7 +45,7 @@ class _Stamped:
 
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """The pods that start together: what is asked for them, and their templates by rank."""
+    """The pods that start together: the terms, and their templates by rank."""
 
     terms: GroupTerms
     templates: Sequence[Template]
@@ -62,7 +61,7 @@ class _Asked:
 
 
 def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
-    """What is done to a job of these parts; O(templates)."""
+    """Return the outcome for a job of these parts; O(templates)."""
     asked = _asked(job, parts.templates, rules.keys)
     if asked is None:
         return UNCHANGED
@@ -85,7 +84,7 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
 def _asked(
     job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys
 ) -> _Asked | Refusal | None:
-    """What the job and its templates ask together; a refusal where two ask for different things."""
+    """Return what the job and its templates ask together; a refusal where two of them differ."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
     places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)] if of_job else []
     places += ((each.path, each.annotations) for each in templates if each.annotations)
@@ -109,14 +108,14 @@ def _place(path: Path, name: str) -> str:
 def _stamped(
     job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
 ) -> _Stamped | Refusal | _Left | None:
-    """What is done to a job that asks for groups; None where that cannot be said yet."""
+    """Return how a job that asks for groups is changed; None where that is not known yet."""
     gang = _gang(parts, asked, rules)
     if not isinstance(gang, _Gang):
         return gang
     wanted = _annotations(gang, asked, rules.keys)
     if (gang.terms.way or rules.way) is Way.NOMINATION:
         return _Stamped(_patch(job, parts, wanted))
-    refusal = native_jobs.cannot(parts, gang.terms, rules, asked.places)
+    refusal = native_jobs.refusal_for(parts, gang.terms, rules, asked.places)
     if refusal is not None or not rules.tiers:
         return refusal
     way = {rules.keys.way: Way.NATIVE.value}
@@ -127,7 +126,7 @@ def _stamped(
 
 
 def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:
-    """The gang that the job is to be."""
+    """Return the gang that the job is to be, or why it cannot be one."""
     keys = rules.keys
     terms = read_terms(asked.values, keys)
     if not isinstance(terms, GroupTerms):
@@ -149,7 +148,7 @@ def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Le
 def _patch(
     job: Mapping[str, Any], parts: JobParts, wanted: Iterable[tuple[Path, dict[str, str]]]
 ) -> tuple[Operation, ...]:
-    """What gives each place its annotations."""
+    """Return the operations that give each place its annotations."""
     found = (entries(job, (*at, "metadata", "annotations"), values) for at, values in wanted)
     return (*chain.from_iterable(found), *parts.more)
 
@@ -163,7 +162,7 @@ def _placed(refused: Refusal | None, asked: _Asked) -> Refusal:
 def _annotations(
     gang: _Gang, asked: _Asked, keys: AnnotationKeys
 ) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Where each template lies, and what its pods are to say."""
+    """Yield the path of each template, and the annotations for its pods."""
     offset = 0
     for each in gang.templates:
         stamp = _stamp(gang.request, offset)
@@ -178,7 +177,7 @@ def _stamp(request: Request, offset: int) -> Stamp:
 def _members(
     templates: Sequence[Template], rules: Rules
 ) -> Sequence[tuple[Template, int]] | Refusal:
-    """The templates whose pods take GPUs, each with how many; a refusal where these differ."""
+    """Return the templates whose pods take GPUs, with the number; a refusal where it differs."""
     members: list[tuple[Template, int]] = []
     for each in templates:
         path = (*each.path, "spec")
@@ -198,7 +197,7 @@ def _members(
 
 
 def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:
-    """Why no pods of this size fill such a group."""
+    """Return why pods of this size cannot fill a group; None where they can."""
     size, gpus = request.group_size or 0, request.gpus_per_pod
     if size % gpus:
         below, above = size - size % gpus, size - size % gpus + gpus
@@ -217,9 +216,10 @@ def _own_node(templates: Sequence[Template]) -> str:
 def _ungrouped(
     job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys, why: str
 ) -> Iterator[Operation]:
-    """What has the pods that ask for groups say why they get none, or some where only the job asks.
+    """Yield the operations that note why pods get no groups.
 
-    One is enough to tell the job by.
+    On the templates that ask for groups, or on the first one where only the job asks: one pod is
+    enough to identify the job.
     """
     asking = [each for each in templates if keys.size in each.annotations]
     for each in asking or templates[:1]:
@@ -229,7 +229,7 @@ def _ungrouped(
 def _without(
     job: Mapping[str, Any], templates: Sequence[Template], names: Iterable[str]
 ) -> Iterator[Operation]:
-    """What takes these annotations away."""
+    """Yield the operations that remove these annotations."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
     places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)]
     places += ((each.path, each.annotations) for each in templates)

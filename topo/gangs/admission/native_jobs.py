@@ -1,7 +1,7 @@
-"""A job at its creation whose nodes Volcano chooses: what it cannot have, and what it should know.
+"""Jobs whose nodes Volcano chooses: why one is refused, and warnings for its user.
 
-Its own annotations get the stamp, too: Volcano copies them to the PodGroup, which `pod_group`
-judges.
+The annotations of the job itself get the stamp, too: Volcano copies them to the PodGroup, which
+`pod_group` judges.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,10 @@ from topo.model.errors import Refusal
 from topo.placement.job.request import PlacementMode, Request
 
 
-def cannot(
+def refusal_for(
     parts: JobParts, terms: GroupTerms, rules: Rules, places: Mapping[str, str]
 ) -> Refusal | None:
-    """Why Volcano cannot choose its nodes. `places`: where each annotation was found."""
+    """Return why Volcano cannot choose its nodes. `places`: where each annotation was found."""
     keys = rules.keys
     if not parts.has_pod_group:
         where = places.get(keys.way, places[keys.size])
@@ -32,7 +32,7 @@ def cannot(
 
 
 def warnings(request: Request, terms: GroupTerms, rules: Rules) -> Iterator[str]:
-    """What its user should know, a sentence each."""
+    """Yield the warnings for its user, a sentence each."""
     if rules.unheeded:
         yield f"the groups of the job may be split: {rules.unheeded}"
     if terms.wait_s is not None:

@@ -1,4 +1,4 @@
-"""By what rules objects are admitted, and what comes of one."""
+"""The rules by which objects are admitted, and the outcome for one."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,10 +13,11 @@ from topo.placement.job.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """`gpu_resources` are whole GPUs; `way` is that of jobs that name none.
+    """The rules of one master.
 
-    For jobs whose nodes Volcano chooses: the `tiers` of its HyperNodes, and `unheeded`, why its
-    scheduler heeds no groups, or that nobody knows; empty where it does.
+    `gpu_resources` are whole GPUs; `way` counts for jobs that name none. For jobs whose nodes
+    Volcano chooses: the `tiers` of its HyperNodes, and `unheeded`: why its scheduler ignores
+    groups, or that this is unknown; empty where it does not.
     """
 
     keys: AnnotationKeys
@@ -27,7 +28,7 @@ class Rules:
 
 
 class Result(StrEnum):
-    """What became of an object, also the values of a metric's label."""
+    """The outcome for an object, also the values of a metric's label."""
 
     STAMPED = "stamped"
     """A job whose pods are placed in groups."""
@@ -49,7 +50,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOutcome:
-    """`patch` is RFC 6902; `refusal` says why an object is invalid. Warnings are one line each."""
+    """`patch` is RFC 6902; `refusal` says why an object is invalid. A warning is one line."""
 
     result: Result
     patch: tuple[Operation, ...] = ()

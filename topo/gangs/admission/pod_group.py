@@ -1,7 +1,7 @@
-"""A PodGroup at its creation: the groups of a native gang in Volcano's own words.
+"""A PodGroup at its creation: the groups of a native gang as constraints for Volcano.
 
-Volcano's job controller makes it from its job, with the job's annotations, and only then the pods.
-What it has already stays: its user wrote it on the job.
+Volcano's job controller makes it from its job, with the job's annotations, and the pods only then.
+Constraints that it already has stay: its user wrote them on the job.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from topo.gangs.terms import GroupTerms, Way, read_terms
 
 
 def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
-    """What is done to a PodGroup; O(shapes of groups)."""
+    """Return the outcome for a PodGroup; O(shapes of groups)."""
     annotations = mapping(mapping(pod_group.get("metadata")).get("annotations"))
     stamp, terms = read_stamp(annotations, rules.keys), read_terms(annotations, rules.keys)
     if not isinstance(stamp, Stamp) or not isinstance(terms, GroupTerms):

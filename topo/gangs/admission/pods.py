@@ -1,7 +1,7 @@
 """A pod of a stamped template at its creation: its rank, its group, and the gate that holds it.
 
-A gate that nobody opens is the worst fault there is. So only a pod gets one whose gang the
-controller can find and place: of a job that is its controller, with an index, and with GPUs.
+A gate that is never opened is the worst fault there is. So a pod gets one only if the controller
+can find and place its gang: it has a job as its controller, an index, and GPUs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from topo.model.errors import Refusal
 
 
 def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
-    """What is done to a pod; O(containers)."""
+    """Return the outcome for a pod; O(containers)."""
     keys = rules.keys
     metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
     annotations = mapping(metadata.get("annotations"))
@@ -74,7 +74,7 @@ def _of_a_job(metadata: Mapping[str, Any]) -> bool:
 
 
 def _gate(spec: Mapping[str, Any], name: str) -> Iterator[Operation]:
-    """The gate beside those that are there."""
+    """Yield the operation that adds the gate to those of the pod."""
     gates = sequence(spec.get("schedulingGates"))
     if not gates:
         yield add(("spec", "schedulingGates"), [{"name": name}])

@@ -1,12 +1,12 @@
-"""Whether there is room for a gang that is told there is none: a count of its own, for an alert.
+"""Whether a refused gang fits after all: an independent count, which raises an alert.
 
-It shares no array, no search and no booking with the engine: what is free is what the cluster's
-nodes have less what its pods and the holds take, and groups are counted domain by domain.
+It shares no array, no search and no booking with the engine. Free GPUs are those of the cluster's
+nodes less those of its pods and the holds, and groups are counted domain by domain.
 
 Why a yes is right: a domain whose nodes have S slots for pods of the gang, counted node by node,
-takes S // k groups of k pods whole, and a smaller last group is counted as a whole one. Only nodes
-without any doubt count. So it may say no where there is room: tolerations, pools, preferred groups
-and limits to a kind of group are not judged, and a hold beside the pods that took it counts twice.
+holds S // k whole groups of k pods, and a smaller last group is counted as a whole one. Only nodes
+without any doubt count. A no may be wrong: tolerations, pools, preferred groups and limits to a
+kind of group are not judged, and a hold counts again in addition to the pods that use it.
 
 Cost: O(nodes) per gang, O(pods) once.
 
@@ -34,8 +34,8 @@ class Seen:
     policy: Policy
 
 
-def has_room(request: Request, seen: Seen) -> bool:
-    """Whether all groups of the job surely fit now."""
+def certainly_fits(request: Request, seen: Seen) -> bool:
+    """Return whether all groups of the job certainly fit now."""
     if request.mode is not PlacementMode.REQUIRED or request.within is not None:
         return False
     pods = min(request.pods_per_group, request.pods)
@@ -50,7 +50,7 @@ def has_room(request: Request, seen: Seen) -> bool:
 
 
 def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
-    """The nodes of each group of the lowest tier with one that could hold so many pods if empty."""
+    """Return the nodes of each group of the lowest tier where an empty group holds so many pods."""
     tiers: dict[int, list[list[Node]]] = {}
     for group in _groups(seen.forest.roots):
         nodes = [each for _, each in group.walk() if isinstance(each, Node)]
@@ -80,7 +80,7 @@ def _slots(domain: list[Node], gpu_type: str, request: Request, seen: Seen) -> i
 
 
 def _gpus(node: Node, seen: Seen) -> int:
-    """What the cluster says that pods can get of it."""
+    """Return the GPUs that pods can get of a node, as the cluster states them."""
     stated = seen.cluster.get(node.name)
     there = dict(stated.allocatable or ()) if stated is not None and not stated.shared else {}
     return next((there[name] for name in seen.policy.gpu_resources if name in there), 0)

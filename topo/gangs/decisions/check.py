@@ -1,4 +1,4 @@
-"""`Check` answered on the capacity there is: which planned nodes can take their pods no more."""
+"""The answer to `Check`: which planned nodes cannot take their pods any more."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Losses = tuple[tuple[NodeName, str], ...]
 
 
 def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Losses:
-    """Nodes that are gone, closed, too full or not for the job by now, with why; O(pods).
+    """Return the nodes that are gone, closed, too full or not for the job, with why; O(pods).
 
     `own` are the owners under which the waiting pods and their holds are booked.
     """
@@ -43,8 +43,10 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
 
 
 def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """The groups that are not where most pods are, of a job that is to be inside one group of a
-    kind: by the pods that run, or that wait where none does; O(pods).
+    """Return the groups that are outside the group of the tree with most of the job's pods.
+
+    Only of a job that is to be inside one group of a kind. The pods that run count, or those that
+    wait where none runs. O(pods).
     """
     kind = check.request.within
     if kind is None:
@@ -58,13 +60,13 @@ def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
 
 
 def settled_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """The groups that are split or apart by the pods that run alone; O(pods)."""
+    """Return the groups that are split or apart by their running pods alone; O(pods)."""
     ran = replace(check, waiting=())
     return tuple(sorted({*split_groups(capacity, ran), *apart_groups(capacity, ran)}))
 
 
 def _group_of(capacity: CapacityView, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
-    """The path of a node's group of a kind, empty for none; None for a node that nobody knows."""
+    """Return the path of a node's group of a kind, empty for none; None for an unknown node."""
     host = capacity.host(node)
     if host is None:
         return None
@@ -72,7 +74,7 @@ def _group_of(capacity: CapacityView, node: NodeName, kind: Kind) -> tuple[Group
 
 
 def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """The groups that stand in several domains although they are required whole; O(pods)."""
+    """Return the groups that are in several domains although they are required whole; O(pods)."""
     request = check.request
     places = [(pod.rank, node) for pod, node in check.waiting] + list(check.bound)
     known = [(rank, node) for rank, node in places if capacity.host(node) is not None]

@@ -1,19 +1,19 @@
-"""Where a gang would fit if pods of lower priority went: the domains that cost the fewest of them.
+"""Cheap evictions for a gang: nodes on which it fits once pods of lower priority are evicted.
 
-Finds nodes for all groups of a job such that what has to be evicted is cheap: first by the highest
-priority among it (the lower the better), then by pods, then by GPUs. A job of which one pod is
-evicted is broken, so all of its pods count, once; only the pods on the nodes found are evicted, and
-no room of the others is counted on.
+Result: nodes for all groups of a job. Cost is compared by the highest priority that is broken
+(lower is better), then by pods, then by GPUs. Evicting one pod of a job breaks the job, so that all
+of its pods count, once; only the pods on the chosen nodes are evicted, and the GPUs of the other
+pods of a broken job are not counted as free.
 
-How: group by group, each into the domain where it adds the least, what was broken for the groups
-before it being free of cost. In a domain slot by slot, each on the node where it adds the least.
-Of equals the first in the order of the tree.
+How: group by group, each into the domain where it adds the least cost; jobs that are broken already
+cost nothing more. In a domain slot by slot, each on the node where it adds the least. Ties go to
+the first in the order of the tree.
 
-Why it is right: a slot is only counted where what is free on its node and its victims there have
-the GPUs of a pod, every victim has a lower priority, and no group crosses a domain. For one group
-of whole-node pods over jobs of one pod it is the least there is. For several groups, or jobs that
-reach over nodes, it is greedy: a dearer first domain that would break a job needed later anyway is
-not foreseen.
+Why it is right: a slot is counted only where the free GPUs of its node and those of its victims
+suffice for a pod, every victim has a lower priority, and no group crosses a domain. For one group
+of whole-node pods over jobs of one pod the cost is the minimum. For several groups, or for jobs on
+several nodes, it is greedy: it does not foresee that a dearer first domain breaks a job that has to
+be broken for a later group anyway.
 
 Cost: O(nodes + victims), and after each group the domains again that it broke a job in.
 
@@ -42,7 +42,7 @@ from topo.placement.view.free_view import FreeView
 class Evictable:
     """A bound pod that a scheduler may evict.
 
-    `owner` is under what its GPUs are booked, `unit` the job that is broken without it.
+    Its GPUs are booked under `owner`; `unit` is the job that is broken without it.
     """
 
     owner: str
@@ -53,7 +53,7 @@ class Evictable:
 
 
 class Cost(NamedTuple):
-    """What is broken: its highest priority, its pods and its GPUs; less is better."""
+    """What an eviction breaks: its highest priority, its pods and its GPUs; less is better."""
 
     priority: int
     pods: int
@@ -66,7 +66,7 @@ NOTHING = Cost(-(1 << 40), 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """A node for each pod of a job by rank, the pods that have to go, and what that breaks."""
+    """A node for each pod of a job by rank, the pods to evict, and the cost."""
 
     nodes: tuple[NodeName, ...]
     victims: tuple[Evictable, ...]
@@ -75,7 +75,7 @@ class Evictions:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Room for one pod on a node, and who has to go for it."""
+    """A place for one pod on a node, and the pods to evict for it."""
 
     node: NodeName
     victims: tuple[Evictable, ...]
@@ -83,7 +83,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Found:
-    """What was chosen so far, by group: its domain and its slots; how many a node has in all."""
+    """The choices so far, by group: its domain and its slots; `used` counts the slots of a node."""
 
     groups: list[tuple[int, list[_Slot]]] = field(default_factory=list)
     used: Counter[NodeName] = field(default_factory=Counter)
@@ -98,10 +98,10 @@ class _Found:
             self.units |= {pod.unit for pod in slot.victims}
 
 
-def cheapest(
+def cheapest_evictions(
     capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]
 ) -> Evictions | None:
-    """The cheapest that was found; None where all of them together are not enough."""
+    """Return the cheapest evictions that were found; None where all together do not suffice."""
     request = asked.request
     if len(asked.wanted) != request.pods or asked.kept:
         return None
@@ -120,7 +120,7 @@ def cheapest(
 
 
 class _Over:
-    """One question about nodes of one GPU type."""
+    """The search on nodes of one GPU type."""
 
     def __init__(
         self, capacity: CapacityView, asked: Place, view: FreeView, evictable: Sequence[Evictable]
@@ -143,7 +143,7 @@ class _Over:
         self._nodes: dict[int, list[tuple[NodeName, int]]] = {}
 
     def scopes(self) -> Iterator[tuple[int, int]]:
-        """The domains that the job may use at once, as ranges; by the group it must be within."""
+        """Yield the ranges of domains that the job may use together."""
         layout, tier = self._view.layout, self._tier
         kind = self._asked.request.within
         if kind is None:
@@ -162,7 +162,7 @@ class _Over:
         return 1 if preferred else self._view.shape.whole_in
 
     def inside(self, first: int, last: int) -> Evictions | None:
-        """The cheapest nodes in some domains."""
+        """Return the cheapest evictions in a range of domains."""
         found = _Found()
         sizes = self._sizes()
         ready: list[tuple[Cost, int]] = []
@@ -183,7 +183,7 @@ class _Over:
         )
 
     def _sizes(self) -> list[int]:
-        """The pods of each group that is placed by itself, the tail last."""
+        """Return the pods of each group that is placed by itself, a smaller group last."""
         request, shape = self._asked.request, self._view.shape
         if request.mode is PlacementMode.PREFERRED:
             return [1] * request.pods
@@ -192,10 +192,10 @@ class _Over:
         return [shape.k] * shape.m + [shape.r] * bool(shape.r)
 
     def _next(self, found: _Found, size: int, ready: list[tuple[Cost, int]]) -> int | None:
-        """Takes the cheapest domain for the next group.
+        """Choose the cheapest domain for the next group; None where none suffices.
 
-        A cost in the heap is never too high but where a job was broken since: it is looked at anew
-        before it is believed, and each domain of such a job is put in again.
+        The heap has a lower bound of each domain's cost, except where a job was broken since. So a
+        cost is computed again before it is used, and each domain of a broken job is pushed again.
         """
         while ready:
             believed, domain = heappop(ready)
@@ -214,7 +214,7 @@ class _Over:
         return None
 
     def _slots(self, domain: int, pods: int, found: _Found) -> list[_Slot] | None:
-        """The cheapest slots for so many pods in a domain; None where there are not so many."""
+        """Return the cheapest slots for so many pods in a domain; None where there are too few."""
         units, gone = set(found.units), set(found.gone)
         left: dict[NodeName, int] = {}
         for node, gpus in self._in(domain):
@@ -241,7 +241,10 @@ class _Over:
     def _victims(
         self, node: NodeName, free: int, gone: set[str], units: set[str]
     ) -> tuple[Evictable, ...] | None:
-        """Who has to go from a node for one pod more: of broken jobs first, then the cheapest."""
+        """Return the pods to evict from a node for one more pod; None where all do not suffice.
+
+        Pods of jobs that are broken anyway come first, then the cheapest.
+        """
         found: list[Evictable] = []
         there = [pod for pod in self._on.get(node, ()) if pod.owner not in gone]
         there.sort(
@@ -255,7 +258,7 @@ class _Over:
         return tuple(found) if free >= self._gpus else None
 
     def _in(self, domain: int) -> list[tuple[NodeName, int]]:
-        """The open nodes of a domain that the job may use, and their GPUs."""
+        """Return the open nodes of a domain that the job may use, and their GPUs."""
         if domain not in self._nodes:
             firsts = self._view.layout.firsts[self._tier]
             mask = self._view.slots.mask
@@ -278,7 +281,7 @@ class _Over:
 
 
 def units_of(victims: Iterable[Evictable]) -> Mapping[str, int]:
-    """How many pods of each job would be evicted."""
+    """Return how many pods of each job would be evicted."""
     found: dict[str, int] = {}
     for pod in victims:
         found[pod.unit] = found.get(pod.unit, 0) + 1

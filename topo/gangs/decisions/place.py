@@ -1,9 +1,9 @@
-"""`Place` answered on the capacity there is: the best places of new pods, the nearest of others.
+"""The answer to `Place`: the best places for new groups, the nearest nodes for single pods.
 
-Finds, for each pod that is wanted, a node. Groups of which no pod stays are placed by the engine,
-as well as can be. A pod whose group has others that stay goes to the nearest node to them that has
-room: one of theirs first, then in the smallest group of the tree that it shares with one of them;
-where groups are required whole, never outside of the domain in which they are whole.
+Result: a node for each wanted pod. Groups of which no pod stays are placed by the engine, with the
+best objective. A pod whose group has pods that stay goes to the nearest node to them that has free
+GPUs: one of theirs first, then one in the smallest group of the tree that it shares with theirs.
+Where groups are required whole, it never leaves the domain of its group.
 
 Cost: a search of the engine; for pods beside others, the nodes of their domain.
 
@@ -15,7 +15,7 @@ n3.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from topo.gangs.decisions.eviction import Evictable, cheapest
+from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
@@ -28,15 +28,15 @@ from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
 
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
-"""Owners of what is booked while a question is answered; pods and holds have others."""
+"""Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Nodes for the pods of a `Place`, in its order, and what is to be held for them.
+    """Nodes for the pods of a `Place`, in its order, and what to hold for them.
 
-    `request` is what these pods ask for, without the others of the gang. Of a plan over others'
-    pods `evicted` are those that have to go, and nothing is to be held.
+    `request` is what these pods ask for, without the others of the gang. `evicted` are the pods to
+    evict for the plan; nothing is held then.
     """
 
     nodes: tuple[NodeName, ...]
@@ -48,7 +48,7 @@ class Placed:
     evicted: tuple[Evictable, ...] = ()
 
 
-def answered(
+def answer_place(
     capacity: CapacityView,
     asked: Place,
     own: Sequence[str],
@@ -86,7 +86,7 @@ def _with_taken(capacity: CapacityView, owner: str, nodes: Sequence[NodeName]) -
 
 
 def _over(capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]) -> Placed | None:
-    found = cheapest(capacity, asked, evictable)
+    found = cheapest_evictions(capacity, asked, evictable)
     if found is None:
         return None
     request = asked.request
@@ -99,11 +99,11 @@ def _placed(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     if not asked.kept and len(asked.wanted) == asked.request.pods:
         return _by_engine(capacity, asked.request)
     reachable = _with_taken(capacity, _BEYOND, _out_of_reach(capacity, asked))
-    return _beside(reachable, asked)
+    return _place_with_kept(reachable, asked)
 
 
 def _asks_for_groups(refused: NoFit) -> bool:
-    """Whether it was refused for groups that are not there, rather than not free."""
+    """Return whether it was refused because there are no groups, rather than no free ones."""
     return refused.failed is FitTest.SPAN or "largest_gpus" in refused.shortfall
 
 
@@ -124,8 +124,8 @@ def _is_certified(plan: Plan) -> bool:
     return all(plan.certified.values())
 
 
-def _beside(capacity: CapacityView, asked: Place) -> Placed | NoFit:
-    """Places beside pods of the gang that stay, of one GPU type with them, or that have ended."""
+def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+    """Place pods of groups of which others stay; all of one GPU type."""
     size = asked.request.pods_per_group
     host = capacity.host(asked.kept[0][1]) if asked.kept else None
     gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
@@ -147,19 +147,19 @@ def _beside(capacity: CapacityView, asked: Place) -> Placed | NoFit:
             return nodes
         capacity = capacity.with_changes(taken={f"{_JOINING} {group}": _gpus(request, nodes)})
         found[group] = nodes
-    fresh = _fresh(capacity, request, joining, found)
-    return fresh if isinstance(fresh, NoFit) else _joined(capacity, asked, request, found | fresh)
+    fresh = _place_new_groups(capacity, request, joining, found)
+    return fresh if isinstance(fresh, NoFit) else _in_order(capacity, asked, request, found | fresh)
 
 
-def _fresh(
+def _place_new_groups(
     capacity: CapacityView,
     request: Request,
     joining: Mapping[int, int],
     found: Mapping[int, list[NodeName]],
 ) -> dict[int, list[NodeName]] | NoFit:
-    """Places of the groups that have nobody yet, by the engine, as if they came whole.
+    """Place the groups of which no pod stays, by the engine, as if they came whole.
 
-    A group of which pods have ended finds a domain so, and takes of it what it needs.
+    A group of which pods have ended gets a whole domain so, and uses as much of it as it needs.
     """
     new = sorted((group, pods) for group, pods in joining.items() if group not in found)
     if not new:
@@ -173,10 +173,10 @@ def _fresh(
     return {group: nodes[group][:pods] for group, pods in new}
 
 
-def _joined(
+def _in_order(
     capacity: CapacityView, asked: Place, request: Request, found: Mapping[int, list[NodeName]]
 ) -> Placed:
-    """The places in the order of the pods that are wanted."""
+    """Return the nodes in the order of the wanted pods."""
     size = request.pods_per_group
     left = {group: iter(nodes) for group, nodes in found.items()}
     nodes = tuple(next(left[pod.rank // size]) for pod in asked.wanted)
@@ -201,7 +201,7 @@ def _gpus(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
 def _nearest(
     capacity: CapacityView, request: Request, stay: Sequence[NodeName], pods: int
 ) -> list[NodeName] | NoFit:
-    """The nodes for so many pods that are nearest to those that stay."""
+    """Return the nodes for so many pods that are nearest to those that stay."""
     view = view_of(capacity, request, request.eligible.gpu_type or "")
     layout = view.layout
     homes = [capacity.position(node)[0] for node in stay if capacity.host(node) is not None]
@@ -234,7 +234,7 @@ def _nearest(
 
 
 def _out_of_reach(capacity: CapacityView, asked: Place) -> list[NodeName]:
-    """Nodes outside of the group that all of the gang must share; O(nodes) where there is one."""
+    """Return the nodes outside of the group that all of the gang must share; O(nodes)."""
     kind = asked.request.within
     if kind is None or not asked.kept:
         return []

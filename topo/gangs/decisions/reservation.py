@@ -1,8 +1,8 @@
-"""The nodes on which a job that does not fit would fit first, to be kept for it.
+"""The nodes to keep for a job that does not fit: those on which it is likely to fit first.
 
-Finds domains for all of its groups in which the fewest slots have yet to become free, and in them
-the nodes with the most free slots; of equals those first in the order of the tree. Closed nodes are
-none of them: nobody knows when they open.
+Result: domains for all of its groups in which the fewest slots have yet to become free, and in them
+the nodes with the most free slots. Ties go to the first in the order of the tree. Closed nodes are
+left out: when they open is unknown.
 
 Why it is right. A domain with C slots, F of them free, takes its first F // k groups of k pods
 without waiting, the next one once k - F % k slots become free, each further one once k do. These
@@ -30,7 +30,7 @@ from topo.placement.view.free_view import FreeView
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Slots to be had in domains of a tier; `missing` of them are not free yet."""
+    """Slots of domains of a tier; `missing` of them are not free yet."""
 
     missing: int
     tier: int
@@ -38,7 +38,7 @@ class _Choice:
 
 
 def reservation(capacity: CapacityView, request: Request) -> tuple[NodeName, ...]:
-    """The nodes, in the order of the tree; none where the job would not fit on open nodes."""
+    """Return the nodes in the order of the tree; none where the job does not fit on open nodes."""
     wished = request.eligible.gpu_type
     best: tuple[_Choice, FreeView, Slots] | None = None
     for gpu_type in (wished,) if wished is not None else capacity.gpu_types():
@@ -51,7 +51,7 @@ def reservation(capacity: CapacityView, request: Request) -> tuple[NodeName, ...
 
 
 def _choice(view: FreeView, idle: Slots, request: Request) -> _Choice | None:
-    """The domains with the least missing, in any group of the kind that the job must be within."""
+    """Return the domains with the fewest missing slots, in one group of the required kind."""
     if request.within is None:
         return _inside(view, idle, request, None)
     scopes = (
@@ -64,7 +64,7 @@ def _choice(view: FreeView, idle: Slots, request: Request) -> _Choice | None:
 def _inside(
     view: FreeView, idle: Slots, request: Request, scope: tuple[int, int] | None
 ) -> _Choice | None:
-    """The domains with the least missing in one group of the tree (tier, domain), or in all."""
+    """Return the domains with the fewest missing slots in a group (tier, domain), or in all."""
     layout, shape = view.layout, view.shape
     k, groups, tail, tier = shape.k, shape.m, shape.r, shape.whole_in
     if request.mode is PlacementMode.PREFERRED:
@@ -102,7 +102,7 @@ def _inside(
 
 
 def _steps(free: int, room: int, k: int, at: int) -> Iterator[tuple[int, int]]:
-    """What each further group of k pods in a domain has to wait for, and the domain."""
+    """Yield the slots that each further group of k pods has to wait for, and the domain."""
     for number in range(1, room // k + 1):
         yield min(k, max(0, number * k - free)), at
 
@@ -123,7 +123,7 @@ def _nodes(
 
 
 def _enough(hosts: Sequence[tuple[int, int, NodeName]], slots: int) -> Iterator[NodeName]:
-    """The first nodes that together have so many slots."""
+    """Yield the first nodes that together have so many slots."""
     for _, room, name in hosts:
         if slots <= 0:
             return

@@ -1,4 +1,4 @@
-"""A batch/v1 Job in the words of admission: the completion index of an Indexed one is the rank."""
+"""A batch/v1 Job as parts: the completion index of an Indexed one is the rank."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from topo.model.errors import Refusal
 
 
 def batch_job(job: Mapping[str, Any]) -> JobParts:
-    """Its parts; O(1)."""
+    """Return the parts of a batch Job; O(1)."""
     spec = mapping(job.get("spec"))
     template = Template(
         path=("spec", "template"),
@@ -21,7 +21,7 @@ def batch_job(job: Mapping[str, Any]) -> JobParts:
 
 
 def _flaw(spec: Mapping[str, Any]) -> Refusal | None:
-    """Why its pods have no ranks, or are never there together."""
+    """Return why its pods have no ranks, or never run together; None where they can."""
     if spec.get("completionMode") != "Indexed":
         what = "the pods of a Job that is not Indexed have no ranks to group them by"
         return Refusal(what, "spec.completionMode", "set completionMode: Indexed")

@@ -11,7 +11,7 @@ from topo.model.pod_requests import requested, unreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """One template of `pods` pods; `path` is where it lies, `name` what people call it."""
+    """One template of `pods` pods; `path` is where it is in the job, `name` is shown to people."""
 
     path: Path
     name: str
@@ -20,21 +20,22 @@ class Template:
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """Those of its pods."""
+        """The annotations of its pods."""
         return mapping(mapping(self.body.get("metadata")).get("annotations"))
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """That of its pods."""
+        """The spec of its pods."""
         return mapping(self.body.get("spec"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
-    """A job as far as groups go: its templates in the order of ranks.
+    """What of a job concerns groups: its templates in the order of ranks.
 
-    `own` says by what means its user chooses nodes, `flaw` why it can have no groups. `more` is
-    done to the job beside its stamps. `has_pod_group`: Volcano makes one with its annotations.
+    `own` says by what other means its user chooses nodes, `flaw` why it can have no groups. `more`
+    are operations in addition to its stamps. `has_pod_group`: Volcano makes one with its
+    annotations.
     """
 
     templates: tuple[Template, ...]
@@ -45,12 +46,12 @@ class JobParts:
 
 
 def count(value: object) -> int:
-    """A number of pods; 0 for what is none: the API server refuses that by itself."""
+    """Return a number of pods; 0 for any other value, which the API server refuses itself."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def field_path(path: Iterable[str | int]) -> str:
-    """A path as Kubernetes writes it: `spec.tasks[1].template`."""
+    """Return a path as Kubernetes writes it: `spec.tasks[1].template`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -60,7 +61,7 @@ def field_path(path: Iterable[str | int]) -> str:
 def pod_gpus(
     spec: Mapping[str, Any], resources: Sequence[str], path: Path = ("spec",)
 ) -> int | Refusal:
-    """Whole GPUs of a pod as the scheduler counts them; a refusal where that is no number."""
+    """Return the whole GPUs of a pod as the scheduler counts them; a refusal for no number."""
     pod = _PodSpec(
         _containers(spec.get("containers")),
         _containers(spec.get("initContainers")),
@@ -101,5 +102,5 @@ def _containers(value: object) -> tuple[_Container, ...]:
 
 
 def _quantities(value: object) -> Mapping[str, str]:
-    """A custom resource may hold a quantity as a number."""
+    """Return the quantities as texts: a custom resource may hold numbers."""
     return {str(name): str(number) for name, number in mapping(value).items()}

@@ -1,4 +1,4 @@
-"""A Volcano Job in the words of admission: its tasks in the order of ranks.
+"""A Volcano Job as parts: its tasks in the order of ranks.
 
 Source: `volcano.sh/apis/pkg/apis/batch/v1alpha1/job.go` of v1.14.
 """
@@ -20,10 +20,10 @@ _MASTER_ARGUMENT = re.compile(r"--?master=(.+)")
 
 
 def volcano_job(job: Mapping[str, Any]) -> JobParts:
-    """Its parts; O(tasks).
+    """Return the parts of a Volcano Job; O(tasks).
 
-    Without `minAvailable` its pods would start one by one: all of them start together then, or so
-    many as the tasks' own `minAvailable` say.
+    Without `minAvailable` its pods would start one by one. So it is set to the sum of the tasks'
+    own `minAvailable`, which is all pods where those are unset, too.
     """
     spec = mapping(job.get("spec"))
     tasks = tuple(map(mapping, sequence(spec.get("tasks"))))
@@ -63,7 +63,7 @@ def _master(spec: Mapping[str, Any]) -> str:
 
 
 def _own_topology(spec: Mapping[str, Any], tasks: tuple[Mapping[str, Any], ...]) -> str:
-    """What of it hands the choice of nodes to Volcano; a nomination would override it there."""
+    """Return which field has Volcano choose nodes itself; a nomination would override it."""
     if mapping(spec.get("networkTopology")):
         return "spec.networkTopology is set"
     for number, task in enumerate(tasks):

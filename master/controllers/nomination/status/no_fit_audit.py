@@ -15,7 +15,7 @@ import structlog
 from master.booking.state import BookingState
 from master.kube.gang_pod import ClusterPod
 from master.kube.store import Store
-from topo.gangs.decisions.capacity_recount import Seen, has_room
+from topo.gangs.decisions.capacity_recount import Seen, certainly_fits
 from topo.gangs.machine.gang import Gang, GangId
 from topo.kit.metrics import gauge
 from topo.kit.threads import off_loop
@@ -75,7 +75,7 @@ class NoFitAudit:
                 used.update(each)
             seen = Seen(forest=forest, cluster=cluster, used=used, policy=policy)
             asked = islice(dict.fromkeys(gang.request for gang in waiting.values()), MOST)
-            fit = {request for request in asked if has_room(request, seen)}
+            fit = {request for request in asked if certainly_fits(request, seen)}
             return frozenset(gang_id for gang_id, gang in waiting.items() if gang.request in fit)
 
         return count
