@@ -11,6 +11,7 @@ from topo.kit.process.signals import exit_on_signal
 
 with exit_on_signal(), needs("master"):
     import structlog
+    from aiohttp import web
 
     from master import cleanup
     from master.app import build_app
@@ -18,6 +19,7 @@ with exit_on_signal(), needs("master"):
     from master.settings import MasterSettings
     from topo.kit.logs import configure_logs
     from topo.kit.process import collector
+    from topo.kit.serving.connections import Connections
     from topo.kit.settings import load
     from topo.kit.tasks import Site, run, serve
     from topo.kit.threads import shorten_switch_interval
@@ -59,40 +61,30 @@ def _sites(settings: MasterSettings) -> tuple[Site, ...]:
     """Return the ports. The API is first: it carries the background work, so it stops last."""
     tls = _tls(settings)
     service = build_service(settings)
-    host = settings.bind_address or None
-    api = Site(
-        app=build_app(service, tls),
-        port=settings.server_port,
-        connections=service.api_limits.connections,
-        host=host,
-        name="api",
-        tls=tls if settings.tls_scope == "all" else None,
-        drain_s=3.0,
-        on_malformed=service.metrics.malformed.labels("api").inc,
-    )
-    reports = Site(
-        app=service.worker_port.app(),
-        port=settings.rpc_server_port,
-        connections=service.report_connections,
-        host=host,
-        name="reports",
-        tls=tls,
-        drain_s=1.0,
-        on_malformed=service.metrics.malformed.labels("reports").inc,
-    )
+
+    def site(
+        app: web.Application, port: int, connections: Connections, tls: SSLContext | None
+    ) -> Site:
+        return Site(
+            app=app,
+            port=port,
+            connections=connections,
+            host=settings.bind_address or None,
+            name=connections.name,
+            tls=tls,
+            drain_s=3.0 if connections.name == "api" else 1.0,
+            on_malformed=service.metrics.malformed.labels(connections.name).inc,
+        )
+
+    app, limits = build_app(service, tls), service.api_limits
+    api_tls = tls if settings.tls_scope == "all" else None
+    api = site(app, settings.server_port, limits.connections, api_tls)
+    workers = service.worker_port.app()
+    reports = site(workers, settings.rpc_server_port, service.report_connections, tls)
     if (admission := service.admission) is None:
         return api, reports
-    webhook = Site(
-        app=admission.app,
-        port=settings.admission_port,
-        connections=admission.connections,
-        host=host,
-        name="admission",
-        tls=admission.tls,
-        drain_s=1.0,
-        on_malformed=service.metrics.malformed.labels("admission").inc,
-    )
-    return api, reports, webhook
+    port = settings.admission_port
+    return api, reports, site(admission.app, port, admission.connections, admission.tls)
 
 
 def _tls(settings: MasterSettings) -> SSLContext | None:

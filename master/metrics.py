@@ -57,15 +57,25 @@ class ServiceMetrics:
         self.saves = counter(registry, "topo_master_state_saves", results)
         self.save_seconds = gauge(registry, "topo_master_state_save_duration_seconds")
         self.saved_at = gauge(registry, "topo_master_state_saved_timestamp_seconds")
-        self._certificate_begins_at = gauge(
-            registry, "topo_master_certificate_begin_timestamp_seconds"
+        self.certificate_lasts = validity_setter(
+            registry,
+            "topo_master_certificate_begin_timestamp_seconds",
+            "topo_master_certificate_end_timestamp_seconds",
         )
-        self._certificate_ends_at = gauge(registry, "topo_master_certificate_end_timestamp_seconds")
+        """Sets the validity of the ports' certificate."""
 
-    def certificate_lasts(self, begin_s: float, end_s: float) -> None:
-        """Set the validity of the ports' certificate as Unix times."""
-        self._certificate_begins_at.set(begin_s)
-        self._certificate_ends_at.set(end_s)
+
+def validity_setter(
+    registry: prom.CollectorRegistry, begins: str, ends: str
+) -> Callable[[float, float], None]:
+    """Return the function that sets the gauges of a certificate's begin and end, as Unix times."""
+    begin, end = gauge(registry, begins), gauge(registry, ends)
+
+    def lasts(begin_s: float, end_s: float) -> None:
+        begin.set(begin_s)
+        end.set(end_s)
+
+    return lasts
 
 
 class SeenLabels:

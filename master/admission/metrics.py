@@ -4,9 +4,10 @@ from itertools import product
 
 import prometheus_client as prom
 
+from master.metrics import validity_setter
 from topo.gangs.admission.outcome import Result
 from topo.gangs.job_kinds.kinds import names
-from topo.kit.metrics import counter, gauge, histogram
+from topo.kit.metrics import counter, histogram
 
 REFUSED, UNREADABLE, FAILED = "refused", "unreadable", "failed"
 """Results beside those of `topo.gangs.admission`: a 422, no review, an error of the master."""
@@ -19,12 +20,9 @@ class AdmissionMetrics:
         known = product((*names(), "pod", "pod-group"), (result.value for result in Result))
         self.reviews = counter(registry, "topo_master_admission_reviews", known)
         self.seconds = histogram(registry, "topo_master_admission_review_seconds")
-        self._begins_at = gauge(
-            registry, "topo_master_admission_certificate_begin_timestamp_seconds"
+        self.certificate_lasts = validity_setter(
+            registry,
+            "topo_master_admission_certificate_begin_timestamp_seconds",
+            "topo_master_admission_certificate_end_timestamp_seconds",
         )
-        self._ends_at = gauge(registry, "topo_master_admission_certificate_end_timestamp_seconds")
-
-    def certificate_lasts(self, begin_s: float, end_s: float) -> None:
-        """Set the validity of the webhook's certificate as Unix times."""
-        self._begins_at.set(begin_s)
-        self._ends_at.set(end_s)
+        """Sets the validity of the webhook's certificate."""

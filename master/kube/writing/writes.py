@@ -103,50 +103,35 @@ def call_of(write: Write) -> Call:
     path = object_path(resource, write.target.name, namespace)
     query = {"fieldManager": write.manager}
     match write:
-        case Apply():
-            query["force"] = "true" if write.force else "false"
-            identity = {"uid": write.uid} if write.uid else {}
-            body, content_type = _document(write, identity), _APPLY
-            return Call(
-                method="PATCH",
-                path=path,
-                query=query,
-                body=body,
-                content_type=content_type,
-                accept=_BRIEF,
-                timeout_s=TIMEOUT_S,
-                urgent=True,
-            )
-        case Create():
-            path = collection_path(resource, namespace)
-            return Call(
-                method="POST",
-                path=path,
-                query=query,
-                body=_document(write, {}),
-                accept=_BRIEF,
-                timeout_s=TIMEOUT_S,
-                urgent=True,
-            )
-        case Patch():
-            known = {
-                "uid": write.uid,
-                **({"resourceVersion": write.version} if write.version else {}),
-            }
-            metadata = {**write.fields.get("metadata", {}), **known}
-            return Call(
-                method="PATCH",
-                path=f"{path}/{write.subresource}" if write.subresource else path,
-                query=query,
-                body=orjson.dumps({**write.fields, "metadata": metadata}),
-                content_type=_MERGE,
-                accept=_BRIEF,
-                timeout_s=TIMEOUT_S,
-                urgent=True,
-            )
         case Delete():
             body = orjson.dumps({"preconditions": {"uid": write.uid}})
             return Call(method="DELETE", path=path, body=body, timeout_s=TIMEOUT_S, urgent=True)
+        case Apply():
+            query["force"] = "true" if write.force else "false"
+            method, body, content_type = "PATCH", _document(write, _uid(write.uid)), _APPLY
+        case Create():
+            path = collection_path(resource, namespace)
+            method, body, content_type = "POST", _document(write, {}), "application/json"
+        case _:  # a patch
+            path = f"{path}/{write.subresource}" if write.subresource else path
+            version = {"resourceVersion": write.version} if write.version else {}
+            metadata = {**write.fields.get("metadata", {}), "uid": write.uid, **version}
+            body = orjson.dumps({**write.fields, "metadata": metadata})
+            method, content_type = "PATCH", _MERGE
+    return Call(
+        method=method,
+        path=path,
+        query=query,
+        body=body,
+        content_type=content_type,
+        accept=_BRIEF,
+        timeout_s=TIMEOUT_S,
+        urgent=True,
+    )
+
+
+def _uid(uid: str) -> Mapping[str, str]:
+    return {"uid": uid} if uid else {}
 
 
 def _document(write: Apply | Create, identity: Mapping[str, str]) -> bytes:
