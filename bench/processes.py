@@ -116,6 +116,11 @@ class Master:
     api_port: int
     reports_port: int
 
+    def must_live(self) -> None:
+        """Raise `CannotRunError` if the process has ended."""
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            raise CannotRunError(f"the master with the process id {self.pid} has ended")
+
 
 @contextmanager
 def master(home: Path, *flags: str) -> Iterator[Master]:

@@ -81,13 +81,19 @@ class Witness:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Returns when it holds; raises `CannotRunError` where it does not for a quarter hour."""
+    async def until(
+        self, holds: Callable[[], bool], what: str, must_live: Callable[[], None] = lambda: None
+    ) -> None:
+        """Return when `holds()`. Raise `CannotRunError` after a quarter hour.
+
+        `must_live` raises if a master that should bring it about has ended.
+        """
         end_s = time.monotonic() + _LIMIT_S
         while not holds():
             for task in self._tasks:
                 if task.done():
                     task.result()
+            must_live()
             if time.monotonic() > end_s:
                 told = f"{len(self.nodes.right)} nodes, {len(self.hypernodes.right)} HyperNodes"
                 raise CannotRunError(f"{what}: not after {_LIMIT_S:g} s; right are {told}")
@@ -98,9 +104,11 @@ class Witness:
         """How often an object said something wrong."""
         return len(self.nodes.wrong) + len(self.hypernodes.wrong)
 
-    async def until_whole(self) -> float:
-        """When all were right that should be, of `time.monotonic`."""
-        await self.until(lambda: None not in (self.nodes.whole_s, self.hypernodes.whole_s), "right")
+    async def until_whole(self, must_live: Callable[[], None] = lambda: None) -> float:
+        """Return when all objects were right, of `time.monotonic`."""
+        await self.until(
+            lambda: None not in (self.nodes.whole_s, self.hypernodes.whole_s), "right", must_live
+        )
         return max(self.nodes.whole_s or 0.0, self.hypernodes.whole_s or 0.0)
 
     async def _follow(
