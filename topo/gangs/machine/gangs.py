@@ -22,7 +22,7 @@ Example: a gang of two pods that selects nodes by the label of its hold.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from topo.gangs.machine.deadlines import Deadlines
 from topo.gangs.machine.dispatch import (
@@ -44,6 +44,7 @@ from topo.gangs.machine.events import (
     WriteRefused,
 )
 from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gangs_state import GangsState
 from topo.gangs.machine.instructions import Instruction, Place, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
 from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest
@@ -55,6 +56,7 @@ from topo.gangs.machine.placement_requests import (
     current_request,
     place_request,
     placement_need,
+    preempts_s,
     was_refused,
     with_refusal,
 )
@@ -78,21 +80,7 @@ from topo.gangs.machine.write_order import next_writes
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
-from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode
-
-
-@dataclass(frozen=True, slots=True)
-class GangsState:
-    """All that a machine knows, as a value; equal machines have equal states."""
-
-    leading: bool
-    records: tuple[Record, ...]
-    gone: tuple[DeletedGang, ...]
-    turn: GangId | None
-    head: GangId | None
-    kept: tuple[NodeName, ...]
-    stranded: tuple[GangId, ...]
 
 
 class Gangs:
@@ -346,18 +334,11 @@ class Gangs:
 
     def _queue_request(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
         """Return what a gang in the queue asks for now."""
-        gang, due_s = record.gang, self._preempts_s(record)
+        gang, due_s = record.gang, preempts_s(record, self._settings)
         request = current_request(gang, now_s)
         alone = len(need.members) < request.pods
         over = gang.priority if due_s is not None and due_s <= now_s and not alone else None
         return QueueRequest(request, need.uids if alone else frozenset(), over)
-
-    def _preempts_s(self, record: Record) -> float | None:
-        """Return when a gang in the queue may be planned over others; None for never."""
-        if self._settings.preempt_s is None or record.queued_since_s is None:
-            return None
-        may = record.gang.preempts and not record.is_released
-        return record.queued_since_s + self._settings.preempt_s if may else None
 
     def _asked(self, record: Record, need: PlacementNeed, now_s: float) -> Record:
         self._asks += 1
@@ -512,8 +493,8 @@ class Gangs:
         gang = record.gang
         if gang.wait_s is not None:
             times.append(gang.created_s + gang.wait_s)
-        if (preempts_s := self._preempts_s(record)) is not None:
-            times.append(preempts_s)
+        if (over_s := preempts_s(record, self._settings)) is not None:
+            times.append(over_s)
         due_s = min((each for each in times if each > now_s), default=None)
         if due_s is not None:
             self._reminders.put(gang.id, due_s, now_s)

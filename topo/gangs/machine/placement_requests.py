@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from topo.gangs.machine.gang import Binding, Gang, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals
+from topo.gangs.machine.settings import GangSettings
 from topo.gangs.machine.write_order import named_pod, progress_of
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -137,6 +138,14 @@ def _by_group(gang: Gang, members: tuple[Member, ...]) -> dict[int, tuple[Member
     for member in members:
         groups.setdefault(gang.group_of(member.rank), []).append(member)
     return {group: tuple(found) for group, found in groups.items()}
+
+
+def preempts_s(record: Record, settings: GangSettings) -> float | None:
+    """Return when a gang in the queue may be planned over others; None for never."""
+    if settings.preempt_s is None or record.queued_since_s is None:
+        return None
+    may = record.gang.preempts and not record.is_released
+    return record.queued_since_s + settings.preempt_s if may else None
 
 
 def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:
