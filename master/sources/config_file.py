@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from master.sources.row import SourceContext, SourceRow
-from master.tree.engine import EventSink, sent
+from master.tree.engine import EventSink, send_event
 from topo.discovery.sources import CONFIGURED
 from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import LOOK_S, WatchedFile
@@ -44,10 +44,12 @@ class ConfigFile:
             if content is not None:
                 event, warnings = await asyncio.to_thread(observed, content)
                 self._log(event, warnings)
-                await sent(self.sink, SourceRecovered(CONFIG_FILE) if event == good else event)
+                await send_event(
+                    self.sink, SourceRecovered(CONFIG_FILE) if event == good else event
+                )
                 if isinstance(event, ConfigLoaded):
                     good = event
-                    await sent(self.sink, _doubts(warnings))
+                    await send_event(self.sink, _doubts(warnings))
             await asyncio.sleep(LOOK_S)
 
     def _log(self, event: ConfigLoaded | SourceFailed, warnings: tuple[str, ...]) -> None:

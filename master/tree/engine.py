@@ -1,4 +1,4 @@
-"""The one loop that owns what is known: events are gathered, applied at once, published."""
+"""The loop that owns the discovery state: it gathers events, applies them, publishes the forest."""
 
 import asyncio
 import time
@@ -32,28 +32,27 @@ from topo.model.observation import (
 )
 
 QUEUE_LIMIT = 50_000
-"""Events that may wait; beyond it senders come back. Two reports of each of 20,000 nodes, 40 MB."""
+"""Most events in the queue; beyond it senders retry. Two reports of each of 20,000 nodes, 40 MB."""
 HISTORY_LIMIT = 50_000
-"""Changes that are remembered one by one, for differences and resumed streams: some 20 MB."""
+"""Changes that are remembered singly, for differences and resumed streams: some 20 MB."""
 GATHER_S = 0.02
-"""Events that come within this are applied together; a change is visible after it at the latest
-plus the time of two batches. The wait is fixed, not prolonged by further events, so constant churn
-never starves the tree."""
+"""Events within this time are applied together; a change is visible after this time plus that of
+two batches. Further events do not prolong the wait, so constant churn never starves the tree."""
 GATHER_CEILING_S = 0.1
 RETRY_S = 0.1
-"""A full queue is offered the same again after this."""
+"""Pause before an event is offered to a full queue again."""
 BATCH_LIMIT = 96
-"""Events applied in one go: bounds how long the loop answers nobody else. A first report costs
+"""Events applied in one step: bounds how long the loop serves nothing else. A first report costs
 0.1 ms, which is what one counts for."""
-TOLD_WEIGHT = 4
-"""What a node that the cluster's list tells of counts for: those wired to it are judged anew."""
-AT_LENGTH = (ManagerReported, ConfigLoaded)
-"""Events that may move every node at once: 10,000 take half a second. They are worked out in a
-thread, alone, and change nothing that a reader of one node's detail reads."""
+LISTED_NODE_WEIGHT = 4
+"""Weight of a node in a part of the cluster's list: the nodes wired to it are judged again."""
+SLOW_EVENTS = (ManagerReported, ConfigLoaded)
+"""Events that may move every node: 10,000 take half a second. Each is applied alone, in a thread,
+and changes nothing that a reader of one node's detail reads."""
 STUCK_S = 15.0
 """An engine that has not advanced for this long is not alive; it ticks every second."""
 LONGEST_JUMP = 1000
-"""Generations that another process may be ahead without a history of its own begun here."""
+"""Most generations that a replicated state may be ahead before the history starts over."""
 LOGGED_CHANGES = 20
 """More changes than this in one step are logged as one line with their numbers."""
 
@@ -63,15 +62,15 @@ Clock = Callable[[], float]
 
 
 class EventSink(Protocol):
-    """Where sources put what they observed."""
+    """The target of events from the sources."""
 
     def submit(self, event: Event) -> bool:
-        """False when the queue is full: the event was not taken."""
+        """Queue an event; return False when the queue is full."""
         ...
 
 
-async def sent(sink: EventSink, event: Event) -> None:
-    """Returns when the event was taken: a full queue is offered it again."""
+async def send_event(sink: EventSink, event: Event) -> None:
+    """Submit an event; wait and retry while the queue is full."""
     while not sink.submit(event):  # noqa: ASYNC110 - the queue tells nobody of its room
         await asyncio.sleep(RETRY_S)
 
@@ -98,10 +97,10 @@ class Engine:
         self._woken = asyncio.Event()
         self._batch_s = 0.0
         self._snapshot = discovery.snapshot
-        self._told_sources: tuple[SourceState, ...] = ()
-        """How the sources of another process fare, while that feeds this one."""
+        self._replicated_sources: tuple[SourceState, ...] = ()
+        """The states of another process's sources, while that process feeds this one."""
         self._in_use = asyncio.Lock()
-        """Held by who changes the discovery state, or reads all of it in a thread."""
+        """Held while the discovery state changes, or is read as a whole in a thread."""
         self.clock = clock
         self.on_published: list[Callable[[Snapshot], None]] = []
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
@@ -118,7 +117,7 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is published now."""
+        """The snapshot that is published now."""
         return self._snapshot
 
     @property
@@ -132,31 +131,31 @@ class Engine:
         return self.clock() - self.advanced_at_s < STUCK_S
 
     def detail(self, node: NodeName) -> NodeDetail | None:
-        """What is known of one node beside its place."""
+        """Return what is known of one node apart from its place."""
         return self._discovery.detail(node)
 
     def facts_of(self, node: NodeName) -> NodeFacts | None:
-        """What the worker of one node said, the same object until it says something else. O(1)."""
+        """Return the facts of one node's worker, the same object until they change. O(1)."""
         return self._discovery.facts(node)
 
     def facts(self) -> Mapping[NodeName, NodeFacts]:
-        """What the workers said of their nodes, as it is now; O(nodes)."""
+        """Return the workers' facts of all nodes. O(nodes)."""
         return self._discovery.all_facts()
 
     def knows(self, node: NodeName) -> bool:
-        """Whether a worker's facts of this node are applied and not forgotten. O(1)."""
+        """Return whether a worker's facts of this node are known. O(1)."""
         return self._discovery.facts(node) is not None
 
     async def memory(self) -> tuple[Memory, float]:
-        """What a state file keeps, and the seconds of a core that it took, in a thread."""
+        """Return what a state file keeps, and the CPU seconds that it took, in a thread."""
         async with self._in_use:
             return await uninterrupted(timed_in_thread(self._discovery.memory))
 
     async def restore(self, memory: Memory, age_s: float) -> None:
-        """Takes up the state of an earlier process in the place of all that is known.
+        """Replace all that is known by the state of an earlier process.
 
-        Restarts the history, and ends the streams that follow it: what an earlier process changed
-        is not known here. Worked out in a thread; nothing may be fed meanwhile.
+        Restarts the history and ends the streams that follow it, since the changes of an earlier
+        process are not known. Runs in a thread; no event may be fed meanwhile.
         """
         now_s = self.clock()
 
@@ -166,14 +165,14 @@ class Engine:
             return discovery
 
         discovery = await asyncio.to_thread(work_out)
-        await self._tell_ahead(discovery.snapshot)
-        self._told_sources = ()  # what is asked from here on is asked by this process
-        self._show_anew(discovery)
+        await self._call_before_published(discovery.snapshot)
+        self._replicated_sources = ()  # what is asked from here on is asked by this process
+        self._start_over(discovery)
 
     async def replicate(self, memory: Memory) -> None:
-        """Shows what another process knows now, under its generation; nothing else is known here.
+        """Replace all that is known by the state of another process, under its generation.
 
-        The history goes on with what that changes. Worked out in a thread; O(nodes).
+        The history continues with the differences. Runs in a thread. O(nodes).
         """
         if memory.generation == 0:
             return
@@ -188,15 +187,15 @@ class Engine:
             return discovery, changes, snapshot.forest == before.forest
 
         discovery, changes, is_same = await asyncio.to_thread(work_out)
-        await self._tell_ahead(discovery.snapshot)
+        await self._call_before_published(discovery.snapshot)
         if self.is_fed():
-            self._call_back()  # meanwhile this process has come to know better
+            self._call_on_published()  # meanwhile this process has come to know better
             return
         generation = discovery.snapshot.generation
         if is_same and generation == before.generation:
             return
         if not 0 < generation - before.generation <= LONGEST_JUMP:
-            self._show_anew(discovery)
+            self._start_over(discovery)
             return
         self._discovery = discovery
         self._publish()
@@ -206,33 +205,33 @@ class Engine:
         self.status_times.note(changes, now_s)
 
     def replicate_sources(self, states: tuple[SourceState, ...]) -> None:
-        """Shows how the sources of another process fare, on our clock, beside what it knows."""
+        """Show the states of another process's sources, with times on this process's clock."""
         if not self.is_fed():
-            self._told_sources = states
+            self._replicated_sources = states
             self._snapshot = replace(self._snapshot, sources=states or self._snapshot.sources)
 
-    def _show_anew(self, discovery: Discovery) -> None:
+    def _start_over(self, discovery: Discovery) -> None:
         self.history.close()
         self._discovery = discovery
         self.history = History(HISTORY_LIMIT, discovery.snapshot.generation)
         self.status_times = StatusTimes()
         self._publish()
 
-    async def _tell_ahead(self, snapshot: Snapshot) -> None:
+    async def _call_before_published(self, snapshot: Snapshot) -> None:
         for listener in self.before_published:
             await listener(snapshot)
 
     def _publish(self) -> None:
         snapshot = self._discovery.snapshot
-        self._snapshot = replace(snapshot, sources=self._told_sources or snapshot.sources)
-        self._call_back()
+        self._snapshot = replace(snapshot, sources=self._replicated_sources or snapshot.sources)
+        self._call_on_published()
 
-    def _call_back(self) -> None:
+    def _call_on_published(self) -> None:
         for listener in self.on_published:
             listener(self.snapshot)
 
     def submit(self, event: Event) -> bool:
-        """Queues an event; False when the queue is full."""
+        """Queue an event; return False when the queue is full."""
         if len(self._queue) >= self._queue_limit:
             self._metrics.dropped.inc()
             return False
@@ -241,7 +240,7 @@ class Engine:
         return True
 
     async def run(self) -> None:
-        """Applies events until cancelled; whatever `advance` raises ends the process."""
+        """Apply events until cancelled; what `advance` raises ends the process."""
         self.advanced_at_s = self.clock()
         while True:
             if not self._queue:
@@ -249,27 +248,24 @@ class Engine:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._tick_s):
                         await self._woken.wait()
-            await asyncio.sleep(self._rest_s())
+            await asyncio.sleep(self._gather_s())
             await self._advance()
 
-    def _rest_s(self) -> float:
-        """How long events are gathered; a full batch waits only until others had their turn."""
+    def _gather_s(self) -> float:
+        """Return how long to gather events; a full batch waits only for one turn of the loop."""
         if len(self._queue) >= BATCH_LIMIT:
             return min(self._batch_s, GATHER_CEILING_S)
         return min(max(GATHER_S, 2 * self._batch_s), GATHER_CEILING_S)
 
-    def _batch(self) -> list[Event]:
-        """Takes the next events out of the queue, up to the limit of what they carry.
-
-        One that takes long comes alone.
-        """
+    def _next_batch(self) -> list[Event]:
+        """Take the next events out of the queue, up to a limit of weight. A slow event is alone."""
         batch, weight = list[Event](), 0
-        if self._queue and isinstance(self._queue[0], AT_LENGTH):
+        if self._queue and isinstance(self._queue[0], SLOW_EVENTS):
             return [self._queue.popleft()]
-        while self._queue and weight < BATCH_LIMIT and not isinstance(self._queue[0], AT_LENGTH):
+        while self._queue and weight < BATCH_LIMIT and not isinstance(self._queue[0], SLOW_EVENTS):
             event = self._queue.popleft()
             told = event.nodes if isinstance(event, ClusterNodesTold) else ()
-            weight += max(1, TOLD_WEIGHT * len(told))
+            weight += max(1, LISTED_NODE_WEIGHT * len(told))
             batch.append(event)
         return batch
 
@@ -279,7 +275,7 @@ class Engine:
             self.advanced_at_s = self.clock()
             return
         async with self._in_use:
-            batch, began_s = self._batch(), self.clock()
+            batch, began_s = self._next_batch(), self.clock()
             if self.on_advanced is not None:
                 self.on_advanced(began_s)
             paused_s = began_s - self.advanced_at_s
@@ -290,31 +286,31 @@ class Engine:
                     seconds=round(paused_s, 1),
                 )
                 at_once = [StoodStill()]
-            if not batch or not isinstance(batch[0], AT_LENGTH):
+            if not batch or not isinstance(batch[0], SLOW_EVENTS):
                 self._apply(began_s, [*at_once, *batch] or [Ticked()])
                 return
-            # After it nothing is late at this time: the thread changes no record of a node.
+            # After this step no node is late, so the thread changes no record of a node.
             self._apply(began_s, at_once or [Ticked()])
-            await self._apply_aside(began_s, batch)
+            await self._apply_in_thread(began_s, batch)
 
     def _apply(self, now_s: float, batch: list[Event]) -> None:
-        self._applied(batch, now_s, self._discovery.advance(now_s, *batch))
+        self._finish_step(batch, now_s, self._discovery.advance(now_s, *batch))
 
-    async def _apply_aside(self, now_s: float, batch: list[Event]) -> None:
+    async def _apply_in_thread(self, now_s: float, batch: list[Event]) -> None:
         discovery = self._discovery
         changes = await uninterrupted(asyncio.to_thread(discovery.advance, now_s, *batch))
         if changes:
-            await self._tell_ahead(discovery.snapshot)
-        self._applied(batch, now_s, changes)
+            await self._call_before_published(discovery.snapshot)
+        self._finish_step(batch, now_s, changes)
 
-    def _applied(self, batch: list[Event], began_s: float, changes: tuple[Change, ...]) -> None:
+    def _finish_step(self, batch: list[Event], began_s: float, changes: tuple[Change, ...]) -> None:
         self.advanced_at_s = self.clock()
         self._batch_s = self.advanced_at_s - began_s
         self._metrics.count(batch, self._batch_s)
         before, self._snapshot = self._snapshot.generation, self._discovery.snapshot
         generation = self._snapshot.generation
         if generation != before:
-            self._call_back()
+            self._call_on_published()
             self.history.add(Step(generation, changes))
             self.status_times.note(changes, began_s)
             _log_changes(generation, changes)

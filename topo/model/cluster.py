@@ -1,4 +1,4 @@
-"""What a cluster says of its own nodes, in the words of Kubernetes; the other half is the forest.
+"""A cluster's own statements about its nodes, in terms of Kubernetes.
 
 https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/node-v1/
 """

@@ -1,4 +1,4 @@
-"""Spans of time as people write them: `10`, `0.5s`, `30m`, `1w`."""
+"""Durations as text: `10`, `0.5s`, `30m`, `1w`."""
 
 import re
 
@@ -9,7 +9,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])?", re.ASCII)
 
 
 def parse_duration(text: str) -> float | Refusal:
-    """Seconds; a bare number is seconds. The unit letters are the vendor's (`1w`, `26w`)."""
+    """Return the seconds of a duration; a bare number is seconds. The units are the vendor's."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         return Refusal(
@@ -21,7 +21,7 @@ def parse_duration(text: str) -> float | Refusal:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest way to write a span for `parse_duration`: 604800 is `1w`."""
+    """Return the shortest text of a duration for `parse_duration`: 604800 is `1w`."""
     for unit, size_s in reversed(_UNITS_S.items()):
         if seconds and seconds >= size_s and round(seconds / size_s, 6).is_integer():
             return f"{round(seconds / size_s)}{unit}"

@@ -1,4 +1,4 @@
-"""What can be wrong with an input, said so that the reader can mend it."""
+"""Errors about inputs: what is wrong, where, and the fix."""
 
 from dataclasses import dataclass
 
@@ -33,11 +33,11 @@ class BadInputError(TopoError):
 
 
 class TakenError(BadInputError):
-    """Another process has what was asked for; nothing is wrong with it, and it may be free soon."""
+    """A resource is in use by another process; the request is valid and may succeed later."""
 
 
 class BrokenInvariantError(TopoError):
-    """Our own mistake: the process must end rather than serve on."""
+    """A broken invariant of this program: the process must end rather than serve on."""
 
 
 def require(holds: bool, what: str) -> None:  # noqa: FBT001 - it reads as a sentence

@@ -1,4 +1,4 @@
-"""The published forest: groups over nodes, and everything known that could not be placed."""
+"""The published forest: groups over nodes, and what could not be placed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Reason:
 
     @classmethod
     def of(cls, condition: Condition) -> Self:
-        """Make the reason of a condition whose cause is the sentence for people."""
+        """Return the reason of a condition; its cause is the sentence for people."""
         return cls(condition, condition.cause)
 
 
@@ -97,7 +97,7 @@ class Group:
     place: str = ""
 
     def walk(self, above: GroupPath = ROOT) -> "Iterator[tuple[GroupPath, Group | Node]]":
-        """Every vertex of this subtree, parents first, each with the path of its parent."""
+        """Yield every vertex of this subtree, parents first, each with the path of its parent."""
         yield above, self
         path = GroupPath((*above, self.name))
         for child in self.children:
@@ -132,7 +132,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class UnjoinedMachine:
-    """A machine that a manager lists and that no join key matches to a node: never guessed."""
+    """A machine of a manager that no join key matches to a node; it is never guessed."""
 
     id: str
     names: tuple[tuple[str, str], ...]
@@ -142,7 +142,7 @@ class UnjoinedMachine:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """All groups and all nodes, in natural order; a strict tree: nobody has two parents."""
+    """All groups and nodes in natural order; a strict tree: no vertex has two parents."""
 
     roots: tuple[Group, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
@@ -150,14 +150,14 @@ class Forest:
     unjoined: tuple[UnjoinedMachine, ...] = ()
 
     def walk(self) -> Iterator[tuple[GroupPath, Group | Node]]:
-        """Every group and placed node, parents first, each with the path of its parent."""
+        """Yield every group and placed node, parents first, each with the path of its parent."""
         for root in self.roots:
             yield from root.walk()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """How a source fares: when it last gave a good answer, and what is wrong since.
+    """The state of a source: its last good answer, and what is wrong since.
 
     `trouble` keeps it from answering, `fix` is the source's own next step. `warnings` are what is
     odd although it may answer: what it refuses, what it reads but doubts.
@@ -173,7 +173,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What readers get: a forest, its number, and the state of the sources behind it.
+    """The value that readers get: a forest, its generation, and the states of the sources.
 
     `restored_age_s` is set while the forest still rests on a state file and no source has spoken:
     the age in seconds of what is shown.

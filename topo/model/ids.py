@@ -1,4 +1,4 @@
-"""Identifiers that the type checker keeps apart, and the one order names are listed in."""
+"""Identifier types, and the natural order of names."""
 
 import re
 from functools import lru_cache
@@ -36,7 +36,7 @@ _DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 @lru_cache(maxsize=1 << 17)
 def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
-    """A sort key under which `node-2` precedes `node-10`.
+    """Return a sort key under which `node-2` precedes `node-10`.
 
     Text and numbers alternate, so two keys never compare a number with text; the name itself
     breaks ties such as `n1` and `n01`, which keeps the order total. Remembered, because every build

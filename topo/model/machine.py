@@ -1,4 +1,4 @@
-"""What one node is made of, as its worker reports it.
+"""The parts of one node, as its worker reports them.
 
 Every class here is a frozen value; pydantic validates the same classes at the wire
 (`topo.model.wire`), so the bounds stand beside the fields.
@@ -152,7 +152,7 @@ class LinkErrorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkErrors:
-    """How many errors a driver has counted on a link of a GPU since it began to.
+    """The errors that a driver has counted on a link of a GPU since it was loaded.
 
     No part of `NodeFacts`: a count that rises changes nothing about where a node belongs, and each
     rise would be a report.
@@ -254,7 +254,7 @@ class ProbeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeHealth:
-    """How one probe fared at its last run."""
+    """The result of one probe's last run."""
 
     probe: Text
     state: ProbeState
@@ -263,7 +263,7 @@ class ProbeHealth:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """All that a worker knows of its node at one reading."""
+    """All facts of a worker about its node at one reading."""
 
     identity: NodeIdentity
     gpus: Annotated[tuple[Gpu, ...], MaxLen(MAX_GPUS)] = ()

@@ -1,4 +1,4 @@
-"""The known word that somebody most likely meant when they wrote another one."""
+"""The known word most similar to a misspelt one."""
 
 import heapq
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _LONGEST = 253
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """The known word most like this one, whatever its case; "" where none is like it.
+    """Return the known word most like this one, ignoring case; "" where none is similar.
 
     `likeness` is the least ratio of `difflib.SequenceMatcher`, from 0 (anything) to 1 (the same).
     O(n log n) for n known words.
@@ -23,13 +23,13 @@ def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """`did you mean X?` for the nearest known word, else what is said otherwise."""
+    """Return `did you mean X?` for the nearest known word, else `otherwise`."""
     found = nearest(word, known)
     return f"did you mean {found}?" if found else otherwise
 
 
 def alike(word: str, known: Iterable[str]) -> list[str]:
-    """The words that begin and end most like this one: a slip leaves both ends as they were."""
+    """Return the words that begin and end most like this one: most slips are in the middle."""
     wanted = word.lower()
 
     def ends(other: str) -> int:

@@ -1,4 +1,4 @@
-"""Facts as the sources state them, before discovery has judged any of them."""
+"""Facts and events as the sources state them, before discovery judges them."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ CLUSTER_NODES = SourceName("cluster-nodes")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredNode:
-    """A leaf that somebody wrote down; `status=None` when they left it out."""
+    """A leaf of a written file; `status=None` when it was left out."""
 
     name: NodeName
     status: Status | None = None
@@ -32,7 +32,7 @@ class DeclaredNode:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredGroup:
-    """A group that somebody wrote down, with its children in the order written."""
+    """A group of a written file, with its children in the order written."""
 
     name: GroupName
     kind: Kind
@@ -62,7 +62,7 @@ ProbeFact = (
 
 @dataclass(frozen=True, slots=True)
 class ParsedProbe:
-    """One probe output, understood: its format's name, the facts, and what was odd about it.
+    """One parsed probe output: the name of its format, the facts, the warnings.
 
     `absent_links`: what it says of GPUs in place of a list of links, which makes no fact.
     """
@@ -156,7 +156,7 @@ class SourceFailed:
 
     @classmethod
     def of(cls, source: SourceName, refusal: Refusal) -> "SourceFailed":
-        """The failure that a refusal describes."""
+        """Return the failure that a refusal describes."""
         return cls(source, f"{refusal.what} (at {refusal.where})", refusal.fix)
 
 

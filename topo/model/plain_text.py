@@ -1,4 +1,4 @@
-"""Text that others wrote, without what a terminal obeys in the place of showing it."""
+"""Text from outside without the characters that a terminal obeys instead of showing."""
 
 import unicodedata
 
@@ -7,12 +7,12 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def plain(text: str) -> str:
-    """`text` with a replacement character for each that a terminal would obey. O(len(text))."""
+    """Return `text` with a replacement for each character that a terminal obeys. O(len(text))."""
     if text.isprintable():
         return text
     return "".join("\N{REPLACEMENT CHARACTER}" if is_unsafe(char) else char for char in text)
 
 
 def is_unsafe(char: str) -> bool:
-    """Whether a terminal obeys the character instead of showing it."""
+    """Return whether a terminal obeys the character instead of showing it."""
     return unicodedata.category(char) in _UNSAFE

@@ -1,4 +1,4 @@
-"""What a pod takes of a resource, as the scheduler counts it.
+"""The resources that a pod takes, as the scheduler counts them.
 
 Containers and sidecars run together; init containers run one after the other before them, each
 beside the sidecars that were started before it. So a pod takes the larger of the two, and its
@@ -18,25 +18,25 @@ SIDECAR = "Always"
 
 
 class Resources(Protocol):
-    """What a container asks for and may use at most, quantities as they are written."""
+    """The requests and limits of a container, as they are written."""
 
     @property
     def requests(self) -> Mapping[str, str]:
-        """What it asks for."""
+        """The requests."""
         ...
 
     @property
     def limits(self) -> Mapping[str, str]:
-        """What it may use at most."""
+        """The limits."""
         ...
 
 
 class Container(Protocol):
-    """What of a container counts here."""
+    """The counted fields of a container."""
 
     @property
     def resources(self) -> Resources:
-        """What it takes."""
+        """The requests and limits."""
         ...
 
     @property
@@ -46,21 +46,21 @@ class Container(Protocol):
 
 
 class PodSpec(Protocol):
-    """What of a pod counts here."""
+    """The counted fields of a pod."""
 
     @property
     def containers(self) -> Sequence[Container]:
-        """Those that run together."""
+        """The containers that run together."""
         ...
 
     @property
     def init_containers(self) -> Sequence[Container]:
-        """Those that run before them, in this order."""
+        """The containers that run before the others, in this order."""
         ...
 
     @property
     def overhead(self) -> Mapping[str, str]:
-        """What the pod takes beside its containers."""
+        """The overhead of the pod itself."""
         ...
 
 

@@ -20,7 +20,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 @lru_cache(maxsize=1024)
 def whole(text: str) -> int | None:
-    """The number, rounded up, at most `MOST`; None for a text that is no quantity of devices.
+    """Parse a quantity, rounded up, at most `MOST`; return None for a text that is none.
 
     Negative ones are none. O(len(text)), which is bounded; most objects state the same few.
     """

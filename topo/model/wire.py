@@ -1,4 +1,4 @@
-"""The messages that travel: worker to master (port 10001), and what REST clients send.
+"""The messages from worker to master (port 10001), and the answers.
 
 A worker posts `Report` to `/v1/reports` and gets a `ReportAnswer`. The first report of a worker
 process is `full`; after that a `change` carries only the sections that differ and a `beat` carries
@@ -83,7 +83,7 @@ class Report(_Message):
 
 
 class ReportAnswer(_Message):
-    """What the master wants next, and how often it wants to hear from this worker."""
+    """The answer to a report: what to send next, and how often."""
 
     seq: int
     want: Literal["change", "full"] = "change"

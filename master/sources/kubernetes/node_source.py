@@ -8,7 +8,7 @@ from master.kube.advice import next_step
 from master.kube.objects import Key, NodeObject, key_of
 from master.kube.reflector import Changed, Listed, Reflector, Removed
 from master.sources.kubernetes.nodes import listed_node
-from master.tree.engine import EventSink, sent
+from master.tree.engine import EventSink, send_event
 from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.model.observation import (
@@ -65,7 +65,7 @@ class NodeSource:
             await self._send_nodes()
             if self._capacity.doubts != self._warned:
                 self._warned = self._capacity.doubts
-                await sent(self._sink, SourceWarned(CLUSTER_NODES, self._warned))
+                await send_event(self._sink, SourceWarned(CLUSTER_NODES, self._warned))
             if not await _set_within(self._woken, BEAT_S):
                 await self._send_state()
             self._woken.clear()
@@ -95,7 +95,7 @@ class NodeSource:
             key = next(iter(self._marked))
             del self._marked[key]
             if (event := self._changed(key)) is not None:
-                await sent(self._sink, event)
+                await send_event(self._sink, event)
 
     async def _send_list(self) -> None:
         """Send the whole list, its news before in parts: 10,000 at once take half a second.
@@ -112,10 +112,10 @@ class NodeSource:
                 news.append(node)
             if number % TURN == 0:
                 if news:
-                    await sent(self._sink, ClusterNodesTold(tuple(news)))
+                    await send_event(self._sink, ClusterNodesTold(tuple(news)))
                 news.clear()
                 await asyncio.sleep(0)
-        await sent(self._sink, ClusterNodesListed(tuple(listed.values())))
+        await send_event(self._sink, ClusterNodesListed(tuple(listed.values())))
         if listed:
             self._listed = listed
 
@@ -135,9 +135,9 @@ class NodeSource:
         trouble = self._nodes.trouble
         if trouble is not None and not (self._nodes.synced and self._nodes.silent_s() < FAILING_S):
             text = f"its nodes cannot be followed: {trouble.message}"
-            await sent(self._sink, SourceFailed(CLUSTER_NODES, text, next_step(trouble)))
+            await send_event(self._sink, SourceFailed(CLUSTER_NODES, text, next_step(trouble)))
         elif not self._lost_all:
-            await sent(self._sink, SourceRecovered(CLUSTER_NODES))
+            await send_event(self._sink, SourceRecovered(CLUSTER_NODES))
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:

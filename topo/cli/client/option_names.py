@@ -4,33 +4,23 @@ import re
 
 from topo.model.errors import Refusal
 
+_OWN_FLAGS = (
+    *("pods", "group_size", "mode", "within", "gpu_type", "selector", "exclude", "usage", "key"),
+    *("explain", "free", "group", "depth", "format", "devices", "limit"),
+)
+"""Fields whose option has the same name."""
 _OPTIONS = {
-    "pods": "--pods",
+    **{field: f"--{field.replace('_', '-')}" for field in _OWN_FLAGS},
     "gpus_per_pod": "--gpus",
-    "group_size": "--group-size",
-    "mode": "--mode",
-    "within": "--within",
-    "gpu_type": "--gpu-type",
-    "selector": "--selector",
     "tolerations": "--toleration",
-    "exclude": "--exclude",
-    "usage": "--usage",
     "hold_s": "--hold",
-    "key": "--key",
-    "explain": "--explain",
     "assume": "--assume-…",
     "assume.free": "--assume-free",
     "assume.down": "--assume-down",
     "assume.drain": "--assume-drain",
     "n": "--gpus",
-    "free": "--free",
-    "group": "--group",
-    "depth": "--depth",
-    "format": "--format",
-    "devices": "--devices",
     "from": "FROM",
     "to": "TO",
-    "limit": "--limit",
     "node": "NODE",
     "name": "NODE",
     "id": "ID",

@@ -1,6 +1,7 @@
 """The capacity report for people: per GPU type bars, groups by tier, largest jobs."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -16,6 +17,10 @@ from topo.model.rest.fragmentation import (
     LargestDocument,
     TierDocument,
     TypeDocument,
+)
+
+_TIER_CELLS = attrgetter(
+    *("tier", "kind", "domains", "pristine", "partly_used", "full", "closed", "whole_groups")
 )
 
 
@@ -62,19 +67,7 @@ def _shares(report: TypeDocument, glyphs: Glyphs) -> Rows:
 
 def _tiers(tiers: Sequence[TierDocument]) -> Rows:
     counted = ("groups", "untouched", "partly used", "full", "closed", "whole free")
-    rows = (
-        (
-            each.tier,
-            each.kind,
-            each.domains,
-            each.pristine,
-            each.partly_used,
-            each.full,
-            each.closed,
-            each.whole_groups,
-        )
-        for each in tiers
-    )
+    rows = map(_TIER_CELLS, tiers)
     numbers = (Column(title, right=True) for title in counted)
     return table(Column("tier", right=True), "kind", *numbers, rows=rows)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -53,6 +54,7 @@ _LINK_STYLES = {
     LinkKind.UNKNOWN: "bold magenta",
 }
 """Greener is closer; colour only repeats what the code says."""
+_FABRIC_CELLS = attrgetter("gpu", "state", "status", "cluster_uuid", "clique", "rack", "tray")
 _PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
 
 
@@ -210,16 +212,7 @@ def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> Rows:
     health = Column("health", prose=True)
     columns = ("GPU", "state", "status", "cluster", "clique", "rack", "tray", health)
     rows = (
-        (
-            fabric.gpu,
-            fabric.state,
-            fabric.status,
-            fabric.cluster_uuid,
-            fabric.clique,
-            fabric.rack,
-            fabric.tray,
-            _fabric_health(fabric, glyphs, joined=joined),
-        )
+        (*_FABRIC_CELLS(fabric), _fabric_health(fabric, glyphs, joined=joined))
         for fabric in fabrics
     )
     return table(*columns, rows=rows)
