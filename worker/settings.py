@@ -22,39 +22,42 @@ class WorkerSettings(LogSettings):
     """Every field is a flag and a `TOPO_…` variable; the text under a field is its help."""
 
     server_address: str = "topo-master-service:10001"
-    """Where the master takes reports, host:port."""
+    """The master's address for reports, host:port."""
     metrics_address: Annotated[str, Chart("topoDiscovery.worker.metricsPort", is_plain=False)] = (
         "9002"
     )
     """Port, or host:port, of this worker's /metrics and /health; port 0 takes a free one."""
     detect_mode: Literal["config", "dragonfly", "switchbox", "nvlink", "auto"] = "dragonfly"
-    """The vendor's flag: accepted; a worker reports all it sees and the master decides."""
+    """Accepted for the vendor's chart, without effect: a worker reports all it sees and the master
+    decides."""
     node_number: Annotated[
         int, Field(ge=1), Chart("topoDiscovery.dragonfly.nodeNumber", is_plain=False)
     ] = 2
-    """The vendor's flag: accepted; the master decides what makes a complete group."""
+    """Accepted for the vendor's chart, without effect: the master decides what makes a complete
+    group."""
     enable_training: Annotated[
         bool, Chart("topoDiscovery.dragonfly.enableTraining", is_plain=False)
     ] = False
-    """The vendor's flag: accepted; this worker never trains links nor changes any hardware."""
+    """Accepted for the vendor's chart, without effect: this worker never trains links nor changes
+    any hardware."""
 
     node_name: Annotated[str, Env("NODE_NAME"), Field(max_length=253)] = ""
     """This node's name in Kubernetes; without it the host name."""
     node_ip: Annotated[str, Env("NODE_IP", "HOST_IP"), Field(max_length=64)] = ""
     """This node's internal address, for managers that know machines by it."""
     token_file: Path | None = None
-    """File with the token that the master knows; read anew when it changes."""
+    """File with the token that the master knows; read again when it changes."""
     server_tls: Annotated[bool, Chart("topoDiscovery.tls.secret", is_plain=False)] = False
     """Report over https."""
     tls_ca: Annotated[Path | None, Chart("topoDiscovery.tls.secret", is_plain=False)] = None
-    """PEM file of the authority that signed the master's certificate; else the system's."""
+    """PEM file of the authority that signed the master's certificate; the system's by default."""
 
     probe_interval: Annotated[Seconds, Field(gt=0)] = 2.0
     """Seconds between readings of libraries and of sysfs."""
     exporter_address: Annotated[str, Chart("topoDiscovery.worker.exporterPort", is_plain=False)] = (
         "127.0.0.1:8000"
     )
-    """host:port of a mx-exporter on this host."""
+    """Address of a mx-exporter on this host, host:port."""
     mxsml_library: Path | None = None
     """The libmxsml.so to load, if it is not where drivers put it."""
     sysfs_root: Path = Path("/sys")

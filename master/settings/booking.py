@@ -20,29 +20,30 @@ class BookingSettings(ClusterSettings):
     canonical_group_size: Annotated[
         int, Field(ge=1, le=1_000_000), Chart("topoDiscovery.master.canonicalGroupSize")
     ] = CANONICAL_GPUS
-    """GPUs of the groups whose whole copies placement keeps free for the next job."""
+    """GPUs of a canonical group; placement keeps free as many whole groups of this size as it
+    can."""
     reserve_groups: Annotated[CommaList, Chart("topoDiscovery.master.reserveGroups")] = ()
-    """Groups of that size to keep free: `<path>=<groups>`, the path's names joined with /. They are
-    used only when nothing else fits."""
+    """Canonical groups to keep free in a part of the tree: `<path>=<groups>`, with the names of the
+    path joined by /. They are used only if nothing else fits."""
     gpu_type_order: Annotated[CommaList, Chart("topoDiscovery.master.gpuTypeOrder")] = ()
-    """GPU types in the order that decides between equal placements of a job that names none."""
+    """GPU types in order of preference between equal placements of a job that names none."""
     extra_domains: Annotated[
         int, Field(ge=0, le=1_000), Chart("topoDiscovery.master.extraDomains")
     ] = 0
-    """Groups of a tier that a placement may use beyond the fewest where that keeps more groups of
-    the canonical size whole."""
+    """Groups of a tier that a placement may use beyond the fewest, if that keeps more canonical
+    groups whole."""
     max_hold: Annotated[Seconds, Field(ge=1), Chart("topoDiscovery.master.maxHold")] = 86_400.0
     """The longest time that a placement may be held before it is committed."""
     max_holds: Annotated[Count, Chart("topoDiscovery.master.maxHolds")] = 1000
-    """Holds that there may be at once, committed ones too."""
+    """Holds that may exist at once, committed ones and one for each waiting gang included."""
     booking_log: Path | None = None
-    """Where holds, pods and nodes are recorded as they change, for `topo sim replay`."""
+    """File that records holds, pods and nodes as they change, for `topo sim replay`."""
     gpu_resources: Annotated[CommaList, Chart("topoDiscovery.master.gpuResources")] = ()
-    """Resources of nodes and pods that are whole GPUs, of which the first that a node has counts;
-    `<domain>/gpu` and `nvidia.com/gpu` unless given."""
+    """Resources that are whole GPUs; of a node the first that it has counts. `<domain>/gpu` and
+    `nvidia.com/gpu` by default."""
     node_usage_key: Annotated[str, Chart("topoDiscovery.master.nodeUsageKey")] = ""
-    """Label and taint of nodes that say what they are for (training, inference, hybrid);
-    `<domain>/node.usage` unless given."""
+    """Label and taint that say what a node is for (training, inference, hybrid);
+    `<domain>/node.usage` by default."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""

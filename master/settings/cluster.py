@@ -33,35 +33,39 @@ class ClusterSettings(ServiceSettings):
     pod_namespace: Annotated[str, Env("POD_NAMESPACE")] = ""
     """This pod's namespace."""
     deployment_name: str = ""
-    """Deployment that this pod belongs to, on which lost sources are told as Events; else on the
-    pod."""
+    """Deployment of this pod, which gets the Events about lost sources; without it the pod gets
+    them."""
     pod_ip: Annotated[str, Env("POD_IP")] = ""
-    """This pod's address, at which other masters reach this one."""
+    """This pod's address, where other masters reach this one."""
     kubernetes: Literal["auto", "on", "off"] = "auto"
     """Whether this master works with Kubernetes; auto: in a pod with a service account, or with a
     kubeconfig."""
     kubeconfig: Path | None = None
-    """File by which Kubernetes is found and asked; without it, by the pod's service account."""
+    """How to reach the API server and with which credentials; without it the pod's service account
+    is used."""
     kube_qps: Annotated[float, Env("CLIENT_GO_QPS"), Field(gt=0)] = 100.0
-    """Requests per second to Kubernetes; watches and the lease do not wait for it."""
+    """Requests per second to Kubernetes. Watches and the lease are not limited; calls that place
+    gangs have four times this rate of their own."""
     kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
-    """Requests to Kubernetes in one go. The vendor writes BRUST."""
+    """Requests to Kubernetes at once; of calls that place gangs, four times as many. The vendor
+    writes BRUST."""
     device_config_map: Annotated[str, Chart("topoDiscovery.master.deviceConfigMap")] = (
         "metax-device-config"
     )
-    """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
-    this pod, or `<namespace>/<name>`. One that is not there says nothing."""
+    """The vendor's ConfigMap that says which nodes share their cards: `<name>` in this pod's
+    namespace, or `<namespace>/<name>`. It need not exist."""
     worker_service_account: str = ""
-    """Service account of the workers, namespace:name; else topo-worker in this pod's namespace."""
+    """Service account of the workers, namespace:name; without it topo-worker in this pod's
+    namespace."""
     domain: Annotated[str, Chart("domain")] = "metax-tech.com"
-    """Prefix of the labels and annotations that this master writes in Kubernetes."""
+    """Prefix of the labels and annotations that the masters write in Kubernetes."""
     controllers: Annotated[CommaList, Chart("topoDiscovery.master.controllers", is_plain=False)] = (
         BY_DEFAULT
     )
-    """What this master writes in Kubernetes while it leads: labels and annotations of nodes,
-    hypernodes of Volcano, events, nomination of the nodes of gangs; or none."""
+    """What the leader writes in Kubernetes: labels and annotations of nodes, HyperNodes of Volcano,
+    Events, nominations of gangs' pods; or none."""
     label_names: Annotated[CommaList, Chart("topoDiscovery.master.labelNames", is_plain=False)] = ()
-    """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
+    """Labels of kinds of groups where they are not `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:

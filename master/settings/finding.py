@@ -18,15 +18,15 @@ class FindingSettings(ServiceSettings):
     """How groups are found: the sources, and what is judged of what they say."""
 
     mode: Annotated[Mode, Chart("topoDiscovery.mode")] = Mode.CONFIG
-    """How groups are found: config (the file), dragonfly (workers' peers), switchbox (cluster
-    manager, dragonflies inside from the workers), nvlink (clusterUuid, clique), auto (whatever the
-    workers see)."""
+    """How groups are found: config (the file), dragonfly (the workers' peers), switchbox (the
+    cluster manager, and dragonflies inside from the workers), nvlink (clusterUuid and clique), auto
+    (whatever the workers see)."""
     node_number: Annotated[Count, Chart("topoDiscovery.dragonfly.nodeNumber", is_plain=False)] = 2
     """Nodes that make a complete dragonfly; a larger component is reported as a wiring fault."""
     gpus_per_node: Annotated[int, Field(ge=0, le=128), Chart("topoDiscovery.gpusPerNode")] = 0
-    """GPUs a healthy node has; 0 means that nobody says."""
+    """GPUs of a healthy node; 0: unknown."""
     config_file: Path = Path("/config/nodegroup.yaml")
-    """The configured tree, read in config mode; reloaded when it changes."""
+    """The configured tree, used in mode config; read again when it changes."""
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""
@@ -42,7 +42,7 @@ class FindingSettings(ServiceSettings):
     cluster_manager_ca_file: Annotated[
         Path | None, Chart("topoDiscovery.switchbox.clusterManagerCaConfigMap", is_plain=False)
     ] = None
-    """PEM authorities that the cluster manager's certificate is verified against."""
+    """PEM authorities that verify the cluster manager's certificate."""
     cluster_manager_insecure: Annotated[
         bool, Chart("topoDiscovery.switchbox.clusterManagerInsecure")
     ] = False
@@ -60,17 +60,20 @@ class FindingSettings(ServiceSettings):
     ] = Path("/secret")
     """Directory with the files username and password for the cluster manager."""
     join_keys: Annotated[CommaList, Chart("topoDiscovery.switchbox.joinKeys")] = JOIN_KEYS
-    """Names by which machines of the cluster manager are matched to nodes, in this order."""
+    """Names that match machines of the cluster manager to nodes, in this order."""
     worker_token_file: Path | None = None
-    """Tokens of workers, a line each: `<token>`, or `<node-name> <token>`; re-read on change."""
+    """Tokens of workers, one per line: `<token>`, or `<node-name> <token>`; read again when it
+    changes."""
     allow_anonymous_workers: bool = False
     """Accept reports without a token. For trials only."""
     beat_interval: Annotated[Seconds, Field(ge=0.1, le=3600)] = 10.0
-    """How often a worker that sees no change says that it is alive."""
+    """How often a worker without changes reports that it is alive. A node is stale after three
+    missed beats."""
     missed_hardware: Annotated[CommaList, Chart("topoDiscovery.master.missedHardware")] = MISSED
-    """What makes its node NotReady when it vanishes: gpus, their ports and links, nics."""
+    """Kinds of hardware that make their node NotReady when they vanish: gpus, their ports and
+    links, nics."""
     max_nodes: Count = 20_000
-    """Nodes that may report; one more is refused."""
+    """Nodes that may report; reports of further nodes are refused."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""

@@ -17,36 +17,36 @@ class JobSettings(ClusterSettings):
     """What is done for jobs that ask for groups, and the webhook by which they are known."""
 
     placement: Annotated[Literal["off", "nomination", "native"], Chart("placement.mode")] = "off"
-    """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
-    has their pods wait for a plan), native (it asks Volcano, whose scheduler chooses by HyperNodes;
-    a job may name the other way), or off: nothing."""
+    """How jobs that ask for groups are placed: nomination (an admission webhook marks them and
+    their pods wait for a plan), native (Volcano's scheduler chooses by HyperNodes; a job may name
+    the other way), or off."""
     gang_order: Annotated[QueueOrder, Chart("placement.order")] = QueueOrder.RESERVE
-    """What gangs behind the first one that does not fit may do: reserve (start where they do not
-    delay it), fifo (wait for it), greedy (start where there is room)."""
+    """What gangs behind the first one that does not fit may do: reserve (start if they do not delay
+    it), fifo (wait for it), greedy (start if they fit)."""
     gate_timeout: Annotated[Seconds, Field(ge=0), Chart("placement.gateTimeout")] = 900.0
-    """After so long in which nobody places gangs, though a master lives and hears the API server,
-    the gates of their pods are opened without a plan; 0: never."""
+    """If no master places gangs for so long, although one is alive and hears the API server, the
+    gates of their pods are opened without a plan; 0: never."""
     preempt_after: Annotated[Seconds, Chart("placement.preemptAfter")] = 0.0
-    """After this time in line a gang is opened to its scheduler over pods of lower priority, where
-    evicting them costs the least; the scheduler evicts, if it is set up to; 0: never."""
+    """After this time in the queue a gang is left to its scheduler on the nodes where evicting pods
+    of lower priority costs the least; the scheduler evicts if it is configured to; 0: never."""
     queue_plugin: Annotated[QueuePlugin, Chart("placement.queuePlugin")] = QueuePlugin.PROPORTION
     """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
     gang waits for its queue's share by weight) or capacity (it does not)."""
     volcano_config_map: Annotated[str, Chart("placement.volcanoConfigMap")] = (
         "volcano-system/volcano-scheduler-configmap"
     )
-    """ConfigMap with the configuration of Volcano's scheduler, `<namespace>/<name>`: without its
-    plugin network-topology-aware it ignores what a native job asks for."""
+    """ConfigMap with the configuration of Volcano's scheduler, `<namespace>/<name>`. Without its
+    plugin network-topology-aware the scheduler ignores what a native job asks for."""
     admission_port: Annotated[Port, Chart("placement.port")] = 9443
     """Port of the admission webhook, HTTPS."""
     admission_invalid: Annotated[Literal["warn", "deny"], Chart("placement.invalid")] = "warn"
-    """What becomes of a job whose groups cannot be: warn: it runs without, or deny: it is refused
-    with 422 and the fix."""
+    """What happens to a job with an invalid request for groups: warn (it runs without groups) or
+    deny (it is refused with 422 and the fix)."""
     admission_certificates: Annotated[
         Literal["own", "external"], Chart("placement.certManager.issuer", is_plain=False)
     ] = "own"
-    """Who makes and renews the webhook's certificates: the leading master, or somebody else, such
-    as cert-manager."""
+    """Who makes and renews the webhook's certificate: own (the leading master) or external, such as
+    cert-manager."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""

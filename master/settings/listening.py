@@ -19,34 +19,33 @@ class ListeningSettings(ServiceSettings):
     rpc_server_port: Annotated[Port, Chart("topoDiscovery.rpcServerPort")] = 10001
     """Port that workers report to."""
     bind_address: str = ""
-    """Address to listen on; all of them by default."""
+    """Address to listen on; all by default."""
     tls_cert: Annotated[Path | None, Chart("topoDiscovery.tls.secret", is_plain=False)] = None
-    """PEM certificate chain of this server; re-read on change."""
+    """PEM certificate chain of this server; read again when it changes."""
     tls_key: Annotated[Path | None, Chart("topoDiscovery.tls.secret", is_plain=False)] = None
     """PEM private key of this server."""
     tls_scope: Annotated[
         Literal["all", "reports"], Chart("topoDiscovery.tls.scope", is_plain=False)
     ] = "all"
-    """Which ports speak TLS when a certificate is given: all of them, or reports: the workers'
-    one."""
+    """Ports that speak TLS if a certificate is given: all, or reports (the workers' port)."""
     tls_proxies: Annotated[CommaList, Chart("topoDiscovery.tls.proxies")] = ()
-    """Addresses or networks of proxies that end TLS before this master: a token that comes from
-    there is no secret in clear text."""
+    """Addresses or networks of proxies that terminate TLS before this master; a token from there
+    does not count as sent in clear text."""
     history_bytes: Annotated[
         int, Field(ge=1 << 20, le=256 << 20), Chart("topoDiscovery.master.historyBytes")
     ] = 16 << 20
-    """Memory for moments of the tree that are kept for longer, packed; the oldest go."""
+    """Memory for kept moments of the tree, packed; beyond it the oldest are dropped."""
     history_age: Annotated[Seconds, Field(ge=60), Chart("topoDiscovery.master.historyAge")] = (
         7 * 86400.0
     )
-    """How long such a moment is kept."""
+    """How long a moment of the tree is kept."""
     group_metrics: Annotated[bool, Chart("topoDiscovery.master.groupMetrics")] = False
-    """Whether /metrics has a series for each group; there may be thousands."""
+    """Add a series for each group to /metrics; there may be thousands."""
     api_token_file: Annotated[
         Path | None, Chart("topoDiscovery.master.apiTokensSecret", is_plain=False)
     ] = None
-    """Tokens for calls that write (holds), a line each: `<token>`, or `<name> <token>`; re-read on
-    change. Without it nothing can be held; reads are open."""
+    """Tokens for calls that write (holds), one per line: `<token>`, or `<name> <token>`; read again
+    when it changes. Without it no placement can be held; reads are open."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""

@@ -20,24 +20,24 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
     """One of several masters: who leads, and where the state is kept."""
 
     state_file: Path | None = None
-    """Where the last good state is kept, so that a restart answers at once."""
+    """File with the last good state, so that a restart answers at once."""
     state_config_maps: Annotated[bool, Chart("topoDiscovery.master.stateConfigMaps")] = False
-    """Keep the last good state in ConfigMaps of this pod's namespace, not in a file."""
+    """Keep the last good state in ConfigMaps of this pod's namespace instead of a file."""
     state_copy_file: Annotated[
         Path | None, Chart("topoDiscovery.master.stateConfigMaps", is_plain=False)
     ] = None
-    """A file on this master's own disk that answers reads after a restart in which the API server
-    cannot be asked for the state; one of several masters that keep it in ConfigMaps has it."""
+    """File on this master's own disk for reads after a restart while the API server cannot be asked
+    for the state; for masters that keep it in ConfigMaps."""
     state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0
-    """The state is written at most this often, and more seldom where it is large."""
+    """The state is written at most this often, and less often if it is large."""
     leader_elect: Literal["auto", "true", "false"] = "auto"
-    """Whether this is one of several masters, of which one leads by a Lease; auto: with Kubernetes
-    where the pod's name, namespace and address are known, and the token is there."""
+    """Whether this is one of several masters that elect a leader by a Lease; auto: with Kubernetes,
+    if the pod's name, namespace, address and the replica token are known."""
     lease_duration: Annotated[Seconds, Field(ge=5, le=3600)] = 12.0
-    """How long the others wait for a silent leader. It ends 4 s earlier itself, and renews its
-    lease four times in the time before."""
+    """How long the others wait for a silent leader. The leader itself ends 4 s earlier, and renews
+    its lease four times in the time before."""
     replica_token_file: Path = REPLICA_TOKEN
-    """Token by which masters know each other: of their service account, with the audience
+    """Token that identifies masters to each other: of their service account, with the audience
     topo-master-replica, or one that all share."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
