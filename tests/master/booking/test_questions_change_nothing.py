@@ -21,7 +21,7 @@ from topo.gangs.machine.instructions import Check, NamedPod, Place
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation, NodeName
-from topo.placement.booking.events import HoldChange, HoldReleased, What
+from topo.placement.booking.events import HoldChange, HoldReleased, Pod, PodPhase, PodSeen, What
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRequest, Limits
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.policy import Policy
@@ -152,6 +152,19 @@ def test_the_timer_ends_a_hold_once_and_readers_see_it_end_before() -> None:
     assert world.state.advance() == (HoldChange(What.EXPIRED, hold),)
     assert world.state.advance() == ()
     assert world.seen()[:2] != before[:2]
+
+
+def test_a_pod_that_is_bound_where_it_was_nominated_leaves_the_tag() -> None:
+    world = World()
+    outcome = world.placements.holds.hold(HoldRequest(JOBS[0], 5.0))
+    assert isinstance(outcome, Outcome)
+    assert outcome.hold is not None
+    node = next(iter(outcome.hold.gpus))
+    pod = Pod(uid="u", namespace="n", name="p", node=node, gpus=8, hold=outcome.hold.id)
+    world.state.advance(PodSeen(pod, PodPhase.NOMINATED))
+    before = world.seen()
+    world.state.advance(PodSeen(pod, PodPhase.BOUND))
+    assert world.seen() == before
 
 
 def test_what_changes_nothing_leaves_the_tag() -> None:

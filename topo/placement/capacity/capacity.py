@@ -80,7 +80,9 @@ class Capacity(CapacityView):
         had = self._bookings.pop(owner, {})
         if takes := {name: count for name, count in {**had, **gpus}.items() if count}:
             self._bookings[owner] = MappingProxyType(takes)
-        self._shift({name: count - had.get(name, 0) for name, count in gpus.items()})
+        changes = {name: count - had.get(name, 0) for name, count in gpus.items()}
+        if any(changes.values()):
+            self._shift(changes)
 
     def release(self, owner: str) -> None:
         """Release all that an owner took; an unknown owner is no error."""

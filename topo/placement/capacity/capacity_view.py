@@ -212,7 +212,9 @@ class CapacityView:
         self._share_index(view)
         view._version = next(_versions_of_changes)
         # Hosts first, then bookings: what a booking frees depends on the state of its host.
-        view._hosts = self._hosts | {host.name: host for host in changed}
+        view._hosts = self._hosts
+        if changed:
+            view._hosts = self._hosts | {host.name: host for host in changed}
         view._types, view._ordered = self._types, self._ordered
         view._sizes, view._peaks, view._labels = self._sizes, self._peaks, self._labels
         view._columns = self._columns.copy()
