@@ -33,7 +33,7 @@ class History(NamedTuple):
 
 
 def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
-    """The gang without its pods; `now_s` is on the clock of its creation. O(members)."""
+    """Return the gang without its pods; `now_s` is on the clock of its creation. O(members)."""
     request, live = current_request(gang, now_s), [member for member in gang.members if member.live]
     return GangSummary(
         id=gang.id,
@@ -123,7 +123,7 @@ def _groups(gang: Gang, places: Mapping[int, NodeName], host: HostOf) -> Iterato
 
 
 def _domains(nodes: Iterable[NodeName], host: HostOf) -> Iterator[DomainDocument]:
-    """The deepest group that all of the nodes share; where they share none, those of each."""
+    """Yield the deepest group that all nodes share; where they share none, that of each node."""
     hosts = [found for node in nodes if (found := host(node)) is not None]
     shared = _shared([each.path for each in hosts])
     for each in hosts[:1] if shared else hosts:
@@ -142,7 +142,7 @@ def _shared(paths: list[GroupPath]) -> GroupPath:
 
 
 def in_turn(summaries: Iterable[GangSummary]) -> list[GangSummary]:
-    """Those in line in the order of their turns, then the others by name."""
+    """Return the gangs in the queue in the order of their turns, then the others by name."""
 
     def key(each: GangSummary) -> tuple[bool, int, object]:
         ahead = each["ahead"]

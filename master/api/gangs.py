@@ -45,7 +45,7 @@ _OFF = OffDocument(
 
 
 async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
-    """All gangs, those in line in the order of their turns; none, and why, where it is off."""
+    """Answer with all gangs, those in the queue first; with none, and why, where placing is off."""
     service = request.app[SERVICE]
     nomination = service.controllers.nomination
     if nomination is None:
@@ -131,7 +131,7 @@ def _off() -> web.Response:
 
 
 async def _of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:
-    """What the leader answers; its address is that on the Lease, the path one of ours."""
+    """Answer as the leader does. Its address is that on the Lease; the path is one of ours."""
     role, replicas = service.role, service.replicas
     if replicas is None or not role.leader_url:
         return not_leader(role)

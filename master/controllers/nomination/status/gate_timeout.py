@@ -1,9 +1,10 @@
-"""Gates for which nobody cares: what becomes of them where no master has placed gangs for long.
+"""Opens the gates of pods where no master has placed gangs for a long time.
 
-A master may live and nobody place: no lease can be written, or whoever leads has never known its
-tree or its cluster. Any replica opens gates then: two would write the same, and each write names
-the version of its pod. Time in which this master does not hear the API server does not count: after
-an outage somebody leads within seconds. Where no master lives, nobody does it.
+Masters may live without one of them placing gangs: the lease cannot be written, or the leader has
+never known its tree or its cluster. Then every replica opens gates: two of them write the same, and
+each write names the version of its pod. Time in which this master does not hear the API server does
+not count, because after an outage a master leads within seconds. Without any master no gate is
+opened.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(kw_only=True)
 class GateTimeout:
-    """Counts the time for which nobody places gangs, and has their gates opened after `limit_s`.
+    """Counts the time without a master that places gangs, and opens their gates after `limit_s`.
 
-    `is_attended`: whether somebody places gangs, as far as this master knows. `is_heard`: whether
-    it hears the API server.
+    `is_attended`: a master places gangs, as far as this one knows. `is_heard`: this master hears
+    the API server.
     """
 
     limit_s: float
@@ -57,11 +58,11 @@ class GateTimeout:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was so for so long that gates are opened."""
+        """Whether no master has placed gangs for so long that gates are opened."""
         return 0.0 < self.limit_s <= self._since_s
 
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Look every `LOOK_S` until cancelled."""
         looked_s = self.clock()
         while True:
             await asyncio.sleep(LOOK_S)
@@ -85,7 +86,7 @@ class GateTimeout:
         self._open_gates(why)
 
     def _open_gates(self, why: str) -> None:
-        """Asks for a write of every pod that is gated still; one under way is not repeated."""
+        """Request the write of every gated pod; one that is pending is not repeated."""
         pods = self.pods.objects.values()
         gated = [pod for pod in pods if isinstance(pod, GangPod) and pod.gated]
         for pod in sorted(gated, key=lambda pod: pod.rank):

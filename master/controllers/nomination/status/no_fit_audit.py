@@ -1,6 +1,6 @@
 """Audit of gangs without room: counts the capacity again, independently of the engine.
 
-That there is some is a mistake of this program, unless it came just then: only what is found twice
+Room that is found is a mistake of this program, unless it came just then: only what is found twice
 in a row, a minute apart, counts.
 """
 
@@ -23,13 +23,13 @@ from topo.model.ids import NodeName
 
 RECOUNT_S = 60.0
 MOST = 10
-"""Different requests that are looked at in one go, a fraction of a second each on 10,000 nodes."""
+"""Different requests that are counted in one look, a fraction of a second each on 10,000 nodes."""
 
 _log = structlog.get_logger(__name__)
 
 
 class NoFitAudit:
-    """Looks every minute; `waiting` are the gangs that are told there is no room."""
+    """Looks every minute; `waiting` are the gangs that are reported to have no room."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class NoFitAudit:
         self._waiting, self._pods, self._state = waiting, pods, state
         self._found: frozenset[GangId] = frozenset()
         self.denied: frozenset[GangId] = frozenset()
-        """Those that the last two looks found."""
+        """The gangs for which both of the last two looks found room."""
         gauge(registry, "topo_master_gangs_denied_room", lambda: len(self.denied))
 
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Look every minute until cancelled."""
         while True:
             await asyncio.sleep(RECOUNT_S)
             await self.look()
 
     async def look(self) -> None:
-        """Counts once; in a thread, on copies."""
+        """Count once, in a thread, on copies."""
         waiting = self._waiting()
         found = await off_loop(self._count(waiting)) if waiting else frozenset[GangId]()
         denied = found & self._found & self._waiting().keys()
@@ -61,7 +61,7 @@ class NoFitAudit:
         self._found, self.denied = found, denied
 
     def _count(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
-        """What finds those with room; nothing that it reads changes any more."""
+        """Return a function that finds the gangs with room; what it reads does not change."""
         forest, cluster, policy = self._state.forest, dict(self._state.cluster), self._state.policy
         held = [hold.gpus for hold in self._state.holds()]
         pods = tuple(self._pods.objects.values())

@@ -1,7 +1,7 @@
-"""What somebody should do about gangs, for `topo doctor`: a warning for each cause, with examples.
+"""The findings of `topo doctor` about gangs: a warning for each condition, with examples.
 
-What passes by itself is none: a gang that waits for room or for its queue is said so where it is
-asked about (`topo gangs`).
+A state that passes by itself is no finding: `topo gangs` shows a gang that waits for room or for
+its queue.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from topo.model.rest.topology import WarningDocument
 from topo.placement.job.words import counted, listed
 
 NOT_BOUND_S = 60.0
-"""A scheduler binds what it is let have within seconds."""
+"""A scheduler binds a gang that is opened within seconds."""
 
 
 _AFTER_S = {GangCondition.NOT_BOUND: NOT_BOUND_S}
