@@ -15,6 +15,7 @@ from tests.builders import discovery, facts, server, shape
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid
 from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (
@@ -136,7 +137,7 @@ class Consistency(RuleBasedStateMachine):
     @rule(a=node)
     def node_leaves(self, a: str) -> None:
         """Kubernetes deletes it; another worker's report of it was refused as well."""
-        self._advance(WorkerRefused(NodeName(a), "foreign-report", "a lie"))
+        self._advance(WorkerRefused(NodeName(a), ConflictCondition.FOREIGN_REPORT, "a lie"))
         self._advance(NodeRemoved(NodeName(a)))
 
     @rule(nodes=st.lists(listed_nodes, unique_by=lambda one: one.name))

@@ -24,6 +24,7 @@ from tests.builders import (
     why,
 )
 from topo.discovery.modes import Mode
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.forest import Status
 from topo.model.ids import GroupName, Kind, NodeName
 from topo.model.machine import (
@@ -367,7 +368,9 @@ def test_wiring_that_differs_from_the_config_file_is_listed():
 def test_a_refused_report_is_listed_for_a_minute():
     """A worker that lies about another node, or two workers with one name."""
     state = discovery()
-    refusal = WorkerRefused(NodeName("a"), "duplicate-worker", "two workers call themselves a")
+    refusal = WorkerRefused(
+        NodeName("a"), ConflictCondition.DUPLICATE_WORKER, "two workers call themselves a"
+    )
     state.advance(0.0, refusal)
     state.advance(50.0, refusal)
     assert listed(state, "duplicate-worker") == ("a",)

@@ -16,6 +16,7 @@ from topo.discovery.state import Discovery
 from topo.discovery.tree.conflicts import ConflictList
 from topo.discovery.tree.node_status import NO_WORKER, judge_reported
 from topo.discovery.tree.placed import PlacedNodes
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Conflict, Node, Reason, Status
 from topo.model.ids import DRAGONFLY, GroupName, NodeName
@@ -144,7 +145,7 @@ def test_conflicts_are_put_in_order_once_per_change():
     assert [conflict.code for conflict in first] == ["b", "z"]
     listed.set_node(A, (late,))
     assert listed.listed(wiring) is first
-    listed.refuse(WorkerRefused(B, "duplicate-worker", "two of them"), 5.0)
+    listed.refuse(WorkerRefused(B, ConflictCondition.DUPLICATE_WORKER, "two of them"), 5.0)
     assert len(listed.listed(wiring)) == 3
     listed.expire(5.0)
     assert len(listed.listed(wiring)) == 3, "as old as the limit is not too old"

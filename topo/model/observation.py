@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import Refusal
 from topo.model.forest import Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName
@@ -138,7 +139,7 @@ class WorkerRefused:
     """Event: a report was not accepted; `code` is that of a conflict, the rest is for people."""
 
     node: NodeName
-    code: str
+    code: ConflictCondition
     text: str
     fix: str = "see the log of the refused worker"
 

@@ -12,6 +12,7 @@ from master.tree.topology_document import Part, TopologyView, document, entity_t
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.model.conditions.tree import ConflictCondition
 from topo.model.forest import Snapshot
 from topo.model.ids import GroupName, NodeName
 from topo.model.machine import Peer, ServerPeers
@@ -48,7 +49,9 @@ def test_the_topology_document_tells_reasons_capacity_and_sources():
         ManagerReported(managed({"box": ["a", "b", "c"]})),
         *ring(["a", "b"]),
         report("stray", ["ghost"]),
-        WorkerRefused(NodeName("a"), "wrong-node", "a token of b reported for a"),
+        WorkerRefused(
+            NodeName("a"), ConflictCondition.FOREIGN_REPORT, "a token of b reported for a"
+        ),
     )
     said = written(state.snapshot, "switchbox", now_s=12.5)
     (box,) = said["groups"]
