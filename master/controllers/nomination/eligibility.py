@@ -34,6 +34,7 @@ def eligibility_of(
             if not all(matches(each, node) for each in required)
         )
     return Eligibility(
+        # Our own selector names the planned nodes, which a new plan may change.
         selector=tuple(sorted(pair for pair in selector if pair[0] != own_label)),
         tolerations=tuple(sorted(frozenset.intersection(*tolerations), key=repr))
         if tolerations

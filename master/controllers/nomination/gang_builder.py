@@ -60,6 +60,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     first = ranked[0]
     group = context.pod_group(first)
     stated = _stated(ranked, group, context)
+    # A gang that cannot be placed still needs a request; it is opened without a plan.
     fallback = Request(pods=len(pods), gpus_per_pod=1)
     request = stated if isinstance(stated, Request) else fallback
     awaits = _awaits(gang_id, ranked, group, context)
@@ -119,6 +120,7 @@ def _stated(
         return "a pod's rank is too large"
     wants = dict.fromkeys([pod.wants for pod in ranked if pod.wants is not None])
     request = Request(
+        # A rank beyond the stamp shows that the job has more pods than it was stamped with.
         pods=max(stamp.pods, last + 1),
         gpus_per_pod=gpus.pop(),
         group_size=terms.group_size,

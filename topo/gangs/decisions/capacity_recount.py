@@ -39,7 +39,7 @@ def certainly_fits(request: Request, seen: Seen) -> bool:
     if request.mode is not PlacementMode.REQUIRED or request.within is not None:
         return False
     pods = min(request.pods_per_group, request.pods)
-    needed = -(-request.pods // pods)
+    needed = -(-request.pods // pods)  # rounded up: a smaller last group counts as a whole one
     domains = _domains(request, seen, pods)
     types = {node.gpu_type for domain in domains for node in domain}
     wanted = types if request.eligible.gpu_type is None else types & {request.eligible.gpu_type}
@@ -59,6 +59,7 @@ def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
         largest = max(
             sum(_gpus(node, seen) // request.gpus_per_pod for node in nodes) for nodes in domains
         )
+        # The lowest such tier is where required groups must be whole.
         if largest >= pods:
             return domains
     return []

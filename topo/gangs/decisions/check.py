@@ -53,6 +53,7 @@ def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
         return ()
     waiting = [(pod.rank, node) for pod, node in check.waiting]
     homes = [(rank, _group_of(capacity, node, kind)) for rank, node in (*check.bound, *waiting)]
+    # `homes` begins with the bound pods; they decide where the job is, if there are any.
     counts = Counter(home for _, home in homes[: len(check.bound)] or homes if home)
     most = max(counts, key=lambda home: counts[home], default=None)
     size = check.request.pods_per_group
@@ -77,6 +78,7 @@ def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
     """Return the groups that are in several domains although they are required whole; O(pods)."""
     request = check.request
     places = [(pod.rank, node) for pod, node in check.waiting] + list(check.bound)
+    # A node that left the cluster has no domain to compare.
     known = [(rank, node) for rank, node in places if capacity.host(node) is not None]
     if request.mode is not PlacementMode.REQUIRED or not known:
         return ()

@@ -103,6 +103,7 @@ def cheapest_evictions(
 ) -> Evictions | None:
     """Return the cheapest evictions that were found; None where all together do not suffice."""
     request = asked.request
+    # Only a whole job is planned over others, never some of its pods.
     if len(asked.wanted) != request.pods or asked.kept:
         return None
     wished = request.eligible.gpu_type
@@ -167,12 +168,14 @@ class _Over:
         sizes = self._sizes()
         ready: list[tuple[Cost, int]] = []
         for at, size in enumerate(sizes):
+            # Costs of a domain hold for groups of one size, so another size needs a new heap.
             if at == 0 or size != sizes[at - 1]:
                 ready = [(NOTHING, domain) for domain in range(first, last)]
                 heapify(ready)
             chosen = self._next(found, size, ready)
             if chosen is None:
                 return None
+        # Groups take the ranks by size, then in the order of the tree.
         order = sorted(range(len(sizes)), key=lambda at: (-sizes[at], found.groups[at][0], at))
         slots = [slot for at in order for slot in found.groups[at][1]]
         victims = {each.owner: each for slot in slots for each in slot.victims}
@@ -204,6 +207,7 @@ class _Over:
                 continue
             units = {each.unit for slot in slots for each in slot.victims} - found.units
             cost = self._cost(units)
+            # Dearer than believed: another domain may be cheaper by now.
             if ready and (cost, domain) > ready[0] and cost > believed:
                 heappush(ready, (cost, domain))
                 continue
@@ -235,6 +239,7 @@ class _Over:
             left[node] += sum(pod.gpus for pod in victims) - self._gpus
             gone |= {pod.owner for pod in victims}
             units |= {pod.unit for pod in victims}
+        # In the order of the tree, so that neighbouring ranks are on neighbouring nodes.
         by_node = {node: at for at, node in enumerate(left)}
         return sorted(slots, key=lambda slot: by_node[slot.node])
 
@@ -252,7 +257,7 @@ class _Over:
         )
         for pod in there:
             if free >= self._gpus:
-                break
+                break  # no more victims than needed
             found.append(pod)
             free += pod.gpus
         return tuple(found) if free >= self._gpus else None

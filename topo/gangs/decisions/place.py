@@ -96,6 +96,7 @@ def _over(capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]) 
 
 
 def _placed(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+    # A whole job gets the engine's objective; parts of one go near their own groups.
     if not asked.kept and len(asked.wanted) == asked.request.pods:
         return _by_engine(capacity, asked.request)
     reachable = _with_taken(capacity, _BEYOND, _out_of_reach(capacity, asked))
@@ -128,6 +129,7 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     """Place pods of groups of which others stay; all of one GPU type."""
     size = asked.request.pods_per_group
     host = capacity.host(asked.kept[0][1]) if asked.kept else None
+    # One GPU type for the whole job: that of the pods that stay.
     gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
     eligible = replace(asked.request.eligible, gpu_type=gpu_type)
     request = replace(asked.request, eligible=eligible)
@@ -145,6 +147,7 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
         nodes = _nearest(capacity, request, stay[group], pods)
         if isinstance(nodes, NoFit):
             return nodes
+        # What one group gets is not free for the next one.
         capacity = capacity.with_changes(taken={f"{_JOINING} {group}": _gpus(request, nodes)})
         found[group] = nodes
     fresh = _place_new_groups(capacity, request, joining, found)
@@ -209,6 +212,7 @@ def _nearest(
     widest = view.shape.whole_in if required else layout.tiers
     found: list[NodeName] = []
     seen: set[int] = set()
+    # Tier by tier around the pods that stay, so that nearer nodes are always found first.
     for tier in range(1, widest + 1):
         for domain in dict.fromkeys(layout.of[tier][home] for home in homes):
             for at in range(layout.firsts[tier][domain], layout.firsts[tier][domain + 1]):
@@ -216,6 +220,7 @@ def _nearest(
                     continue
                 seen.add(at)
                 node_slots, _ = capacity.slots_per_node((at,), view.slots)
+                # Nodes with pods of the group come first; the sort is stable for the others.
                 node_slots.sort(key=lambda each: each[0] not in stay)
                 found += [node for node, slots in node_slots for _ in range(slots)]
                 if len(found) >= pods:

@@ -67,6 +67,7 @@ def _inside(
     """Return the domains with the fewest missing slots in a group (tier, domain), or in all."""
     layout, shape = view.layout, view.shape
     k, groups, tail, tier = shape.k, shape.m, shape.r, shape.whole_in
+    # Groups that may be split: every pod counts as a group of its own.
     if request.mode is PlacementMode.PREFERRED:
         k, groups, tail, tier = 1, shape.pods, 0, 1
     first, last = 0, len(layout.firsts[tier]) - 1
@@ -80,6 +81,7 @@ def _inside(
     room = layout.rolled(idle.free, tier).tolist()
     domains = range(first, last)
     steps = (step for at in domains for step in _steps(free[at], room[at], k, at))
+    # The steps of one domain grow, so that the smallest of all are a valid choice per domain.
     taken = nsmallest(groups, steps)
     if len(taken) < groups:
         return None
@@ -118,6 +120,7 @@ def _nodes(
             for host_id, host, _ in capacity.members(at)
             if host.open and idle.mask[host_id] == ELIGIBLE
         ]
+        # Nodes with the most free slots wait the least.
         hosts.sort(key=lambda each: -each[0])
         yield from _enough(hosts, slots)
 

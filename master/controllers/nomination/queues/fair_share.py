@@ -36,6 +36,7 @@ def shares(claims: Mapping[str, QueueClaim], total: int) -> dict[str, int]:
     while hungry and left > 0:
         weights = sum(claims[name].weight for name in hungry)
         given = 0.0
+        # Every queue gets its part of what was left when the round began, as in the plugin.
         for name in sorted(hungry):
             claim, before = claims[name], found[name]
             most = min(claim.limit, claim.wanted)
@@ -46,5 +47,5 @@ def shares(claims: Mapping[str, QueueClaim], total: int) -> dict[str, int]:
                 hungry.discard(name)
         left = max(0.0, left - given)
         if given == 0.0:
-            break
+            break  # no queue gained anything: another round would change nothing
     return {name: int(deserved + 1e-6) for name, deserved in found.items()}

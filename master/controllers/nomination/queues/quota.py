@@ -68,6 +68,7 @@ def missing_quota(
         for name in _upwards(asked.queue, queues)
         if (limit := _limit(name, queues, asked.resource, usage.total)) is not None
     }
+    # A limit below the request is final; anything else may change when other jobs end.
     tight = min(limits, key=lambda name: limits[name], default=None)
     if tight is not None and limits[tight] < asked.gpus:
         return MissingQuota(_too_small(tight, asked, queues, usage.total), never=True)
@@ -119,7 +120,7 @@ def _beyond_share(
     asking = [name for name in queues if wanted.get(name)]
     claims = {name: _claim(name, queues, asked.resource, usage) for name in asking}
     if len(claims) < 2:
-        return None
+        return None  # one queue alone may use everything
     share = shares(claims, usage.total).get(asked.queue, 0)
     used = usage.taken.get(asked.queue, 0)
     if used + asked.gpus <= share:
@@ -160,6 +161,7 @@ def _limit(name: str, queues: Mapping[str, QueueObject], resource: str, total: i
     queue = queues[name]
     own = queue.spec.capability.get(resource)
     parent = queue.spec.parent or ROOT
+    # What the siblings are guaranteed is never available here.
     others = sum(
         _guaranteed(each, resource)
         for each in queues.values()

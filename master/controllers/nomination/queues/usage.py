@@ -111,6 +111,7 @@ class QueueCounts:
             self._shares[key] = share
         if before == share:
             return False
+        # The old share out, the new one in: sums never have to be counted again.
         for each, sign in ((before, -1), (share, 1)):
             if each is not None:
                 sums = self._asked if each.asks else self._taken

@@ -70,6 +70,7 @@ class InstructionWriter:
         if settled.error is None:
             if "spec" in write.fields:  # also written by the gate timeout of this process
                 self._count_opened(write)
+        # A write of the gate timeout is in no table: the machine did not ask for it.
         elif gang_id is not None:
             self.metrics.lost.labels("pod").inc()
             key = write.target.namespace, write.target.name
