@@ -22,16 +22,16 @@ with exit_on_signal(), needs("worker"):
     from worker.settings import WorkerSettings
 
 CONNECTION_LIMIT = 64
-"""Of the port of /metrics and /health: a scraper and a probe have one each."""
+"""Connections of the port of /metrics and /health: a scraper and a kubelet have one each."""
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
-"""Pages that nobody has taken yet; one has some 20 KB."""
+"""Budget for unread pages; a page has some 20 KB."""
 
 _log = structlog.get_logger(__name__)
 
 
 @exit_on_signal()
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the worker until a signal stops it, or records a bundle; the exit code.
+    """Run the worker until a signal stops it, or record a bundle. Return the exit code.
 
     0 after SIGTERM, SIGINT or a recording, 1 when background work died or the port is taken, 2 for
     settings that cannot be used.
@@ -89,7 +89,7 @@ def _record(settings: WorkerSettings) -> int:
 
 
 def warn(settings: WorkerSettings) -> None:
-    """Log what the operator should know of these settings; nothing where all is well."""
+    """Log warnings about these settings."""
     if settings.enable_training:
         _log.warning("--enable-training does nothing: this worker never changes hardware state")
     host = settings.server_address.rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""The facts of the host: the last readings of all probes, parsed and put together."""
+"""The facts of the host, assembled from the last readings of all probes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ from topo.model.observation import ParsedProbe
 from worker.probes.probe import Probe, Reading, shown
 
 DROP_AFTER_FAILURES = 3
-"""At this failure in a row the last good facts of a source are dropped. Until then its stand-ins
-start and the master's own hysteresis counts. Its health is `failed` from the first."""
+"""After so many failures in a row the last good facts of a source are dropped. At the first failure
+its stand-ins start, and its health is `failed`."""
 
 _FIELD_OF: Mapping[type, str] = MappingProxyType(
     {
@@ -43,7 +43,7 @@ _FIELD_OF: Mapping[type, str] = MappingProxyType(
 
 @dataclass(slots=True)
 class _Source:
-    """What is known from one probe. `parsed` outlives failures, see `DROP_AFTER_FAILURES`."""
+    """The last reading of one probe. `parsed` survives failures, see `DROP_AFTER_FAILURES`."""
 
     probe: Probe
     reading: Reading | None = None
@@ -70,7 +70,7 @@ class HostFacts:
         self._settled = False
 
     def add(self, name: str, reading: Reading) -> ProbeHealth:
-        """Adds a probe's reading; its health, which is bad where no parser accepts the text."""
+        """Add a reading. Return the health of its probe: bad if no parser accepts the text."""
         source = self._sources[name]
         before = source.parsed, source.health, source.failures
         if reading.state is ProbeState.OK:
@@ -87,13 +87,11 @@ class HostFacts:
         return source.health or ProbeHealth(name, reading.state)
 
     def needed(self, name: str) -> bool:
-        """Whether the probe must run. A stand-in runs only while the sources it stands in for
-        do not state everything.
+        """Return whether the probe must run: a stand-in only while its sources are incomplete.
 
-        A source without warnings has stated everything: what it does not state, this host does not
-        have. One with warnings (failed calls) is compared field by field. A source that fails is
-        still believed for a while, see `DROP_AFTER_FAILURES`; its stand-ins start at once, so that
-        they are ready when it no longer is.
+        A source without warnings is complete: what it does not state, the host does not have. One
+        with warnings (failed calls) is compared field by field. The facts of a failing source stay
+        for a while, see `DROP_AFTER_FAILURES`; its stand-ins start at once, to be ready by then.
         """
         probe = self._sources[name].probe
         preferred = [self._sources[name] for name in probe.instead_of]
@@ -107,9 +105,9 @@ class HostFacts:
         return not preferred or not probe.gives <= stated
 
     def settled(self) -> bool:
-        """Whether every probe that must run has been read once. Before, the facts would mislead.
+        """Return whether every probe that must run was read once; before, facts would mislead.
 
-        Those that only count are not awaited: a slow tool must not keep a node from being known.
+        Probes of counters are not awaited: a slow tool must not delay the first report.
         """
         self._settled = self._settled or all(
             source.reading is not None
@@ -120,7 +118,7 @@ class HostFacts:
         return self._settled
 
     def facts(self) -> NodeFacts:
-        """The facts of all probes that must run. Equal calls give the identical object."""
+        """Return the facts of all probes that must run; the same object until something changes."""
         if self._facts is None:
             used = [source for name, source in self._sources.items() if self.needed(name)]
             parsed = [
@@ -131,7 +129,7 @@ class HostFacts:
         return self._facts
 
     def link_errors(self) -> tuple[LinkErrors, ...]:
-        """What is counted on links, at most `MAX_LINK_ERRORS`; the first source of one decides."""
+        """Return the error counters of links, at most `MAX_LINK_ERRORS`; the first source wins."""
         used = (source for name, source in self._sources.items() if self.needed(name))
         stated = chain.from_iterable(_link_errors(source.parsed) for source in used)
         found: dict[tuple[int, int, str], LinkErrors] = {}
@@ -153,7 +151,7 @@ def _failed(source: _Source, reading: Reading) -> bool:
 
 
 def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
-    """What a probe's text states. Never raises: an exception of the parser becomes a refusal."""
+    """Parse the text of a probe. Never raises: an exception of the parser becomes a refusal."""
     try:
         return parse(text, probe_format)
     except Exception as error:  # noqa: BLE001 - one source must not stop the other probes
@@ -161,7 +159,7 @@ def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
 
 
 def _parse(source: _Source, text: str) -> None:
-    """Parses a new text. A text that is refused leaves what was understood before."""
+    """Parse a new text; a refused text keeps the facts of the one before."""
     parsed = understand(text, source.probe.format)
     if isinstance(parsed, Refusal):
         source.refused = parsed
@@ -170,7 +168,7 @@ def _parse(source: _Source, text: str) -> None:
 
 
 def _fields(parsed: ParsedProbe) -> Iterator[str | None]:
-    """The fields of `NodeFacts` that a probe states."""
+    """Yield the fields of `NodeFacts` that a probe states."""
     for fact in parsed.facts:
         item: object = fact[0] if isinstance(fact, tuple) and fact else fact
         yield _FIELD_OF.get(type(item))

@@ -1,4 +1,4 @@
-"""Reads the probes: one loop per probe, each at its own pace, none waiting for another."""
+"""The reading of probes: one loop per probe, each at its own interval."""
 
 import asyncio
 import math
@@ -17,9 +17,9 @@ from worker.probes.probe import Probe, Reading, read_in_time
 _log = structlog.get_logger(__name__)
 
 QUICK_S = 0.2
-"""Between the readings that confirm a change: three tell a change from a slip within a second."""
+"""Pause between the readings that confirm a change: three of them take less than a second."""
 ABSENT_S = 60.0
-"""Between looks for a source that this host does not have; a driver is not installed often."""
+"""Pause between looks for a source that this host does not have: drivers are rarely installed."""
 
 
 class ProbeLoops:
@@ -51,22 +51,22 @@ class ProbeLoops:
         self._last_reading_s = clock()
 
     def works(self) -> dict[str, Work]:
-        """The background work, by name."""
+        """Return the background work, by name."""
         return {f"probe {probe.name}": self._loop(probe) for probe in self._probes}
 
     def close(self) -> None:
-        """Ends what probes keep between readings."""
+        """Close what probes keep between readings."""
         for probe in self._probes:
             probe.close()
 
     @property
     def age_s(self) -> float:
-        """Seconds since the last reading of any probe ended."""
+        """Return the seconds since the last reading of any probe ended."""
         return self._clock() - self._last_reading_s
 
     @property
     def reading_due_within_s(self) -> float:
-        """Seconds within which some probe must have been read: the least pause plus timeout.
+        """Return the seconds until some probe must have been read: the least pause plus timeout.
 
         Infinite where nothing is probed.
         """
@@ -105,7 +105,7 @@ class ProbeLoops:
         return reading
 
     def _pause_s(self, probe: Probe, reading: Reading) -> float:
-        """Updates the report, if every probe was read; the pause until the next reading."""
+        """Update the report if every probe was read. Return the pause until the next reading."""
         if self._host.settled():
             facts = self._with_faults(self._host.facts())
             if self._pending.update(probe.name, facts):
@@ -115,7 +115,7 @@ class ProbeLoops:
         return probe.interval_s
 
     def _log_change(self, health: ProbeHealth) -> None:
-        """A log line when a probe's state changes."""
+        """Log a change of the probe's state."""
         before = self._states.get(health.probe)
         self._states[health.probe] = health.state
         if health.state is before:

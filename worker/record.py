@@ -1,4 +1,4 @@
-"""The support bundle: every probe once, raw but for secrets, and on demand without names."""
+"""The support bundle: the raw text of every probe, secrets masked, on demand without names."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,12 @@ from worker.redaction import redacted, same_facts
 STAND_IN = "node-anonymous"
 WITHHELD = "withheld: with its secrets masked it would say something else"
 _FIRST_PERSON_UID = 1000
-"""Below are the system's own accounts, which name nobody in person (login.defs, UID_MIN)."""
+"""Smaller ids are accounts of the system, not of people (login.defs, UID_MIN)."""
 _HOME = re.compile(r"(?<=/home/)[^/\s\"'<]+")
 
 
 async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
-    """All probes at once, each once, stand-ins included. Secrets are masked, see `redaction`."""
+    """Read every probe once, stand-ins included, with secrets masked (see `redaction`)."""
     recorded = await asyncio.gather(*(_recorded(probe) for probe in probes))
     for probe in probes:
         probe.close()
@@ -49,7 +49,7 @@ async def _recorded(probe: Probe) -> RecordedProbe:
 
 
 def user_names() -> frozenset[str]:
-    """The names of this host's human users."""
+    """Return the names of this host's human users."""
     known = {user.pw_name for user in pwd.getpwall() if user.pw_uid >= _FIRST_PERSON_UID}
     with contextlib.suppress(KeyError, OSError):
         known.add(getpass.getuser())
@@ -57,7 +57,7 @@ def user_names() -> frozenset[str]:
 
 
 def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
-    """The bundle without the host's names and addresses and without user names.
+    """Return the bundle without the host's names and addresses and without user names.
 
     A name that is also a word of a format (a host called `gpu`) stays where replacing it would
     change what the text says. Server UUIDs stay: they are what the recording is about.
@@ -86,7 +86,7 @@ def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
 
 
 def claim_folder(directory: Path) -> None:
-    """Makes the folder for a bundle, or uses an empty one of this user; only its owner may enter.
+    """Create the folder for a bundle with mode 0700, or take an empty one of this user.
 
     A folder that somebody else prepared, or filled, is refused with `BadInputError`: a worker is
     often root, and folders such as /tmp belong to everybody. `OSError` where it cannot be made.
@@ -103,7 +103,7 @@ def claim_folder(directory: Path) -> None:
 
 
 def save(bundle: Bundle, directory: Path) -> str:
-    """Writes the bundle; the text for the person who recorded it."""
+    """Write the bundle. Return a text for the person who recorded it."""
     write(directory, bundle)
     lines = [
         f"  {seen.probe:<18} {seen.state.value:<10} {len(seen.text):>8} bytes  {seen.detail}"

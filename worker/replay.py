@@ -1,4 +1,4 @@
-"""A recording in place of the host: its raw texts as the probes' outputs, and simulated faults.
+"""Replay of a recording instead of the host: its raw texts as readings, and simulated faults.
 
 Beside the bundle may be `timeline.txt` (sentences with times, counted from the start of the
 worker) and `faults.txt` (sentences that hold as long as they stand there; the file is watched).
@@ -26,7 +26,7 @@ from worker.settings import WorkerSettings
 TIMELINE_FILE = "timeline.txt"
 FAULTS_FILE = "faults.txt"
 ERRORS_PER_S = 10
-"""On a simulated link that counts errors: enough for the alert on it."""
+"""Rate of a simulated link that counts errors: enough for the alert on it."""
 _MENDED = frozenset({LinkErrorKind.CORRECTED, LinkErrorKind.SYMBOL, LinkErrorKind.CRC})
 _MAX_FILE_BYTES = 1 << 20
 
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TimelineReplay:
-    """A recording that plays since it was made."""
+    """A recording that plays from its construction on."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class TimelineReplay:
         self._counted_s = self._begun_s
 
     def probes(self, settings: WorkerSettings) -> tuple[Probe, ...]:
-        """One per recorded probe. The first is read quickly: faults change the facts of all."""
+        """Return a probe per recording; only the first is read often: that applies the faults."""
         return tuple(
             Probe(
                 name=recorded.probe,
@@ -67,17 +67,17 @@ class TimelineReplay:
         )
 
     def identity(self, node_name: str) -> NodeIdentity:
-        """The recorded identity, under another name where one is given."""
+        """Return the recorded identity, with another name if one is given."""
         found = self.bundle.identity
         return replace(found, name=NodeName(node_name)) if node_name else found
 
     def with_faults(self, facts: NodeFacts) -> NodeFacts:
-        """The facts under the faults that stand now."""
+        """Return the facts changed by the active faults."""
         faults = self._faults()
         return timeline.apply(faults, facts) if faults else facts
 
     def with_errors(self, node: NodeName, errors: Iterable[LinkErrors]) -> Iterator[LinkErrors]:
-        """The counters, risen on the links of the node that count errors; what rose stays."""
+        """Yield the counters, increased on links that count errors; increases stay."""
         now_s = self._clock()
         for link in timeline.counting(self._faults(), node):
             self._risen[link] += (now_s - self._counted_s) * ERRORS_PER_S
@@ -87,7 +87,7 @@ class TimelineReplay:
             yield replace(each, count=each.count + int(risen))
 
     def is_silent(self, node: NodeName) -> bool:
-        """Whether the node's worker must send nothing now."""
+        """Return whether the worker of the node must send nothing now."""
         return timeline.is_silent(self._faults(), node)
 
     def _faults(self) -> frozenset[Fault]:
@@ -95,7 +95,7 @@ class TimelineReplay:
         return self._standing | self._script.faults_at(self._clock() - self._begun_s)
 
     def _read_faults_file(self) -> None:
-        """Reads the faults file when it changed; one that cannot be read changes nothing."""
+        """Read the faults file if it changed; an unreadable file changes nothing."""
         content = self._file.poll()
         if content is None:
             return
@@ -112,7 +112,7 @@ class TimelineReplay:
 
 
 def open_replay(directory: Path) -> TimelineReplay:
-    """The recording in a directory, with its timeline. Raises `BadInputError`."""
+    """Return the recording in a directory, with its timeline. Raises `BadInputError`."""
     recording = bundle.read(directory)
     if isinstance(recording, Refusal):
         raise BadInputError(recording)

@@ -1,4 +1,4 @@
-"""Sends the pending report to the master, again and in full after a failure, with backoff."""
+"""Sending of reports: the latest facts; after a failure again and in full, with backoff."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ RETRY_BASE_S = 0.25
 
 _log = structlog.get_logger(__name__)
 _SILENCE_S = 1.0
-"""How often a silent node looks whether it may speak: no beat was agreed before it first did."""
+"""How often a silenced node checks whether it may report, before the master has set a beat."""
 
 
 class ReportLoop:
@@ -44,14 +44,14 @@ class ReportLoop:
         self._delivered = False
 
     async def run(self) -> None:
-        """Sends until cancelled: always the latest facts, one report at a time."""
+        """Send until cancelled, one report at a time, always with the latest facts."""
         while True:
             beat_s = self._session.beat_s
             await self._pending.wait(min(beat_s, _SILENCE_S) if self._is_silent() else beat_s)
             await self._retrying()(self._send)
 
     def _retrying(self) -> AsyncRetrying:
-        """Tries without end, a beat apart at most: a short cut must not cost more than a beat."""
+        """Retry until it succeeds, a beat apart at most: a short outage costs one beat at most."""
         ceiling_s = min(RETRY_CEILING_S, self._session.beat_s)
         return AsyncRetrying(
             wait=retry_after_or(full_jitter(RETRY_BASE_S, ceiling_s), RETRY_CEILING_S),
@@ -82,7 +82,7 @@ class ReportLoop:
             self._pending.request_full()
 
     def _log_failing(self, lost: ReportLostError) -> None:
-        """Logs when the kind of trouble changes, not for every try."""
+        """Log when the kind of trouble changes, not at every try."""
         if lost.trouble is not self._trouble:
             _log.warning(
                 "reports do not arrive",

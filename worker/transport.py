@@ -25,7 +25,7 @@ from topo.model.wire import REPORTS_PATH, TRY_LIMIT_S, Report, ReportAnswer
 MAX_ANSWER_BYTES = 64 << 10
 _CONNECT_S = 5.0
 _PATIENCE_S = 5.0
-"""Before asking again where only a person, or the end of another worker, can help."""
+"""Pause before the next try if only a person, or the end of another worker, can help."""
 
 
 class Trouble(StrEnum):
@@ -70,9 +70,9 @@ _NEEDS_A_PERSON = (Trouble.FORBIDDEN, Trouble.CONFLICT, Trouble.REFUSED)
 
 
 class ReportLostError(RetryLaterError):
-    """A report that may not have arrived; `retry_after_s` is the least wait before the next.
+    """A report that may not have arrived; `retry_after_s` is the least pause before the next.
 
-    `fix` is the next step: the master's own words where it has some, for it knows more.
+    `fix` is the next step, in the master's words if it sent some: it knows more.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class MasterConnection:
         await self._disconnect()
 
     async def send(self, report: Report) -> ReportAnswer:
-        """The master's answer within `TRY_LIMIT_S`; raises `ReportLostError`."""
+        """Return the master's answer within `TRY_LIMIT_S`. Raises `ReportLostError`."""
         body = report.model_dump_json(exclude_unset=True)
         try:
             async with asyncio.timeout(TRY_LIMIT_S):
@@ -125,14 +125,14 @@ class MasterConnection:
             raise await self._broken(error) from None
 
     async def _broken(self, error: Exception) -> ReportLostError:
-        """The network's failure, or the plain http that a TLS port does not answer."""
+        """Return the failure: of the network, or plain http sent to a TLS port."""
         never_stood = isinstance(error, aiohttp.ClientConnectorError)
         url = URL(self._url)
         is_plain = url.scheme == "http" and not never_stood
         if is_plain and url.host and url.port and await speaks_tls(url.host, url.port):
             return ReportLostError(Trouble.TLS, "the master speaks TLS, this worker plain http")
         if isinstance(error, aiohttp.ClientResponseError | ValueError):
-            # Also what the libraries make of a header that nobody foresaw.
+            # A header that the libraries do not expect ends here, too.
             return ReportLostError(Trouble.ANSWER, "what answers does not keep to HTTP")
         return ReportLostError(Trouble.NETWORK, _words(error))
 
@@ -159,7 +159,7 @@ class MasterConnection:
         return ReportLostError(trouble, what, asked, "" if trouble is Trouble.ANSWER else fix)
 
     async def _authorization(self) -> dict[str, str]:
-        """The header with the token, read from its file each time, for tokens are renewed."""
+        """Return the header with the token. The file is read each time: tokens are renewed."""
         if self._token_file is None:
             return {}
         try:
@@ -169,7 +169,7 @@ class MasterConnection:
         return {"Authorization": f"Bearer {token}"}
 
     async def _connected(self) -> aiohttp.ClientSession:
-        """The session, made anew after a TLS failure, for the authority may have been renewed."""
+        """Return the session; after a TLS failure a new one, in case the authority was renewed."""
         if self._session is None:
             try:
                 is_https = self._url.startswith("https")
@@ -190,7 +190,7 @@ class MasterConnection:
 
 
 def _problem(content: bytes | None) -> tuple[str, str]:
-    """The detail and the fix of a problem document, each empty where there is none."""
+    """Return the detail and the fix of a problem document, each empty if absent."""
     try:
         problem = orjson.loads(content or b"")
     except orjson.JSONDecodeError:

@@ -21,17 +21,17 @@ _STDOUT, _STDERR = 1, 2
 _STDERR_BYTES = 4096
 _REAP_S = 1.0
 _DRAIN_S = 0.2
-"""How long the output of a command that has ended may still arrive. A daemon that it left behind
-may hold its outputs open for ever."""
+"""Time for the remaining output after a command ended. A daemon that it left behind may hold its
+outputs open for ever."""
 
 
 def find_program(name: str, folders: Sequence[str] = ()) -> str | None:
-    """The program's path: PATH first, as an administrator would expect, then the folders."""
+    """Return the path of a program: from PATH, as an administrator expects, then the folders."""
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
 
 
 class Command:
-    """A command that can be asked again and again; never two of it at a time.
+    """A command that is run again and again, never twice at a time.
 
     `exits` says what its exit statuses mean; `absent_exits` are those of a host without the source.
     """
@@ -53,7 +53,7 @@ class Command:
         self._unkilled: asyncio.SubprocessTransport | None = None
 
     async def read(self) -> Reading:
-        """Runs the command once. On cancellation its process group is killed."""
+        """Run the command once. Cancellation kills its process group."""
         name = self._argv[0]
         if self._unkilled is not None and self._unkilled.get_returncode() is None:
             return timed_out(f"{name} hangs and cannot be killed")
@@ -97,7 +97,7 @@ class Command:
 
 
 class _Printed(asyncio.SubprocessProtocol):
-    """What a command has printed so far, and whether it has ended.
+    """The output of a command so far, and whether it has ended.
 
     Beyond the limits everything is dropped, so that its writer never blocks.
     """
@@ -113,7 +113,7 @@ class _Printed(asyncio.SubprocessProtocol):
         self._open = {_STDOUT, _STDERR}
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keeps what fits."""
+        """Keep the output up to the limit."""
         if fd == _STDERR:
             self.stderr += data[: _STDERR_BYTES - len(self.stderr)]
         elif len(self.stdout) + len(data) <= self._limit_bytes and not self.overflowed:
@@ -124,25 +124,25 @@ class _Printed(asyncio.SubprocessProtocol):
             self._settled.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - given
-        """No process holds this output any more."""
+        """Note that the last process closed this output."""
         self._open.discard(fd)
         if not self._open:
             self.closed.set()
 
     def process_exited(self) -> None:
-        """The command itself has ended; what it started may live on."""
+        """Note that the command has ended; its children may live on."""
         self.ended.set()
         self._settled.set()
 
     async def settled(self) -> None:
-        """Returns when the command has ended with its output read, or printed over the limit."""
+        """Wait until the command ended and its output was read, or exceeded the limit."""
         await self._settled.wait()
         if not self.overflowed:
             await _within(_DRAIN_S, self.closed)
 
 
 async def _finish(process: asyncio.SubprocessTransport, printed: _Printed) -> bool:
-    """Kills what is left of the command's process group and closes its outputs; whether it is gone.
+    """Kill the rest of the process group and close its outputs. Return whether it is gone.
 
     A process that waits inside a driver (state D) cannot be killed: after a second it is left.
     """
@@ -162,19 +162,19 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 
 
 def kill_group(leader: int) -> None:
-    """Kills a process that leads a group of its own, and the group."""
+    """Kill the leader of a process group, and the group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def command_environment() -> dict[str, str]:
-    """The few variables a vendor's tool needs; nothing else of ours reaches it."""
+    """Return the few environment variables that a vendor's tool needs; it gets no others."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {**kept, "LC_ALL": "C"}
 
 
 def status_words(status: int) -> str:
-    """`exit status 9` or `signal SIGSEGV`, from a return code of asyncio."""
+    """Return `exit status 9` or `signal SIGSEGV` for a return code of asyncio."""
     if status >= 0:
         return f"exit status {status}"
     try:

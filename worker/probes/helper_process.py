@@ -1,4 +1,4 @@
-"""The worker's side of a helper process: asks it, and kills it when it does not answer."""
+"""The worker's side of a helper process, which is killed if it does not answer."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ class HelperProcess:
         self._unkilled: asyncio.subprocess.Process | None = None
 
     async def read(self) -> Reading:
-        """One reading. On cancellation the process is killed with its family."""
+        """Read once. Cancellation kills the process group."""
         if self._unkilled is not None and self._unkilled.returncode is None:
             return timed_out("the library hangs and cannot be killed")
         try:
@@ -56,12 +56,12 @@ class HelperProcess:
                     self._unkilled = process
 
     def close(self) -> None:
-        """Ends the helper's input, at which it ends; one that hangs is killed when we end."""
+        """Close the helper's input, which ends it; a hanging one dies with this process."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
     async def wait_closed(self) -> None:
-        """Returns when the process that was told to end has ended, and the loop knows it."""
+        """Wait until the process has ended and the loop has noticed."""
         if self._process is not None:
             await self._process.wait()
 
@@ -80,7 +80,7 @@ class HelperProcess:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> bool:
-    """Kills a helper's process group; whether it is gone.
+    """Kill a helper's process group. Return whether it is gone.
 
     A process that waits inside a driver (state D) cannot be killed: after a second it is left.
     """
@@ -93,14 +93,14 @@ async def _kill(process: asyncio.subprocess.Process) -> bool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Reads what is left in the pipe, for only at its end is it closed, and reaps."""
+    """Read the rest of the pipe, which closes only at its end, and reap the process."""
     while process.stdout is not None and await process.stdout.read(_PART_BYTES):
         pass
     await process.wait()
 
 
 async def _ask(process: asyncio.subprocess.Process) -> Reading:
-    """One question and its answer. A helper that ends instead was crashed by its library."""
+    """Ask once and return the answer. A helper that ends instead was crashed by its library."""
     if process.stdin is None or process.stdout is None:
         raise AssertionError("both ends are pipes")
     try:

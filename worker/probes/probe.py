@@ -1,4 +1,4 @@
-"""What a probe is: a name, a pace, and a way to get one raw text."""
+"""A probe: a name, an interval, and a way to read one raw text."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from topo.model.machine import ProbeState
 READING_TIMEOUT_S = 5.0
 """After which a reading of a library or of sysfs is given up; they answer within milliseconds."""
 MAX_OUTPUT_BYTES = 8 << 20
-"""What one reading may be; the largest seen, `nvidia-smi -q -x` of eight B200, is 360 kB."""
+"""Limit of one reading; the largest seen, `nvidia-smi -q -x` of eight B200, is 360 kB."""
 MAX_DETAIL_CHARS = 200
 
 
@@ -27,27 +27,27 @@ class Reading:
 
 
 def ok(text: str) -> Reading:
-    """A reading with its raw text."""
+    """Return a reading with its raw text."""
     return Reading(ProbeState.OK, text)
 
 
 def absent(why: str) -> Reading:
-    """This host does not have the source; that is no fault."""
+    """Return the reading of a source that this host does not have; that is no fault."""
     return Reading(ProbeState.ABSENT, detail=shown(why))
 
 
 def failed(why: str) -> Reading:
-    """The source is there and did not answer as it should."""
+    """Return the reading of a source that exists and failed."""
     return Reading(ProbeState.FAILED, detail=shown(why))
 
 
 def timed_out(why: str) -> Reading:
-    """The source did not answer in time, or still hangs in an earlier question."""
+    """Return the reading of a source that did not answer in time, or still hangs."""
     return Reading(ProbeState.TIMED_OUT, detail=shown(why))
 
 
 def shown(why: str) -> str:
-    """What is told of a failure, in one line of at most `MAX_DETAIL_CHARS`.
+    """Return the detail of a failure, one line of at most `MAX_DETAIL_CHARS`.
 
     A tool may complain with its command line in it, and what is reported anybody can read: secrets
     are masked before it is cut.
@@ -56,7 +56,7 @@ def shown(why: str) -> str:
 
 
 def _nothing() -> None:
-    """Most probes hold nothing between readings."""
+    """Do nothing: most probes keep nothing between readings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Probe:
 
 
 async def read_in_time(probe: Probe) -> Reading:
-    """One reading within the probe's timeout. Never raises: a probe's mistake is its failure."""
+    """Read a probe within its timeout. Never raises: an exception becomes a failed reading."""
     try:
         async with asyncio.timeout(probe.timeout_s):
             return await probe.read()
