@@ -119,7 +119,7 @@ def queue(name: str, **fields: Any) -> QueueObject:
     return QUEUE.validate_python({"metadata": {"name": name}, "spec": fields, "status": status})
 
 
-def surroundings(*groups: PodGroupObject, **more: Any) -> GangContext:
+def gang_context(*groups: PodGroupObject, **more: Any) -> GangContext:
     """The context of gangs: these PodGroups, and nothing else but what is given."""
     by_key = {(each.metadata.namespace, each.metadata.name): each for each in groups}
     known: dict[str, Any] = {

@@ -9,10 +9,10 @@ from master.controllers.nomination.status.native_policy import NativePolicy
 from tests.controllers.nomination.objects import (
     JOB,
     WORDS,
+    gang_context,
     pod,
     pod_group,
     status_store,
-    surroundings,
 )
 from tests.gangs.world import dragonflies
 from topo.gangs.machine.gang import GangId
@@ -77,7 +77,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
     waiting = pod_group("Inqueue", groups=ASKED, why="2/2 tasks unschedulable")
     shown = NativePolicy(
         gangs=found,
-        context=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
+        context=gang_context(waiting, kind_of_tier={1: DRAGONFLY}.get),
         capacity=lambda: dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
         store=status_store(),

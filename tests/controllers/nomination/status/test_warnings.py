@@ -7,13 +7,13 @@ import pytest
 from master.controllers.nomination.gang_builder import build_gang
 from master.controllers.nomination.status.nomination_policy import with_doubts
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
-from tests.controllers.nomination.objects import pod, pod_group, surroundings
+from tests.controllers.nomination.objects import gang_context, pod, pod_group
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.stamp import Stamp
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 
-GANG = build_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
+GANG = build_gang(GangId("job-1"), [pod(0), pod(1)], gang_context())
 CODES = {
     GangState.SPLIT: "gang-split",
     GangState.NEVER_FITS: "gang-hopeless",
@@ -65,7 +65,7 @@ def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
 ):
     group = pod_group("Inqueue", priorityClassName=of_job)
     pods = [pod(rank, priorityClassName=of_pods) for rank in range(2)]
-    gang = build_gang(GangId("job-1"), pods, surroundings(group))
+    gang = build_gang(GangId("job-1"), pods, gang_context(group))
     text = with_doubts(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
     assert ("set spec.priorityClassName of the job" in text) is told
     assert with_doubts(gang, GangState.NO_ROOM, "no room", "") == "no room"

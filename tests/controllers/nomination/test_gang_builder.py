@@ -12,10 +12,10 @@ from tests.controllers.nomination.objects import (
     CREATED_S,
     JOB,
     WORDS,
+    gang_context,
     labelled_node,
     pod,
     pod_group,
-    surroundings,
 )
 from topo.gangs import note_codec
 from topo.gangs.machine.gang import Binding, GangId, Note, Selection
@@ -37,7 +37,7 @@ NOTE = Note(
 
 
 def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
-    gang = build_gang(GANG, [pod(1), pod(0)], surroundings(LET_IN, ahead_s=CREATED_S - 10.0))
+    gang = build_gang(GANG, [pod(1), pod(0)], gang_context(LET_IN, ahead_s=CREATED_S - 10.0))
     assert (gang.id, gang.namespace, gang.kind, gang.name) == (GANG, "jobs", "Job", "train")
     assert gang.binding is Binding.WHOLE
     assert gang.request == Request(pods=2, gpus_per_pod=8, group_size=16)
@@ -49,7 +49,7 @@ def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
 
 def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
     master, worker = pod(0, stamp=Stamp(3, 0, 1)), pod(1, stamp=Stamp(3, 1, 1))
-    gang = build_gang(GANG, [worker, master], surroundings(LET_IN))
+    gang = build_gang(GANG, [worker, master], gang_context(LET_IN))
     assert [each.rank for each in gang.members] == [0, 2]
 
 
@@ -65,7 +65,7 @@ def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
     ids=["none", "pending", "new", "inqueue", "running"],
 )
 def test_a_gang_of_volcano_awaits_its_queue(group: Any, keys: str):
-    gang = build_gang(GANG, [pod(0), pod(1)], surroundings(*([group] if group else [])))
+    gang = build_gang(GANG, [pod(0), pod(1)], gang_context(*([group] if group else [])))
     assert keys in gang.awaits
     assert bool(keys) == bool(gang.awaits)
 
@@ -77,7 +77,7 @@ def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
         asked.append(each)
         return MissingQuota("queue q1 is full")
 
-    context = surroundings(LET_IN, missing_quota=missing_quota)
+    context = gang_context(LET_IN, missing_quota=missing_quota)
     gang = build_gang(GANG, [pod(0), pod(1)], context)
     assert (gang.awaits, gang.hopeless) == ("queue q1 is full", False)
     assert [(each.queue, each.resource, each.gpus) for each in asked] == [
@@ -88,13 +88,13 @@ def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
 @pytest.mark.parametrize("phase", ["", "Pending", "Inqueue"])
 def test_a_gang_larger_than_its_queue_is_hopeless_whatever_volcano_says_yet(phase: str):
     never = MissingQuota("queue q1 may have 8 GPUs and 16 are needed", never=True)
-    context = surroundings(pod_group(phase), missing_quota=lambda _: never)
+    context = gang_context(pod_group(phase), missing_quota=lambda _: never)
     gang = build_gang(GANG, [pod(0), pod(1)], context)
     assert (gang.awaits, gang.hopeless) == (never.text, True)
 
 
 def test_a_gang_of_the_kube_scheduler_awaits_nobody():
-    gang = build_gang(GANG, [pod(0, group="")], surroundings())
+    gang = build_gang(GANG, [pod(0, group="")], gang_context())
     assert (gang.binding, gang.awaits) == (Binding.PIECEMEAL, "")
 
 
@@ -110,7 +110,7 @@ def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
     }
     nodes = (labelled_node("n1", zone="a"), labelled_node("n2", zone="b"), labelled_node("n3"))
     gang = build_gang(
-        GANG, [pod(0, **spec), pod(1, **spec)], surroundings(LET_IN, nodes=lambda: nodes)
+        GANG, [pod(0, **spec), pod(1, **spec)], gang_context(LET_IN, nodes=lambda: nodes)
     )
     eligible = gang.request.eligible
     assert eligible.selector == (("pool", "x"),)
@@ -122,7 +122,7 @@ def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
     own = {WORDS.node_label("job-1"): "hold-1"}
     fixed = {"kubernetes.io/hostname": "n9"}
     gang = build_gang(
-        GANG, [pod(0, gates=(), nodeSelector=own), pod(1, nodeSelector=fixed)], surroundings(LET_IN)
+        GANG, [pod(0, gates=(), nodeSelector=own), pod(1, nodeSelector=fixed)], gang_context(LET_IN)
     )
     assert gang.request.eligible.selector == ()
     assert [(each.fixed, each.selection) for each in gang.members] == [
@@ -133,17 +133,17 @@ def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
 
 def test_the_topology_that_a_user_of_volcano_demands_is_kept():
     group = pod_group("Inqueue", topology={"mode": "hard", "highestTierAllowed": 2})
-    context = surroundings(group, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
+    context = gang_context(group, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
     assert build_gang(GANG, [pod(0), pod(1)], context).request.within == "kind-2"
     soft = pod_group("Inqueue", topology={"mode": "soft", "highestTierAllowed": 2})
-    context = surroundings(soft, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
+    context = gang_context(soft, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
     assert build_gang(GANG, [pod(0), pod(1)], context).request.within is None
 
 
 def test_terms_are_those_of_the_annotations():
     asked = {WORDS.mode: "preferred", WORDS.within: "switchbox", WORDS.wait: "10m"}
     pods = [pod(0, annotations=asked), pod(1, annotations=asked)]
-    gang = build_gang(GANG, pods, surroundings(LET_IN))
+    gang = build_gang(GANG, pods, gang_context(LET_IN))
     assert (gang.request.mode, gang.request.within) == (PlacementMode.PREFERRED, "switchbox")
     assert gang.wait_s == 600.0
 
@@ -164,11 +164,11 @@ def test_a_gate_that_nobody_could_open_by_a_plan_is_opened_without_one(
 ):
     pods = [pod(0, **broken), pod(1, **(broken if "gpus" not in broken else {}))]
     assert pods[0].is_placed_here
-    assert why in build_gang(GANG, pods, surroundings(LET_IN)).ungated
+    assert why in build_gang(GANG, pods, gang_context(LET_IN)).ungated
 
 
 def test_what_a_person_wants_opened_is():
-    context = surroundings(LET_IN, ungated={GANG: "kim wants it"})
+    context = gang_context(LET_IN, ungated={GANG: "kim wants it"})
     assert build_gang(GANG, [pod(0), pod(1)], context).ungated == "kim wants it"
 
 
@@ -177,14 +177,14 @@ def test_an_order_to_open_holds_for_pods_that_come_later_and_for_every_leader():
     opened = pod(
         0, gates=(), annotations={WORDS.placement: note_codec.encode_unplanned("kim wants it")}
     )
-    assert build_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == "kim wants it"
+    assert build_gang(GANG, [opened, pod(1)], gang_context(LET_IN)).ungated == "kim wants it"
 
 
 def test_a_pod_that_another_gate_keeper_placed_is_no_order_to_open_the_others():
     fixed = {"kubernetes.io/hostname": "n1"}
     unplanned = {WORDS.placement: note_codec.encode_unplanned("Kueue chose n1")}
     opened = pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)
-    assert build_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).ungated == ""
+    assert build_gang(GANG, [opened, pod(1)], gang_context(LET_IN)).ungated == ""
 
 
 def test_what_was_written_comes_back():
@@ -194,7 +194,7 @@ def test_what_was_written_comes_back():
         annotations={WORDS.placement: note_codec.encode_note(GANG, NOTE)},
         status={"nominatedNodeName": "n1"},
     )
-    member = build_gang(GANG, [planned], surroundings(LET_IN)).members[0]
+    member = build_gang(GANG, [planned], gang_context(LET_IN)).members[0]
     assert (member.note, member.nominated, member.version) == (NOTE, "n1", "7")
     assert (member.gated, member.other_gates) == (False, True)
 
@@ -202,7 +202,7 @@ def test_what_was_written_comes_back():
 def test_a_version_alone_is_no_news_and_is_what_a_write_then_names():
     before, after = pod(0), pod(0, version="8")
     assert before == after
-    assert build_gang(GANG, [after], surroundings()).members[0].version == "8"
+    assert build_gang(GANG, [after], gang_context()).members[0].version == "8"
 
 
 @pytest.mark.parametrize(

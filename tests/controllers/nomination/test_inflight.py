@@ -15,13 +15,13 @@ from master.kube.objects import PODS, Metadata
 from master.kube.writing.writer import Settled
 from master.kube.writing.writes import Patch, WriteTarget
 from tests.controllers.nomination.masters import GangCluster, leading, until
-from tests.controllers.nomination.objects import pod, pod_group, surroundings
+from tests.controllers.nomination.objects import gang_context, pod, pod_group
 from tests.kube.api_model import ApiModel
 from topo.gangs.machine.gang import GangId
 
 GANG = GangId("job-1")
 POD, NODE = ("jobs", "train-worker-0"), ("", "node-1")
-PAIR = build_gang(GANG, [pod(0), pod(1)], surroundings(pod_group("Inqueue")))
+PAIR = build_gang(GANG, [pod(0), pod(1)], gang_context(pod_group("Inqueue")))
 WRITE = Patch(target=WriteTarget(PODS, POD[1], POD[0]), manager="m", uid="pod-0")
 
 
@@ -43,26 +43,26 @@ class Clock:
 def reading() -> tuple[Clock, InflightWrites]:
     """A pair that was just read, all of it there."""
     clock = Clock()
-    under_way = InflightWrites(clock)
-    under_way.read(PAIR)
-    return clock, under_way
+    inflight = InflightWrites(clock)
+    inflight.read(PAIR)
+    return clock, inflight
 
 
 def test_a_gang_is_awaited_until_the_last_of_its_writes_shows():
-    _, under_way = reading()
-    assert not under_way.is_awaited(GANG, 2)
-    under_way.add(GANG, POD)
-    under_way.add(GANG, NODE)
-    under_way.remove(POD)
-    assert under_way.is_awaited(GANG, 2)
-    under_way.remove(NODE)
-    assert not under_way.is_awaited(GANG, 2)
+    _, inflight = reading()
+    assert not inflight.is_awaited(GANG, 2)
+    inflight.add(GANG, POD)
+    inflight.add(GANG, NODE)
+    inflight.remove(POD)
+    assert inflight.is_awaited(GANG, 2)
+    inflight.remove(NODE)
+    assert not inflight.is_awaited(GANG, 2)
 
 
 def test_a_gang_of_which_pods_are_to_come_is_awaited():
-    _, under_way = reading()
-    assert under_way.is_awaited(GANG, 1)
-    assert not under_way.is_awaited(GANG, 2)
+    _, inflight = reading()
+    assert inflight.is_awaited(GANG, 1)
+    assert not inflight.is_awaited(GANG, 2)
 
 
 def test_a_gang_that_was_never_read_is_not_awaited():
@@ -70,32 +70,32 @@ def test_a_gang_that_was_never_read_is_not_awaited():
 
 
 def test_what_is_late_holds_up_nobody():
-    clock, under_way = reading()
-    under_way.add(GANG, POD)
+    clock, inflight = reading()
+    inflight.add(GANG, POD)
     clock.now_s += LATE_S - 0.01
-    assert under_way.is_awaited(GANG, 1)
+    assert inflight.is_awaited(GANG, 1)
     clock.now_s += 0.01
-    assert not under_way.is_awaited(GANG, 1)
+    assert not inflight.is_awaited(GANG, 1)
 
 
 def test_a_node_that_was_written_for_two_gangs_came_for_both():
-    _, under_way = reading()
+    _, inflight = reading()
     other = GangId("job-2")
-    under_way.read(replace(PAIR, id=other))
-    under_way.add(GANG, NODE)
-    under_way.add(other, NODE)
-    under_way.remove(NODE)
-    assert not under_way.is_awaited(GANG, 2)
-    assert not under_way.is_awaited(other, 2)
+    inflight.read(replace(PAIR, id=other))
+    inflight.add(GANG, NODE)
+    inflight.add(other, NODE)
+    inflight.remove(NODE)
+    assert not inflight.is_awaited(GANG, 2)
+    assert not inflight.is_awaited(other, 2)
 
 
 def test_nothing_is_awaited_of_a_gang_that_is_gone_and_of_its_writes():
-    _, under_way = reading()
-    under_way.add(GANG, POD)
-    under_way.forget(GANG)
-    under_way.read(PAIR)
-    assert not under_way.is_awaited(GANG, 2)
-    under_way.remove(POD)  # what comes after all is no error
+    _, inflight = reading()
+    inflight.add(GANG, POD)
+    inflight.forget(GANG)
+    inflight.read(PAIR)
+    assert not inflight.is_awaited(GANG, 2)
+    inflight.remove(POD)  # what comes after all is no error
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_nothing_is_awaited_of_a_gang_that_is_gone_and_of_its_writes():
 def test_a_write_that_will_show_in_no_event_is_not_awaited(
     settled: Settled, version: str, *, awaited: bool
 ):
-    _, under_way = reading()
-    under_way.add(GANG, POD)
-    under_way.settled(settled, known(version))
-    assert under_way.is_awaited(GANG, 2) is awaited
+    _, inflight = reading()
+    inflight.add(GANG, POD)
+    inflight.settled(settled, known(version))
+    assert inflight.is_awaited(GANG, 2) is awaited
 
 
 def test_a_refused_version_is_told_once_when_the_pod_has_another_one():
-    _, under_way = reading()
-    under_way.refused(GANG, POD, "7")
-    assert list(under_way.renewed(known("7"))) == []
-    assert list(under_way.renewed(known("8"))) == [GANG]
-    assert list(under_way.renewed(known("8"))) == []
-    under_way.refused(GANG, POD, "8")
-    assert list(under_way.renewed({})) == [GANG], "it is gone"
+    _, inflight = reading()
+    inflight.refused(GANG, POD, "7")
+    assert list(inflight.renewed(known("7"))) == []
+    assert list(inflight.renewed(known("8"))) == [GANG]
+    assert list(inflight.renewed(known("8"))) == []
+    inflight.refused(GANG, POD, "8")
+    assert list(inflight.renewed({})) == [GANG], "it is gone"
 
 
 @dataclass
