@@ -422,10 +422,7 @@ class Cluster:
     def _clear_whole(
         self, gang_id: GangId, waiting: list[PodUid], chosen: dict[PodUid, NodeName]
     ) -> bool:
-        """Volcano's `preempt`: any node that they select, whoever is nominated there.
-
-        A pod that is nominated itself has nobody evicted; one that has somebody, is then.
-        """
+        """Volcano's `preempt`: any node that they select; it evicts nobody for a nominated pod."""
         priority, taken = self.jobs[gang_id].priority, set(chosen.values())
         there, victims = self.evictable(gang_id, priority), list[Evictable]()
         cleared: dict[PodUid, NodeName] = {}

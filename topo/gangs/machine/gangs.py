@@ -49,7 +49,7 @@ from topo.gangs.machine.instructions import Instruction, Place, Release, ReportS
 from topo.gangs.machine.invariants import invariants
 from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest
 from topo.gangs.machine.placement_requests import (
-    Blocker,
+    Need,
     PlacementNeed,
     answers,
     check_request,
@@ -311,7 +311,7 @@ class Gangs:
         return writes
 
     def _asking(
-        self, record: Record, need: PlacementNeed | Blocker | None, now_s: float
+        self, record: Record, need: Need, now_s: float
     ) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with its placement requested, or with its gang in the queue."""
         gang, asked = record.gang, record.asked
@@ -363,7 +363,8 @@ class Gangs:
             return
         record = self._records[turn.id]
         need = placement_need(record)
-        require(isinstance(need, PlacementNeed), f"gangs: {turn.id} is in line and needs nothing")
+        is_due = isinstance(need, PlacementNeed)
+        require(is_due, f"gangs: {turn.id} is in the queue and needs nothing")
         assert isinstance(need, PlacementNeed)  # noqa: S101 - for the type checker
         record = self._asked(record, need, now_s)
         assert record.asked is not None  # noqa: S101 - for the type checker
@@ -383,17 +384,14 @@ class Gangs:
         self._asks = asked.ask
         return replace(record, check=asked.ask), (asked,)
 
-    def _reporting(
-        self, record: Record, need: PlacementNeed | Blocker | None
-    ) -> tuple[Record, tuple[Instruction, ...]]:
+    def _reporting(self, record: Record, need: Need) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with its state as reported, and the report where there is news.
 
         A gang whose turn may come in this very step is reported after it (`_report_rest`); of
         missing pods only the first count is, because the others follow within moments.
         """
         found, before = state_of(record, self._queue, need), record.reported
-        state = found[0]
-        if state is GangState.IN_LINE:
+        if (state := found[0]) is GangState.IN_LINE:
             self._unreported[record.gang.id] = None
             return record, ()
         is_counted = state is GangState.PODS_MISSING and before is not None and before[0] is state

@@ -63,7 +63,11 @@ class Blocker:
     some: bool = False
 
 
-def placement_need(record: Record) -> PlacementNeed | Blocker | None:
+Need = PlacementNeed | Blocker | None
+"""The placement that is due, what blocks it, or None for a gang that has all its nodes."""
+
+
+def placement_need(record: Record) -> Need:
     """Return the placement that is due, what blocks it, or None if the gang has all its nodes.
 
     O(members).
@@ -105,7 +109,7 @@ def with_refusal(record: Record, text: str) -> Refusals:
     return Refusals(before | {(asked.purpose, uids)}, text)
 
 
-def answers(asked: PendingPlacement, need: PlacementNeed | Blocker | None) -> bool:
+def answers(asked: PendingPlacement, need: Need) -> bool:
     """Whether the answer to a pending placement is of use for the need."""
     pods = frozenset(pod.uid for pod in asked.place.wanted)
     return isinstance(need, PlacementNeed) and (need.purpose, need.uids) == (asked.purpose, pods)

@@ -1,7 +1,7 @@
 """The status of a nominated gang from its record: for Events, `topo why` and `GET /v1/gangs`."""
 
 from topo.gangs.machine.pending_queue import PendingQueue
-from topo.gangs.machine.placement_requests import Blocker, PlacementNeed, placement_need
+from topo.gangs.machine.placement_requests import Blocker, Need, PlacementNeed, placement_need
 from topo.gangs.machine.record import Record
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -27,9 +27,7 @@ def status_of(record: Record, queue: PendingQueue) -> GangStatus:
     )
 
 
-def state_of(
-    record: Record, queue: PendingQueue, need: PlacementNeed | Blocker | None
-) -> tuple[GangState, str]:
+def state_of(record: Record, queue: PendingQueue, need: Need) -> tuple[GangState, str]:
     """Return the state and why the gang is in it; `need` is its `placement_need`. O(members).
 
     The order of the tests is that of their weight: what a person has to mend comes before what the
@@ -45,9 +43,7 @@ def state_of(
     return _of_placement(record, queue, need)
 
 
-def _of_placement(
-    record: Record, queue: PendingQueue, need: PlacementNeed | Blocker | None
-) -> tuple[GangState, str]:
+def _of_placement(record: Record, queue: PendingQueue, need: Need) -> tuple[GangState, str]:
     if record.over and record.is_released:
         return GangState.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
     if isinstance(need, PlacementNeed):
