@@ -403,7 +403,7 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
     same: list[bool] = []
 
     @settings(
-        max_examples=60,
+        max_examples=120,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
@@ -418,7 +418,8 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
             told.get(Kind.OPEN_NODES, {}).get("nodes"),
             told.get(Kind.RELEASE, {}).get("gpus"),
         )
-        same.extend(mine == best for mine, best in zip(found, least, strict=True) if mine or best)
+        # Larger sets than those tried are not compared: what is found may need one.
+        same.extend(mine == best for mine, best in zip(found, least, strict=True) if best)
 
     compare()
     assert len(same) > 10
