@@ -1,19 +1,13 @@
-"""docs/kubernetes.md says what the code does: every Event, right, controller and annotation."""
+"""docs/kubernetes.md has every Event, controller and annotation of the code."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from master.controllers.table import ROWS
-from master.inspection.rights import RIGHTS, RightScope
 from topo.publish.gpu_annotations import keys
 from topo.publish.node_events import REASONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-_PLACES = {
-    RightScope.CLUSTER: "the cluster",
-    RightScope.OWN: "its own namespace",
-    RightScope.DEFAULT: "the namespace `default`",
-}
 
 
 def rows(first: str) -> Iterator[list[str]]:
@@ -29,20 +23,6 @@ def rows(first: str) -> Iterator[list[str]]:
 def test_every_event_is_there_with_its_type() -> None:
     told = {cells[0].strip("`"): cells[1] for cells in rows("reason")}
     assert told == {reason: kind.value for reason, kind in REASONS.items()}
-
-
-def test_every_right_is_there_and_no_other_one() -> None:
-    written = {tuple(cells) for cells in rows("resource")}
-    assert written == {
-        (
-            f"`{'.'.join(filter(None, (right.resource.plural, right.group)))}`"
-            + (f", `{right.name}` only" if right.name else ""),
-            ", ".join(right.verbs),
-            _PLACES[right.scope],
-            right.used_for,
-        )
-        for right in RIGHTS
-    }
 
 
 def test_every_controller_is_there_with_its_field_manager() -> None:
