@@ -254,7 +254,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
         now = await master.generation()
         assert (await master.get("/v1/topology?node=n3")).status == 404
         assert (await master.get(f"/v1/topology/diff?from=0&to={now}")).status == 200
-    assert set(threads) == {"path_to", "did_you_mean", "net"}
+    assert set(threads) == {"find_path", "did_you_mean", "net"}
     assert "MainThread" not in threads.values()
 
 

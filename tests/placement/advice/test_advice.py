@@ -3,7 +3,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.placement.asked import refused
@@ -402,9 +402,10 @@ def test_a_job_of_one_pod_is_suggested_as_one():
 def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
     same: list[bool] = []
 
+    @seed(1)  # derandomized examples would change with each word of this function
     @settings(
         max_examples=120,
-        derandomize=True,
+        derandomize=False,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
