@@ -43,7 +43,7 @@ def build_agent(
     replay: TimelineReplay | None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Agent:
-    """A worker for this host, or for the recording."""
+    """Return a worker for this host, or for the recording."""
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
     pending, host = PendingReport(), HostFacts(identity, probes)
@@ -77,7 +77,7 @@ def build_agent(
 
 
 def identity_of(settings: WorkerSettings, replay: TimelineReplay | None) -> NodeIdentity:
-    """The recording's identity, else this host's; a node name that was given beats both."""
+    """Return the recording's identity, else this host's; a node name that was given beats both."""
     if replay is None:
         return identify(
             settings.node_name,
@@ -88,7 +88,7 @@ def identity_of(settings: WorkerSettings, replay: TimelineReplay | None) -> Node
 
 
 def build_app(agent: Agent) -> web.Application:
-    """The application; the agent's work runs while it does."""
+    """Yield the application; the agent's work runs while it does."""
 
     async def connections(_: web.Application) -> AsyncIterator[None]:
         async with agent.master:

@@ -23,7 +23,7 @@ class _Errors(Collector):
         self._link_errors = link_errors
 
     def collect(self) -> Iterator[Metric]:
-        """The family with a series for each counter."""
+        """Yield the family with a series for each counter."""
         found = {
             (str(each.gpu), str(each.link), each.kind.value): each.count
             for each in self._link_errors()

@@ -24,7 +24,7 @@ class PendingReport:
         self._due = asyncio.Event()
 
     def update(self, probe: str, facts: NodeFacts) -> bool:
-        """Takes the facts after one reading of `probe`; whether it should be read again soon."""
+        """Take the facts after one reading of `probe`; whether it should be read again soon."""
         before, self.facts = self.facts, facts
         if facts != before:
             self._reports_due = 1
@@ -49,7 +49,7 @@ class PendingReport:
             self._due.clear()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether a report is due; waits for one until the time is over."""
+        """Return whether a report is due; waits for one until the time is over."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._due.wait()

@@ -60,7 +60,7 @@ def _difference(before: NodeFacts, after: NodeFacts) -> FactsChange | None:
 
 
 def differ_in_substance(before: NodeFacts, after: NodeFacts) -> bool:
-    """Whether anything but the health of probes differs."""
+    """Return whether anything but the health of probes differs."""
     return before != after and replace(before, probes=()) != replace(after, probes=())
 
 

@@ -34,7 +34,7 @@ class Trouble(StrEnum):
     fix: str
 
     def __new__(cls, label: str, fix: str) -> Self:
-        """A label with its fix."""
+        """Return a label with its fix."""
         trouble = str.__new__(cls, label)
         trouble._value_ = label
         trouble.fix = fix

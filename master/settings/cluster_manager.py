@@ -36,7 +36,7 @@ class ClusterManagerSettings:
 
 
 def base_url(settings: ClusterManagerSettings) -> URL:
-    """The manager's address as a URL to append paths to; raises `BadInputError`."""
+    """Return the manager's address as a URL to append paths to; raises `BadInputError`."""
     refused = address_refusal(settings.address, allow_http=settings.allow_http)
     if refused is not None:
         raise BadInputError(refused)

@@ -53,7 +53,7 @@ class LogSettings(ServiceSettings):
 
 
 def hide_secrets(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:
-    """A structlog processor: values of secret keys and secrets inside texts become `***`."""
+    """Replace values of secret keys and secrets inside texts by `***`; a structlog processor."""
     return {key: _hidden(key, value) for key, value in event.items()}
 
 
@@ -71,7 +71,7 @@ def _hidden(key: object, value: object) -> object:
 
 
 def make_writable(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:
-    r"""A structlog processor that escapes what UTF-8 or JSON cannot encode, so no line is lost.
+    r"""Escape what UTF-8 or JSON cannot encode, so no line is lost; a structlog processor.
 
     These are lone surrogates (file names that are not UTF-8, `\ud800` in JSON) and whole numbers
     beyond 64 bits.

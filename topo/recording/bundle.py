@@ -69,7 +69,7 @@ class _Index(BaseModel):
 
 
 def write(directory: Path, bundle: Bundle) -> None:
-    """Writes a bundle, making the directory; `OSError` where that cannot be done.
+    """Write a bundle, making the directory; `OSError` where that cannot be done.
 
     Files of an earlier bundle are replaced; a link in the place of one is, too, never followed.
     """
@@ -98,7 +98,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def read(directory: Path) -> Bundle | Refusal:
-    """The bundle in a directory, or what is wrong with it and where."""
+    """Return the bundle in a directory, or what is wrong with it and where."""
     place = directory / BUNDLE_FILE
     content = read_bounded(place, MAX_BUNDLE_BYTES)
     if isinstance(content, Refusal):

@@ -38,7 +38,7 @@ def facts_of(recording: Bundle) -> NodeFacts:
 
 
 def impossible(fault: Fault, facts: NodeFacts) -> Refusal | None:
-    """Why the host cannot have this fault, and what it can have; None where it can."""
+    """Return why the host cannot have this fault, and what it can have; None where it can."""
     wanted, parts = _wanted(fault, facts)
     if wanted in parts.numbers:
         return None
@@ -56,7 +56,7 @@ def possible(node: NodeName, facts: NodeFacts) -> tuple[str, ...]:
 
 
 def _wanted(fault: Fault, facts: NodeFacts) -> tuple[int, _Parts]:
-    """The number of what would break, and those that there are."""
+    """Return the number of what would break, and those that there are."""
     number = fault.index if fault.kind is FaultKind.REMOTE_GONE else fault.gpu
     parts = _parts(fault, facts)
     if fault.kind in _OF_LINKS and number in parts.numbers:
@@ -65,7 +65,7 @@ def _wanted(fault: Fault, facts: NodeFacts) -> tuple[int, _Parts]:
 
 
 def _parts(fault: Fault, facts: NodeFacts) -> _Parts:
-    """What of the host the fault's first number names."""
+    """Return what of the host the fault's first number names."""
     node = str(fault.node)
     match fault.kind:
         case FaultKind.REMOTE_GONE:
@@ -84,14 +84,14 @@ def _parts(fault: Fault, facts: NodeFacts) -> _Parts:
 
 
 def _links(fault: Fault, facts: NodeFacts) -> _Parts:
-    """The links of the fault's GPU; a port that is wired to nothing cannot go down."""
+    """Return the links of the fault's GPU; a port that is wired to nothing cannot go down."""
     used = [p.port for p in facts.ports if p.gpu == fault.gpu and p.state is not PortState.UNUSED]
     owner = f"GPU {fault.gpu} of {fault.node}"
     return _Parts(owner, "link", "links", "link that is in use", used)
 
 
 def _examples(node: NodeName, facts: NodeFacts) -> Iterator[Fault]:
-    """One fault of every kind that the host can have, of the first part that can have it."""
+    """Yield one fault of every kind that the host can have, of the first part that can have it."""
     for kind in FaultKind:
         own = Fault(kind, node)
         first = min(_parts(own, facts).numbers, default=0)

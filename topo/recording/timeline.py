@@ -68,7 +68,7 @@ class Sentence:
     at_s: float = 0.0
 
     def __str__(self) -> str:
-        """The sentence without its time."""
+        """Return the sentence without its time."""
         form = next(form for form in _FORMS if form.kind is self.fault.kind)
         verb = form.begins if self.begins else form.ends
         fields = {"index": self.fault.index, "gpu": self.fault.gpu, "node": self.fault.node}
@@ -126,12 +126,12 @@ class Timeline:
     sentences: tuple[Sentence, ...] = ()
 
     def faults_at(self, elapsed_s: float) -> frozenset[Fault]:
-        """The faults that stand so many seconds after the start. O(sentences)."""
+        """Return the faults that stand so many seconds after the start. O(sentences)."""
         return active_faults(s for s in self.sentences if s.at_s <= elapsed_s)
 
 
 def active_faults(sentences: Iterable[Sentence]) -> frozenset[Fault]:
-    """The faults that stand after applying the sentences in order."""
+    """Return the faults that stand after applying the sentences in order."""
     faults: set[Fault] = set()
     for sentence in sentences:
         if sentence.begins:
@@ -150,7 +150,7 @@ def parse_timeline(text: str) -> Timeline | Refusal:
 
 
 def parse_faults(text: str) -> frozenset[Fault] | Refusal:
-    """The faults that stand after lines `SENTENCE` without times, or the first bad line."""
+    """Return the faults that stand after lines `SENTENCE` without times, or the first bad line."""
     sentences = _parse(text, timed=False)
     return sentences if isinstance(sentences, Refusal) else active_faults(sentences)
 
@@ -168,12 +168,12 @@ def apply(faults: frozenset[Fault], facts: NodeFacts) -> NodeFacts:
 
 
 def is_silent(faults: frozenset[Fault], node: NodeName) -> bool:
-    """Whether the node's worker must send nothing at all."""
+    """Return whether the node's worker must send nothing at all."""
     return Fault(FaultKind.SILENT, node) in faults
 
 
 def counting(faults: frozenset[Fault], node: NodeName) -> frozenset[tuple[int, int]]:
-    """The links (GPU, number) of the node on which errors are counted."""
+    """Return the links (GPU, number) of the node on which errors are counted."""
     return frozenset(
         (fault.gpu, fault.index)
         for fault in faults
@@ -206,7 +206,7 @@ def _with_fault(fault: Fault, facts: NodeFacts) -> NodeFacts:
 
 
 def _with_bad_link(fault: Fault, facts: NodeFacts) -> tuple[LinkPort, ...]:
-    """A link that is down, or up as one that lost lanes."""
+    """Return a link that is down, or up as one that lost lanes."""
 
     def is_link(port: LinkPort) -> bool:
         return port.gpu == fault.gpu and port.port == fault.index
@@ -220,13 +220,13 @@ def _with_bad_link(fault: Fault, facts: NodeFacts) -> tuple[LinkPort, ...]:
 
 
 def has_nvlink(facts: NodeFacts) -> bool:
-    """Whether a link can be slow and up there: a port of MetaX at a wrong speed is down."""
+    """Return whether a link can be slow and up there: a port of MetaX at a wrong speed is down."""
     rows = () if facts.matrix is None else facts.matrix.links
     return any(link.kind is LinkKind.NVLINK for row in rows for link in row)
 
 
 def _changed(items: tuple[T, ...], hit: Callable[[T], bool], **fields: Any) -> tuple[T, ...]:
-    """The items, with these fields in those that are hit."""
+    """Return the items, with these fields in those that are hit."""
     return tuple(replace(item, **fields) if hit(item) else item for item in items)
 
 
@@ -254,7 +254,7 @@ def _timed_sentence(words: str) -> Sentence | str:
 
 
 def _sentence(words: str, at_s: float) -> Sentence | str:
-    """The sentence, or how to mend it."""
+    """Return the sentence, or how to mend it."""
     if words.startswith("at "):
         return "leave the time out here: a sentence holds as long as it stands in this file"
     for form, pattern in _PATTERNS:

@@ -34,5 +34,5 @@ def bundle_of(node: SimNode) -> Bundle:
 
 
 def write_bundle(directory: Path, node: SimNode) -> None:
-    """Writes the simulated host's bundle into the directory."""
+    """Write the simulated host's bundle into the directory."""
     write(directory, bundle_of(node))

@@ -14,7 +14,7 @@ _PCI_INTERVAL_S = 60.0
 
 
 def probes(settings: WorkerSettings) -> tuple[Probe, ...]:
-    """All probes of a real host: the libraries, what stands in for them, the kernel.
+    """Return all probes of a real host: the libraries, what stands in for them, the kernel.
 
     Sources that the host lacks are absent at their first reading.
     """

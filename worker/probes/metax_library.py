@@ -98,7 +98,7 @@ def _load(given: str | None) -> ctypes.CDLL:
 
 
 def open_library(path: str | None = None) -> Callable[[], str]:
-    """The function that reads the library; it loads the library when it is first called."""
+    """Return the function that reads the library; it loads the library when it is first called."""
 
     @cache
     def library() -> MetaxLibrary:
@@ -116,7 +116,7 @@ class MetaxLibrary:
         self._initialised = False
 
     def read(self) -> str:
-        """The `mxsml` text. Raises `FailedError` where the library does not come up.
+        """Return the `mxsml` text. Raises `FailedError` where the library does not come up.
 
         Calls that fail are listed under `errors` and leave their field null; so does, without
         being listed, a call that the device or the host does not support.
@@ -164,7 +164,7 @@ class MetaxLibrary:
         return function
 
     def _ask(self, call: str, device: int | None, *arguments: object, fine: int = SUCCESS) -> bool:
-        """Whether the call succeeded. A failure is listed, once per call and device.
+        """Return whether the call succeeded. A failure is listed, once per call and device.
 
         "Not supported" is no failure but the plain answer of a host without it; so is `fine`.
         """
@@ -202,7 +202,7 @@ class MetaxLibrary:
         return _text(why.reason) or f"code {why.code}"
 
     def _numa(self, index: int) -> int | None:
-        """The first NUMA node of the mask; null where the mask is empty."""
+        """Return the first NUMA node of the mask; null where the mask is empty."""
         mask = (c_uint * 4)()
         if not self._ask("mxSmlGetNodeAffinity", index, c_uint(len(mask)), mask):
             return None
@@ -241,7 +241,7 @@ class MetaxLibrary:
         return states[: min(size.value, _MAX_LINKS)] if known else []
 
     def _link_errors(self, index: int) -> list[_LinkErrors]:
-        """What was counted on each link; a library that lacks the call has no fault."""
+        """Return what was counted on each link; a library that lacks the call has no fault."""
         size = c_uint(_MAX_LINKS)
         errors = (_LinkErrors * _MAX_LINKS)()
         call, out = "mxSmlGetMetaXLinkAer", (ctypes.byref(size), errors)

@@ -42,7 +42,7 @@ class NvidiaLibrary:
         self._ready = False
 
     def read(self) -> str:
-        """The `nvml` text; raises where NVML as a whole does not answer."""
+        """Return the `nvml` text; raises where NVML as a whole does not answer."""
         try:
             if not self._ready:
                 pynvml.nvmlInit()
@@ -59,7 +59,7 @@ class NvidiaLibrary:
 
 
 def open_library() -> Callable[[], str]:
-    """The function that reads NVML."""
+    """Return the function that reads NVML."""
     return NvidiaLibrary().read
 
 
@@ -85,7 +85,7 @@ class _Reader:
         }
 
     def _try(self, device: int | None, call: Callable[..., Any], *arguments: object) -> Any:
-        """The call's value, or None and a note where it failed with more than a plain no."""
+        """Return the call's value, or None and a note where it failed with more than a plain no."""
         try:
             return call(*arguments)
         except pynvml.NVMLError as error:
@@ -198,7 +198,7 @@ def _fabric_fields(info: Any, version: int) -> dict[str, object]:
 
 
 def _raw(info: Structure, name: str) -> bytes:
-    """A field's bytes, all of them.
+    """Return a field's bytes, all of them.
 
     ctypes ends a `c_char` array at its first NUL, and nvidia-ml-py decodes it as text on top.
     """

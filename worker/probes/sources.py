@@ -38,7 +38,7 @@ def command(
     folders: Sequence[str] = (),
     exits: Mapping[int, str] = MappingProxyType({}),
 ) -> Probe:
-    """The command that prints this format, looked for on the PATH and in `folders`."""
+    """Return the command that prints this format, looked for on the PATH and in `folders`."""
     tool = Command(READERS[name].command.split(), folders=folders, exits=exits)
     return stand_in(name, tool.read, instead_of=instead_of)
 

@@ -40,7 +40,7 @@ def infiniband(root: Path) -> Reading:
 
 
 def pci(root: Path) -> Reading:
-    """Every GPU of a known vendor, with the chain of bridges above it."""
+    """Return every GPU of a known vendor, with the chain of bridges above it."""
     folder = root / "bus/pci/devices"
     if not folder.is_dir():
         return absent("no PCI bus (no /sys/bus/pci)")
@@ -61,7 +61,7 @@ class SysfsReader:
         self._thread: threading.Thread | None = None
 
     async def read(self) -> Reading:
-        """One reading; cancelled, it leaves the thread to itself."""
+        """Return one reading; cancelled, it leaves the thread to itself."""
         if self._thread is not None and self._thread.is_alive():
             return timed_out("the kernel still hangs in the last reading")
         loop = asyncio.get_running_loop()
@@ -107,7 +107,7 @@ def _lines(root: Path, folder: Path, files: tuple[str, ...]) -> Iterator[str]:
 
 
 def _real_path(root: Path, link: Path) -> Iterator[str]:
-    """The chain of bridges; nothing for a device that has no place on a bus (a software one).
+    """Yield the chain of bridges; nothing for a device that has no place on a bus (a software one).
 
     Nor for a link that leads out of the folder: the host's sysfs is mounted there in part.
     """

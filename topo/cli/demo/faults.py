@@ -18,7 +18,7 @@ FAULTS_FILE = "faults.txt"
 
 
 def cut(node: str | None, slot: int) -> tuple[str, ...]:
-    """Pulls the cable in that slot, at both of its ends; the sentences that now hold.
+    """Pull the cable in that slot, at both of its ends; the sentences that now hold.
 
     Raises `CliError` where no demo runs, or the node or the cable does not exist or is not given.
     """
@@ -32,7 +32,7 @@ def cut(node: str | None, slot: int) -> tuple[str, ...]:
 
 
 def add(words: str | None) -> str:
-    """Lets a sentence of `topo.recording.timeline` hold, which may end another.
+    """Let a sentence of `topo.recording.timeline` hold, which may end another.
 
     Raises `CliError`.
     """
@@ -57,7 +57,7 @@ def add(words: str | None) -> str:
 
 
 def heal() -> int:
-    """Ends every fault; how many there were. Raises `CliError` where no demo runs."""
+    """End every fault; how many there were. Raises `CliError` where no demo runs."""
     demo = required_demo()
     broken = {node: faults for node in demo.nodes if (faults := _active(demo, node))}
     for node in broken:
@@ -66,12 +66,12 @@ def heal() -> int:
 
 
 def active(demo: Demo) -> list[str]:
-    """The sentences that hold now, in the order of the nodes."""
+    """Return the sentences that hold now, in the order of the nodes."""
     return [_sentence(fault) for node in demo.nodes for fault in sorted(_active(demo, node))]
 
 
 def _what_can_be_cut(demo: Demo) -> str:
-    """An example that works in this demo, and the nodes there are."""
+    """Return an example that works in this demo, and the nodes there are."""
     cabled = [str(host.name) for host in worlds.chosen(demo.world).nodes if host.peers]
     there = [name for name in demo.nodes if name in cabled]
     if not there:
@@ -88,7 +88,7 @@ def _what_can_break(demo: Demo) -> str:
 
 
 def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
-    """The two ends of the cable in a slot of a node."""
+    """Return the two ends of the cable in a slot of a node."""
     _check_node(demo, node)
     fault = Fault(FaultKind.REMOTE_GONE, NodeName(node), index=slot)
     if refused := impossible(fault, _whole(demo, node)):
@@ -111,7 +111,7 @@ def _check_node(demo: Demo, node: str) -> None:
 
 
 def _whole(demo: Demo, node: str) -> NodeFacts:
-    """What the node has while nothing is wrong with it: what its worker replays."""
+    """Return what the node has while nothing is wrong with it: what its worker replays."""
     recording = bundle.read(demo.replay_dir(node))
     if isinstance(recording, Refusal):
         raise CliError(Exit.USAGE, recording)
@@ -130,7 +130,7 @@ def _active(demo: Demo, node: str) -> frozenset[Fault]:
 
 
 def _write(demo: Demo, node: str, faults: Iterable[Fault]) -> None:
-    """Replaces the file at once: the worker never reads half a sentence."""
+    """Replace the file at once: the worker never reads half a sentence."""
     lines = "".join(f"{_sentence(fault)}\n" for fault in sorted(faults))
     replace_whole(demo.replay_dir(node) / FAULTS_FILE, lines.encode())
 

@@ -33,7 +33,7 @@ def main(script: str) -> None:
 
 
 def _run(wanted: dict[str, Any], demo: int, program: Callable[[], Any]) -> NoReturn:
-    """Runs the program in a forked process to its exit code."""
+    """Run the program in a forked process to its exit code."""
     code = 1
     try:
         os.setsid()
@@ -62,7 +62,7 @@ def _redirect(log: str) -> None:
 
 
 def _await_adoption(demo: int) -> None:
-    """Returns when the fork server has ended and the demo is the parent."""
+    """Return when the fork server has ended and the demo is the parent."""
     deadline = time.monotonic() + _ADOPTION_S
     while os.getppid() != demo and time.monotonic() < deadline:
         time.sleep(0.002)

@@ -66,7 +66,7 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
     chosen: Chosen = programs,
     clock: Callable[[], float] = time.monotonic,
 ) -> Exit:
-    """Runs the demo until Ctrl-C or SIGTERM; with `once` until the tree stands.
+    """Run the demo until Ctrl-C or SIGTERM; with `once` until the tree stands.
 
     `chosen` are its programs, for the files and ports that it is given. Raises `CliError` when it
     does not come up, or when another demo runs.
@@ -121,7 +121,7 @@ def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Iterator[Demo
 async def _until_ready(
     master: MasterClient, started: _RunningDemo, clock: Callable[[], float]
 ) -> TopologyDocument:
-    """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
+    """Return the first tree in which all nodes are Ready and in a group; raises `CliError`."""
     deadline = clock() + _TIMEOUT_S
     newest: TopologyDocument | None = None
     while clock() < deadline:
@@ -143,7 +143,7 @@ async def _until_ready(
 
 
 def _seen(document: TopologyDocument, nodes: int) -> tuple[bool, str]:
-    """Whether all of the nodes are Ready and in a group, and how far they are in words."""
+    """Return whether all of the nodes are Ready and in a group, and how far they are in words."""
     groups, unplaced = document["groups"], len(document["unplaced"])
     whole = all(group["status"] == _READY for group in groups)
     ready = sum(group["capacity"]["ready"] for group in groups) if whole else 0

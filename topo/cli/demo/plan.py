@@ -40,7 +40,7 @@ class DemoPorts:
         return self.url(self.api)
 
     def url(self, port: int) -> str:
-        """The URL of one of them."""
+        """Return the URL of one of them."""
         return f"http://{LOOPBACK}:{port}"
 
 
@@ -59,7 +59,7 @@ def claimed_ports(usual: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _claimed(port: int, held: ExitStack, claims: ExitStack) -> int:
-    """A port bound until `held` closes, so that one call never names a port twice."""
+    """Return a port bound until `held` closes, so that one call never names a port twice."""
     wanted = port
     while True:
         with suppress(OSError) if wanted else nullcontext():
@@ -71,7 +71,7 @@ def _claimed(port: int, held: ExitStack, claims: ExitStack) -> int:
 
 
 def _is_claimed(port: int, claims: ExitStack) -> bool:
-    """Whether the port is this demo's until `claims` closes, and not another's."""
+    """Return whether the port is this demo's until `claims` closes, and not another's."""
     claim = claims.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
     try:
         claim.bind(f"\0topo-demo-port-{port}")
@@ -99,12 +99,12 @@ class DemoFiles:
         """The one token for calls that write: the master's file, and the command line's."""
 
     def worker_token(self, node: str) -> Path:
-        """The token file of one worker."""
+        """Return the token file of one worker."""
         return self.secrets / f"{node}.token"
 
 
 def prepare(files: DemoFiles, world: World) -> None:
-    """Writes recordings and fresh secrets; the directory above them is private already."""
+    """Write recordings and fresh secrets; the directory above them is private already."""
     from topo.sim.clustermanager.certificates import Authority  # noqa: PLC0415 - 0.1 s
 
     for folder in (files.recordings, files.manager / "secret", files.logs, files.state):
@@ -124,14 +124,14 @@ def prepare(files: DemoFiles, world: World) -> None:
 
 
 def is_managed(world: World) -> bool:
-    """Whether the world needs a cluster manager: switchboxes are what only it knows."""
+    """Return whether the world needs a cluster manager: switchboxes are what only it knows."""
     return any(node.switchbox is not None for node in world.nodes)
 
 
 def programs(
     files: DemoFiles, world: World, world_name: str, ports: DemoPorts
 ) -> tuple[Program, ...]:
-    """The master, the cluster manager where the world has switchboxes, a worker per node."""
+    """Return the master, the cluster manager where the world has switchboxes, a worker per node."""
     managed = is_managed(world)
     at = ports.workers or (0,) * len(world.nodes)
     workers = [
@@ -193,5 +193,5 @@ def _worker(files: DemoFiles, node: str, ports: DemoPorts, metrics_port: int) ->
 
 
 def _script(name: str) -> str:
-    """A console script of the environment that this process runs in."""
+    """Return a console script of the environment that this process runs in."""
     return str(Path(sysconfig.get_path("scripts")) / name)

@@ -80,7 +80,7 @@ async def running(programs: Sequence[Program], report: Report) -> AsyncIterator[
 
 
 async def _supervise_all(alike: Sequence[Program], report: Report) -> None:
-    """Keeps programs of one console script running; several of them are forked at the start."""
+    """Keep programs of one console script running; several of them are forked at the start."""
     needed = {program.needs_port for program in alike if program.needs_port is not None}
     pids = await _forked(alike, needed) if len(alike) > 1 else {}
     await _listening(needed)
@@ -90,7 +90,7 @@ async def _supervise_all(alike: Sequence[Program], report: Report) -> None:
 
 
 async def _supervise(program: Program, pid: int | None, report: Report) -> None:
-    """Runs one program until cancelled; starts it again, later each time it dies at once."""
+    """Run one program until cancelled; starts it again, later each time it dies at once."""
     deaths = 0
     while True:
         began, told = time.monotonic(), _size(program.log) if pid is None else 0
@@ -110,7 +110,7 @@ async def _supervise(program: Program, pid: int | None, report: Report) -> None:
 
 
 def _spawn(program: Program) -> int:
-    """Starts it in a session of its own: Ctrl-C is for the demo, which then ends the others."""
+    """Start it in a session of its own: Ctrl-C is for the demo, which then ends the others."""
     return os.posix_spawn(
         sys.executable,
         list(die_with_parent_command(*program.argv)),
@@ -125,7 +125,7 @@ def _spawn(program: Program) -> int:
 
 
 async def _listening(ports: Iterable[int]) -> None:
-    """Returns when all the ports take connections, however long that is."""
+    """Return when all the ports take connections, however long that is."""
     for port in ports:
         while True:
             with suppress(OSError):
@@ -136,7 +136,7 @@ async def _listening(ports: Iterable[int]) -> None:
 
 
 async def _forked(alike: Sequence[Program], needed: Iterable[int]) -> Mapping[str, int]:
-    """The processes that the fork server started, by name; see `topo.cli.demo.fork_server`.
+    """Return the processes that the fork server started, by name; see `topo.cli.demo.fork_server`.
 
     It imports while the ports that are needed do not listen yet. What it did not start is spawned,
     so a fork server that fails costs time and nothing else.
@@ -167,7 +167,7 @@ def environment() -> dict[str, str]:
 
 
 async def _exit_code(pid: int) -> int:
-    """The exit code of a child, negative for a signal, when it has ended."""
+    """Return the exit code of a child, negative for a signal, when it has ended."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     watched = os.pidfd_open(pid)
     loop.add_reader(watched, over.set)
@@ -180,7 +180,7 @@ async def _exit_code(pid: int) -> int:
 
 
 async def _terminate(pid: int) -> None:
-    """Ends the process and its group: politely, then not."""
+    """End the process and its group: politely, then not."""
     for number, limit_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(pid, number)

@@ -24,7 +24,7 @@ class Prometheus:
     rules: Path | None = None
 
     def program(self, files: DemoFiles, nodes: Sequence[str], ports: DemoPorts) -> Program:
-        """Writes its configuration; the process is given back, not started."""
+        """Write its configuration; the process is given back, not started."""
         home = files.prometheus
         home.mkdir()
         config = home / "prometheus.yml"
@@ -60,7 +60,7 @@ class Prometheus:
 
 
 def found(rules: Path | None) -> Prometheus:
-    """The Prometheus of this machine; raises `CliError` where there is none."""
+    """Return the Prometheus of this machine; raises `CliError` where there is none."""
     path = shutil.which("prometheus")
     if path is None:
         fix = "install it (Debian: apt install prometheus), or put the directory of it on PATH"

@@ -30,7 +30,7 @@ def tries(world: World, demo: Demo) -> Iterator[Try]:
 
 
 def _break(topo: str, node: SimNode) -> Try:
-    """The fault that says most about this kind of machine."""
+    """Return the fault that says most about this kind of machine."""
     if node.peers:
         return f"{topo} demo cut {node.name}", "pull a cable: seen within a second"
     if node.fabric is not None:
@@ -53,7 +53,7 @@ def command() -> str:
 
 
 def preparation() -> list[str]:
-    """What another terminal must do before these commands work there."""
+    """Return what another terminal must do before these commands work there."""
     lines = []
     if not command().startswith("/") and command() != "topo":
         lines.append(f"cd {shlex.quote(str(Path.cwd()))}")
@@ -63,5 +63,5 @@ def preparation() -> list[str]:
 
 
 def _found_without_a_setting() -> Path:
-    """Where a terminal without settings of its own looks."""
+    """Return where a terminal without settings of its own looks."""
     return Path("/tmp") / f"topo-demo-{os.getuid()}"  # noqa: S108 - compared with, never used

@@ -27,7 +27,7 @@ Cell = tuple[int, int]
 
 
 def place(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
-    """The groups in rank order, or None; O(domains log domains)."""
+    """Return the groups in rank order, or None; O(domains log domains)."""
     tier = view.group_tier
     if tier is None:
         return None
@@ -44,13 +44,13 @@ def place(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
 
 
 def _reserve(view: SlotView, tier: int) -> int:
-    """The spares of a domain, in slots."""
+    """Return the spares of a domain, in slots."""
     node = max(host.gpus for host in view.tree.hosts) // view.gpus_per_pod
     return RESERVE * view.tree.largest[tier] // OF_NODES * node
 
 
 def cell(free: int, block: int, reserve: int = RESERVE) -> Cell:
-    """Where a super-node with so many free nodes stands in the table."""
+    """Return where a super-node with so many free nodes stands in the table."""
     spare = free - reserve
     if spare < 0:
         return free % block, 0

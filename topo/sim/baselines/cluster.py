@@ -54,7 +54,7 @@ class ClusterTree:
         return {host.name: number for number, host in enumerate(self.hosts)}
 
     def inside(self, tier: int, domain: int, lower: int) -> range:
-        """The domains of a lower tier inside a domain; with `lower` = 0 its nodes. O(1)."""
+        """Return the domains of a lower tier inside a domain; with `lower` = 0 its nodes. O(1)."""
         first, last = self._firsts[tier][domain], self._firsts[tier][domain + 1]
         of = self.domain_of[lower]
         return range(of[first], of[last - 1] + 1)
@@ -84,7 +84,7 @@ class SlotView:
         self.slots = self.tree.sums([gpus // slots.gpus if ok else 0 for gpus, ok in free])
 
     def update(self, node: int, free: int) -> None:
-        """Counts a node again; O(tiers)."""
+        """Count a node again; O(tiers)."""
         if not self._usable[node]:
             return
         change = free // self.gpus_per_pod - self.slots[0][node]
@@ -101,12 +101,12 @@ class SlotsLeft:
         self.slots = [list(level) for level in view.slots]
 
     def take(self, node: int, pods: int) -> None:
-        """Takes slots of a node; O(tiers)."""
+        """Take slots of a node; O(tiers)."""
         for slots, domain_of in zip(self.slots, self.tree.domain_of, strict=True):
             slots[domain_of[node]] -= pods
 
     def fill(self, nodes: Iterable[int], pods: int) -> Taken:
-        """Takes so many pods from nodes in this order."""
+        """Take so many pods from nodes in this order."""
         taken = []
         for node in nodes:
             if pods <= 0:
@@ -171,7 +171,7 @@ class BaselineCluster:
         self._group_tiers: dict[tuple[object, ...], int | None] = {}
 
     def place(self, request: Request, baseline: Baseline) -> tuple[Pods, ...] | None:
-        """What a policy answers: the GPU types one after the other, the first that fits.
+        """Return what a policy answers: the GPU types one after the other, the first that fits.
 
         Raises `BadInputError` for a request that is meaningless on any cluster.
         """
@@ -185,7 +185,7 @@ class BaselineCluster:
         return None
 
     def views(self, request: Request) -> Iterator[SlotView]:
-        """One for each GPU type that the job may have and each group that `within` allows."""
+        """Yield one for each GPU type that the job may have and each group that `within` allows."""
         asked = request.eligible.gpu_type
         for gpu_type in self.capacity.gpu_types() if asked is None else (asked,):
             for nodes in self._within(request):
@@ -214,7 +214,7 @@ class BaselineCluster:
                 view.update(node, free)
 
     def _within(self, request: Request) -> Iterator[range]:
-        """The nodes of each group that the job must stay inside of, or all."""
+        """Yield the nodes of each group that the job must stay inside of, or all."""
         tree, layout = self.tree, self.capacity.layout()
         if request.within is None:
             yield range(len(tree.hosts))

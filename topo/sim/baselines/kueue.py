@@ -39,7 +39,7 @@ Counts = list[list[int]]
 
 
 def assigned(domains: Iterable[Domain], need: int, order: Order) -> Shares | None:
-    """Each domain in turn gives all it has, the last is the tightest fit.
+    """Return each domain in turn gives all it has, the last is the tightest fit.
 
     None: all of them together have not enough.
     """
@@ -68,7 +68,7 @@ def least_free(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
 
 
 def _place(view: SlotView, request: Request, order: Order) -> tuple[Pods, ...] | None:
-    """The groups of a job: its pod set of whole groups, then the one with its tail."""
+    """Return the groups of a job: its pod set of whole groups, then the one with its tail."""
     if view.group_tier is None:
         return None
     left = SlotsLeft(view)

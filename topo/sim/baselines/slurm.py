@@ -25,7 +25,7 @@ from topo.sim.baselines.cluster import SlotsLeft, SlotView, Taken, best_fit, in_
 
 
 def tree(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
-    """The groups in rank order, or None; O(domains x leaves used)."""
+    """Return the groups in rank order, or None; O(domains x leaves used)."""
     for tier in range(1, view.tree.root + 1):
         slots = view.slots[tier]
         fits = [domain for domain, free in enumerate(slots) if free >= request.pods]
@@ -47,7 +47,7 @@ def _over(view: SlotView, leaves: range, pods: int) -> Taken:
 
 
 def block(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
-    """The groups in rank order, or None; O(segments x blocks)."""
+    """Return the groups in rank order, or None; O(segments x blocks)."""
     if view.group_tier is None:
         return None
     left = SlotsLeft(view)

@@ -18,7 +18,7 @@ _Trial = tuple[tuple[int, int], ...]
 
 
 def place(view: SlotView, request: Request) -> tuple[Pods, ...] | None:
-    """The groups in rank order, or None; O(groups x domains) for each tier that is tried."""
+    """Return the groups in rank order, or None; O(groups x domains) for each tier that is tried."""
     if view.group_tier is None:
         return None
     asked = request.pods * request.gpus_per_pod
@@ -41,7 +41,7 @@ def _binpack(view: SlotView, where: tuple[int, int], asked: int) -> float:
 
 
 def _gang(view: SlotView, request: Request, where: tuple[int, int]) -> _Trial | None:
-    """A hypernode for each group inside one, or None where one group finds none."""
+    """Return a hypernode for each group inside one, or None where one group finds none."""
     gang = _Gang(view, where)
     found = []
     for size in request.group_pods:
@@ -80,7 +80,7 @@ class _Gang:
         return -_binpack(self._view, (tier, domain), asked), -here, domain
 
     def _take(self, tier: int, domain: int, size: int) -> None:
-        """Counts the pods in the hypernode and in those around it."""
+        """Count the pods in the hypernode and in those around it."""
         tree = self._view.tree
         host = tree.inside(tier, domain, 0)[0]
         for level in range(tier, len(self._candidates) + 1):

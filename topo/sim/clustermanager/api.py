@@ -38,7 +38,7 @@ class LoginSessions:
         self._ends: dict[str, float] = {}
 
     def login(self, username: str, password: str) -> str | None:
-        """A fresh token, or None for a wrong name or password."""
+        """Return a fresh token, or None for a wrong name or password."""
         right = hmac.compare_digest(username.encode(), self._username)
         right &= hmac.compare_digest(password.encode(), self._password)
         if not right:
@@ -51,11 +51,11 @@ class LoginSessions:
         return token
 
     def valid(self, token: str) -> bool:
-        """Whether the token was given, has not ended and was not revoked."""
+        """Return whether the token was given, has not ended and was not revoked."""
         return self._ends.get(token, 0.0) > self._clock()
 
     def revoke(self) -> None:
-        """Ends every token now."""
+        """End every token now."""
         self._ends.clear()
 
 
@@ -73,7 +73,7 @@ CALLS: web.AppKey[Counter[str]] = web.AppKey("calls", Counter)
 
 
 def build_api(inventory: Inventory, sessions: LoginSessions, faults: Faults) -> web.Application:
-    """The contract's API over these; does no I/O."""
+    """Return the contract's API over these; does no I/O."""
     app = web.Application(middlewares=[_count, inject, _authenticate], client_max_size=16 * 1024)
     app[INVENTORY] = inventory
     app[SESSIONS] = sessions

@@ -43,7 +43,7 @@ _PRESENT: web.AppKey[Present] = web.AppKey("present")
 
 
 def build_control(api: web.Application, token: str, present: Present) -> web.Application:
-    """The control API of a simulator's `api`.
+    """Return the control API of a simulator's `api`.
 
     `present` makes the server show the certificate of that fault, or the good one for None.
     """

@@ -77,18 +77,18 @@ class Faults:
         return tuple(self._active.values())
 
     def set(self, fault: ManagerFault) -> None:
-        """Puts a fault in force, in place of an earlier one of its kind."""
+        """Put a fault in force, in place of an earlier one of its kind."""
         self._active[fault.kind] = fault
 
     def heal(self, kind: ManagerFaultKind | None = None) -> None:
-        """Ends the fault of that kind, or all."""
+        """End the fault of that kind, or all."""
         if kind is None:
             self._active.clear()
         else:
             self._active.pop(kind, None)
 
     def strike(self, path: str) -> ManagerFault | None:
-        """The first fault that strikes this request; counts it."""
+        """Return the first fault that strikes this request; counts it."""
         for fault in self._active.values():
             if path.startswith(fault.path) and fault.kind not in CERTIFICATE_FAULTS:
                 self._count(fault)
@@ -110,7 +110,7 @@ FAULTS = web.AppKey("faults", Faults)
 
 @web.middleware
 async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Serves the request, spoilt by the fault that strikes it, if any does."""
+    """Serve the request, spoilt by the fault that strikes it, if any does."""
     try:
         return await _spoilt(request, handler)
     except ConnectionError:  # the caller did not wait for the rest of a spoilt answer
@@ -169,7 +169,7 @@ async def _drip(
 
 
 async def _begun(request: web.Request, length: int) -> web.StreamResponse:
-    """An answer of which the headers are sent, and nothing of its body yet."""
+    """Return an answer of which the headers are sent, and nothing of its body yet."""
     response = web.StreamResponse(headers={**_JSON, "Content-Length": str(length)})
     await response.prepare(request)
     return response
@@ -198,7 +198,7 @@ def _body(answer: web.Response) -> bytes:
 
 
 def _abort(request: web.Request) -> None:
-    """Ends the connection without the goodbye of TLS, as a crashed peer does."""
+    """End the connection without the goodbye of TLS, as a crashed peer does."""
     if request.transport is not None:
         request.transport.abort()
 

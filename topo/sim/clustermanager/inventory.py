@@ -32,7 +32,7 @@ class Inventory:
         return f"{self._epoch}-{self._position}"
 
     def document(self) -> Json:
-        """The answer of `GET /v1/topology`."""
+        """Return the answer of `GET /v1/topology`."""
         return {"cursor": self.cursor, **topology_document(self.topology)}
 
     def events(self, cursor: str, limit: int) -> Json | None:
@@ -48,7 +48,7 @@ class Inventory:
         return {"cursor": page[-1]["cursor"] if page else cursor, "events": page}
 
     def replace(self, topology: ManagedTopology) -> Refusal | None:
-        """Makes this the truth and logs the events that lead there; None when it is sound."""
+        """Make this the truth and logs the events that lead there; None when it is sound."""
         sound = checked(topology)
         if isinstance(sound, Refusal):
             return sound
@@ -64,7 +64,7 @@ class Inventory:
         return None
 
     def forget_events(self) -> None:
-        """Starts a new log, as a manager does that was restarted: every old cursor is gone."""
+        """Start a new log, as a manager does that was restarted: every old cursor is gone."""
         self._epoch = secrets.token_hex(4)
         self._position = 0
         self._log.clear()
@@ -98,7 +98,7 @@ def topology_document(topology: ManagedTopology) -> Json:
 
 
 def machine_document(machine: ManagedMachine) -> Json:
-    """One machine as it travels."""
+    """Return one machine as it travels."""
     return {**asdict(machine), "names": dict(machine.names)}
 
 

@@ -65,7 +65,7 @@ class Simulator:
         return self.directory / "secret"
 
     def document(self) -> dict[str, object]:
-        """The content of `ready.json`."""
+        """Return the content of `ready.json`."""
         return {
             "url": self.url,
             "ca_file": str(self.ca_file),
@@ -77,7 +77,7 @@ class Simulator:
 
 
 async def serve(settings: SimulatorSettings) -> None:
-    """Serves until SIGTERM, SIGINT or cancellation; prints one JSON line when it is ready.
+    """Serve until SIGTERM, SIGINT or cancellation; prints one JSON line when it is ready.
 
     Raises `BadInputError` for a topology that is not sound, `OSError` for a port in use.
     """
@@ -108,7 +108,7 @@ async def simulator(
     api_runner = _runner(api)
 
     def present(fault: ManagerFaultKind | None) -> None:
-        """Shows the certificate of this fault, or the good one, from the next handshake on."""
+        """Show the certificate of this fault, or the good one, from the next handshake on."""
         reload_certificate(context, *(_bad_leaf(authority, fault) or good))
         # Connections made before still show the old certificate: end them.
         for connection in api_runner.server.connections if api_runner.server else ():

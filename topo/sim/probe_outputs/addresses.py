@@ -4,17 +4,17 @@ from topo.sim.worlds.presets import SimNode
 
 
 def bdf(index: int) -> str:
-    """The PCI address of the index-th GPU: four to a bus segment, 28 to a PCI domain."""
+    """Return the PCI address of the index-th GPU: four to a bus segment, 28 to a PCI domain."""
     domain, place = divmod(index, 28)
     return f"{domain:04x}:{0x0E + place // 4 * 32 + place % 4:02x}:00.0"
 
 
 def numa(node: SimNode, index: int) -> int:
-    """The NUMA node of a GPU: GPUs spread evenly, in order."""
+    """Return the NUMA node of a GPU: GPUs spread evenly, in order."""
     return index * node.hardware.numa_nodes // node.hardware.gpus
 
 
 def cpus(numa_node: int) -> str:
-    """The CPU list of a NUMA node of 32 cores with two threads each."""
+    """Return the CPU list of a NUMA node of 32 cores with two threads each."""
     first = numa_node * 32
     return f"{first}-{first + 31},{first + 512}-{first + 543}"

@@ -34,7 +34,7 @@ Legend:
 
 
 def library(node: SimNode) -> str:
-    """The `mxsml` text: what libmxsml would say of every device, link and server."""
+    """Return the `mxsml` text: what libmxsml would say of every device, link and server."""
     hardware = node.hardware
     devices = [
         {
@@ -123,7 +123,7 @@ def smi_table(node: SimNode) -> str:
 
 
 def exporter(node: SimNode) -> str:
-    """The topology part of a scrape of mx-exporter."""
+    """Return the topology part of a scrape of mx-exporter."""
     host = f'Hostname="{node.identity.hostname}"'
     families: dict[str, list[str]] = {
         "mx_device_type": [],
@@ -175,7 +175,7 @@ def _export_gpu(node: SimNode, index: int, families: dict[str, list[str]]) -> No
 
 
 def _levels(node: SimNode) -> list[list[int]]:
-    """The topology level of every pair of GPUs, in the library's numbers."""
+    """Return the topology level of every pair of GPUs, in the library's numbers."""
     gpus = range(node.hardware.gpus)
     return [[_level(node, a, b) for b in gpus] for a in gpus]
 

@@ -33,7 +33,7 @@ _COUNTERS = (
 
 
 def library(node: SimNode) -> str:
-    """The `nvml` text: devices, fabric, platform and links of a tray."""
+    """Return the `nvml` text: devices, fabric, platform and links of a tray."""
     gpus = range(node.hardware.gpus)
     text = {
         "format": "nvml",
@@ -82,7 +82,7 @@ def smi_nvlink_errors(node: SimNode) -> str:
 
 
 def smi_fabric(node: SimNode) -> str:
-    """The fabric part of `nvidia-smi -q`."""
+    """Return the fabric part of `nvidia-smi -q`."""
     lines = [
         "==============NVSMI LOG==============",
         "",

@@ -43,7 +43,7 @@ class Comparison:
 
 
 def compare(capacity: Capacity, request: Request) -> Comparison:
-    """What every policy chooses on the cluster as it is.
+    """Return what every policy chooses on the cluster as it is.
 
     Raises `BadInputError` for a request that is meaningless on any cluster.
     """

@@ -108,7 +108,7 @@ class Statistics:
             self._splittable_groups += splittable
 
     def figures(self, policy: str, jobs: int) -> Figures:
-        """The sums as figures."""
+        """Return the sums as figures."""
         span_s = max(self._to_s - self._from_s, 1e-9)
         took = sorted(self._took_ns) or [0]
         return Figures(
@@ -149,7 +149,7 @@ class Statistics:
 
 
 def average(figures: Sequence[Figures]) -> Figures:
-    """The mean of one policy's figures over several streams."""
+    """Return the mean of one policy's figures over several streams."""
     first = figures[0]
     means = {
         name: fmean(getattr(each, name) for each in figures)

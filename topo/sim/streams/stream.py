@@ -39,7 +39,7 @@ Tick = Callable[[int], None]
 def run(
     capacity: Capacity, jobs: Sequence[StreamJob], policy: str, tick: Tick = lambda _: None
 ) -> Figures:
-    """The figures of one of `POLICIES` or `EXTRA_DOMAINS` on this stream.
+    """Return the figures of one of `POLICIES` or `EXTRA_DOMAINS` on this stream.
 
     Raises `BadInputError` for a cluster without GPUs and for a policy that there is not.
     """
@@ -62,7 +62,7 @@ def run(
 
 
 def placer_of(cluster: BaselineCluster, policy: str) -> Placer:
-    """What a policy does on the cluster as it is at each call."""
+    """Return what a policy does on the cluster as it is at each call."""
     if policy in BASELINES:
         return lambda request: cluster.place(request, BASELINES[policy])
 
@@ -110,7 +110,7 @@ class Stream:
         return now_s
 
     def _backfill(self, now_s: float) -> int:
-        """Starts what fits. A size that did not fit is not tried again until a job ends."""
+        """Start what fits. A size that did not fit is not tried again until a job ends."""
         self.statistics.pass_to(now_s)
         started = set()
         for job in self._waiting[:DEPTH]:

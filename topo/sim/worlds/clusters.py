@@ -73,7 +73,7 @@ def requests(seed: int) -> Iterator[Request]:
 
 
 def node(place: tuple[int, int], number: int, gpus: int = NODE_GPUS, state: float = 1.0) -> Host:
-    """The node of a number, in a top group and a domain by their numbers.
+    """Return the node of a number, in a top group and a domain by their numbers.
 
     `state` below half of `CLOSED`: not ready; below `CLOSED`: cordoned; else open.
     """
@@ -91,7 +91,7 @@ def node(place: tuple[int, int], number: int, gpus: int = NODE_GPUS, state: floa
 
 
 def _domains(nodes: int, sizes: Sequence[int], choice: random.Random) -> list[list[Host]]:
-    """The nodes of each domain, in natural order."""
+    """Return the nodes of each domain, in natural order."""
     domains: list[list[Host]] = []
     made, top, left_in_top = 0, 0, 0
     while made < nodes:
@@ -156,7 +156,7 @@ class _Supply:
 
 
 def _supplies(domains: list[list[Host]], choice: random.Random) -> tuple[_Supply, _Supply]:
-    """A third of the top groups for small jobs, the others for large ones."""
+    """Return a third of the top groups for small jobs, the others for large ones."""
     tops: dict[GroupName, list[list[Host]]] = defaultdict(list)
     for domain in domains:
         tops[domain[0].path[0]].append(domain)

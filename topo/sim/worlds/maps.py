@@ -19,7 +19,7 @@ _IGNORED = ("cpu_milli", "memory_mib")
 
 
 def capacity_of(hosts: Iterable[Host]) -> Capacity:
-    """An empty cluster of these hosts."""
+    """Return an empty cluster of these hosts."""
     capacity = Capacity()
     for host in hosts:
         capacity.upsert(host)
@@ -55,7 +55,7 @@ there are is ours: about a thousand nodes."""
 
 
 def read_map(path: Path) -> tuple[Host, ...]:
-    """The nodes of a CSV file with a header: the first column names them.
+    """Return the nodes of a CSV file with a header: the first column names them.
 
     `gpu` or `gpus`, and `model` or `gpu_type`, say what they have (without the first: 8 GPUs, which
     is our assumption); `cpu_milli` and `memory_mib` are

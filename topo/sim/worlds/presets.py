@@ -86,7 +86,7 @@ class SimNode:
         )
 
     def gpu_uuid(self, index: int) -> GpuUuid:
-        """The UUID of one GPU, in the vendors' form."""
+        """Return the UUID of one GPU, in the vendors' form."""
         return GpuUuid(f"GPU-{_uuid('gpu', f'{self.name}/{index}')}")
 
 
@@ -101,7 +101,7 @@ class World:
 def world(
     switchboxes: int, dragonflies: int, nodes_per_dragonfly: int, gpus: int = 8, *, stem: str = ""
 ) -> World:
-    """A MetaX cluster: `dragonflies` per switchbox, `nodes_per_dragonfly` hosts in each.
+    """Return a MetaX cluster: `dragonflies` per switchbox, `nodes_per_dragonfly` hosts in each.
 
     With `switchboxes=0` the dragonflies stand alone. Names count through the whole cluster
     (`node-7`); `stem` goes before the number (`node-sample7`). O(nodes).
@@ -164,7 +164,7 @@ PRESET_NAMES = tuple(_PRESETS)
 
 
 def preset(name: str) -> World | None:
-    """The world of that name, None where no preset is called so."""
+    """Return the world of that name, None where no preset is called so."""
     make = _PRESETS.get(name)
     return None if make is None else replace(make(), name=name)
 

@@ -12,7 +12,7 @@ FOLDERS = ("/opt/mxdriver/bin", "/opt/maca/bin", "/usr/local/maca/bin")
 
 
 def probes(settings: WorkerSettings) -> Iterator[Probe]:
-    """The library first, then what stands in for it."""
+    """Yield the library first, then what stands in for it."""
     path = settings.mxsml_library
     arguments = () if path is None else (str(path),)
     yield sources.library(settings, "mxsml", "worker.probes.metax_library", *arguments)

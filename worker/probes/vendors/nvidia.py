@@ -25,7 +25,7 @@ NOT_SUPPORTED = 3
 
 
 def probes(settings: WorkerSettings) -> Iterator[Probe]:
-    """The library first, then what stands in for it, then what is only counted."""
+    """Yield the library first, then what stands in for it, then what is only counted."""
     yield sources.library(settings, "nvml", "worker.probes.nvidia_library")
     for name in ("nvidia-smi-xml", "nvidia-smi-topo"):
         yield sources.command(name, instead_of="nvml", exits=EXITS)
