@@ -17,7 +17,6 @@ from topo.model.rest.findings import FindingDocument, FindingsDocument
 
 _OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN}
 """Codes that also ask what the cluster counts on a node."""
-WAIT_STEP = "wait, or see `sources` of GET /v1/topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,8 @@ def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
     found = diagnosis.examine(topology_document.document(examined.view, mode, now_s))
     if not examined.unready_reasons or any(map(diagnosis.is_of_source, found)):
         return found
-    return [
-        *diagnosis.service_findings("/ready", 503, "; ".join(examined.unready_reasons), WAIT_STEP),
-        *found,
-    ]
+    why = "; ".join(examined.unready_reasons)
+    return [*diagnosis.service_findings("/ready", 503, why), *found]
 
 
 def forest_findings(view: TopologyView, mode: str) -> list[Finding]:

@@ -48,13 +48,18 @@ def examine(document: TopologyDocument) -> list[Finding]:
     ]
 
 
-def service_findings(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
-    """Return the finding about a `/health` or `/ready` that does not answer 200."""
-    if status != 200:
-        what = f"GET {path} answers {status}: {detail}".removesuffix(": ")
-        condition = ServiceCondition.READY if path == "/ready" else ServiceCondition.HEALTH
-        is_ready = condition is ServiceCondition.READY
-        yield Finding.of(condition, "master", what, "" if is_ready else fix)
+def service_findings(path: str, status: int, detail: str, fix: str = "") -> Iterator[Finding]:
+    """Return the finding about a `/health` or `/ready` that does not answer 200.
+
+    `fix` is the answer's own step; a `/ready` that waits has always the same one.
+    """
+    if status == 200:
+        return
+    what = f"GET {path} answers {status}: {detail}".removesuffix(": ")
+    if path == "/ready":
+        yield Finding.of(ServiceCondition.READY, "master", what)
+    else:
+        yield Finding.of(ServiceCondition.HEALTH, "master", what, fix)
 
 
 def is_of_source(finding: Finding) -> bool:
