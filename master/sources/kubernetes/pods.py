@@ -180,11 +180,11 @@ def _shared_wants(
 
 def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transition | None:
     """Return what a leader wrote of the gang's state; None where it is not known since when."""
-    found = next((each for each in conditions if each.type == of_type), None)
-    state = STATE_OF_EVENT.get(found.reason) if found is not None else None
-    if found is None or state is None or not (at_s := _unix_s(found.last_transition_time)):
+    found = next((each for each in conditions if each.get("type") == of_type), None)
+    if found is None or (state := STATE_OF_EVENT.get(found.get("reason", ""))) is None:
         return None
-    return Transition(at_s, state, found.message, is_read=True)
+    at_s = _unix_s(found.get("lastTransitionTime") or "")
+    return Transition(at_s, state, found.get("message", ""), is_read=True) if at_s else None
 
 
 def _unix_s(text: str) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.controllers.nomination.masters import (
     leader,
     until,
 )
+from tests.controllers.nomination.objects import WORDS, pod
 from topo.gangs.machine.gang import GangId
 from topo.gangs.status import Transition
 from topo.model.conditions.gang_states import GangState
@@ -65,3 +67,23 @@ async def test_a_new_leader_knows_since_when_a_gang_waits_and_that_it_was_read_f
         await asyncio.sleep(30)
         (written,) = cluster.pods[0].document["status"]["conditions"]
         assert written["lastTransitionTime"] == "2026-01-02T03:04:05Z", "it waits since then"
+
+
+@pytest.mark.parametrize(
+    ("condition", "known"),
+    [
+        ({"reason": "GangWaitsInLine", "lastTransitionTime": "1970-01-01T00:00:07Z"}, True),
+        ({"reason": "GangWaitsInLine", "lastTransitionTime": None}, False),
+        ({"reason": "GangWaitsInLine"}, False),
+        ({"reason": "OfALaterRelease", "lastTransitionTime": "1970-01-01T00:00:07Z"}, False),
+        ({"type": "other.io/Placed", "reason": "GangWaitsInLine"}, False),
+        ({"type": "Ready", "lastProbeTime": None, "lastTransitionTime": None}, False),
+    ],
+)
+def test_a_condition_without_time_or_of_another_program_is_no_history_and_no_fault(
+    condition: dict[str, Any], *, known: bool
+):
+    """The API server writes a time that nobody gave as null."""
+    found = pod(0, status={"conditions": [{"type": WORDS.condition, "message": "m", **condition}]})
+    expected = Transition(7.0, GangState.BEHIND, "m", is_read=True) if known else None
+    assert found.reported == expected
