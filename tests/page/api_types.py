@@ -65,8 +65,6 @@ def rendered() -> str:
 
 def _block(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of an interface, or of a type that is a set of words."""
-    first_paragraph, _, _ = schema["description"].partition("\n\n")
-    yield f"  /** {' '.join(first_paragraph.split())} */\n"
     if "properties" not in schema:
         yield f"  type {_name(name)} = {_type(schema)};\n"
         return
