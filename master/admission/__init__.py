@@ -1,4 +1,4 @@
-"""The admission webhook: what it answers, on which port, and by which certificate."""
+"""The admission webhook: its rules, its port and its certificate."""
 
 ADMISSION = "topo-master-admission"
 """The webhook's Service, its configuration and the Secret of its certificate, as the chart names

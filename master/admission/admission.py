@@ -28,7 +28,7 @@ _NO_HYPERNODES = "this master writes no HyperNodes (--controllers=hypernodes)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The webhook's application, its certificate and what keeps both current."""
+    """The webhook's application, its certificate, and the tasks that keep both current."""
 
     app: web.Application
     tls: ssl.SSLContext
@@ -47,9 +47,9 @@ def build_admission(
     acts: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Admission:
-    """Return the parts of the webhook; nothing is served yet.
+    """Build the parts of the webhook; nothing is served yet.
 
-    `acts` returns whether this master leads, `tiers` are those of the HyperNodes.
+    `acts` returns whether this master leads. `tiers` are the tiers of the HyperNodes.
     """
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(ADMISSION, settings.pod_namespace)

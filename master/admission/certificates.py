@@ -25,7 +25,10 @@ _CERT, _KEY = "tls.crt", "tls.key"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A chain of certificates and the key of the first, both PEM; `authority` is the last one."""
+    """A certificate chain and the private key of its first certificate, both PEM.
+
+    `authority` is the last certificate of the chain.
+    """
 
     chain: bytes
     key: bytes = field(repr=False)
@@ -34,7 +37,7 @@ class Pair:
     ends: dt.datetime
 
     def at(self, share: float) -> dt.datetime:
-        """Return when this share of its life is over."""
+        """Return the time at which this share of the lifetime (0 to 1) has passed."""
         return self.begins + (self.ends - self.begins) * share
 
 
@@ -72,7 +75,7 @@ def issue(names: Sequence[str], now: dt.datetime, life: dt.timedelta) -> Pair:
 
 
 def read_pair(chain: bytes, key: bytes, names: Sequence[str]) -> Pair | Refusal:
-    """Return the pair in two PEM texts; a refusal where they are none, or not for these names.
+    """Return the pair in two PEM texts; a refusal if they are invalid or for other names.
 
     An expired pair is returned as well.
     """

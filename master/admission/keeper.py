@@ -62,8 +62,8 @@ class CertificateObjects:
 class CertificateKeeper:
     """Loads the pair of the Secret into `tls` and reports failures.
 
-    `rotation` is None where another program renews it. `acts` is called before each write: whether
-    this master leads. `now` is the wall clock, `clock` a monotonic one.
+    `rotation` is None where another program renews the certificate. `acts` returns whether this
+    master leads; it is called before each write. `now` is the wall clock, `clock` a monotonic one.
     """
 
     client: Caller
@@ -85,12 +85,12 @@ class CertificateKeeper:
 
     @property
     def serves(self) -> bool:
-        """Whether the port has a certificate that has not ended."""
+        """Whether the port has a certificate that has not expired."""
         return self._served is not None and self.now() < self._served.ends
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """Why there is no trusted certificate, or why the current one will end."""
+        """Why there is no trusted certificate, or why the current one is about to expire."""
         served = self._served
         if served is None or not self.serves:
             what = "the admission webhook has no certificate, so jobs run without groups"
@@ -106,7 +106,10 @@ class CertificateKeeper:
         return (WarningDocument.of(MasterCondition.ADMISSION_CERTIFICATE, text, fix),)
 
     def _is_untrusted(self, served: Pair) -> bool:
-        """Return whether the configuration, which only the leader reads, lacks its authority."""
+        """Return whether the webhook configuration lacks the current authority.
+
+        Only the leader reads the configuration; on other masters the answer is False.
+        """
         reads = self.rotation is not None and self.acts()
         return reads and served.authority not in self._trusted[0]
 
@@ -127,7 +130,7 @@ class CertificateKeeper:
             await asyncio.sleep(min(POLL_S, wait_s))
 
     async def _step(self) -> bool:
-        """Take one step; return False where another one is due soon. Raises `KubeError`."""
+        """Take one step; return False if the next step is due soon. Raises `KubeError`."""
         secret = await self._read(SECRETS, self.place.secret)
         if secret is None:
             return False
@@ -162,7 +165,7 @@ class CertificateKeeper:
         _log.info("the admission webhook has a certificate", ends=f"{pair.ends:%Y-%m-%dT%H:%M:%SZ}")
 
     async def _trust(self, kept: Kept) -> bool:
-        """Write the kept authorities to the configuration; return whether it has them."""
+        """Write the trusted authorities to the configuration; return whether it has them."""
         name = self.place.configuration
         if not kept.trusted:
             return False
@@ -190,7 +193,7 @@ class CertificateKeeper:
         return False
 
     async def _write(self, version: str, change: Mapping[str, bytes | None]) -> None:
-        """Change the Secret in the version that was read; another version is a conflict."""
+        """Update the Secret in the version that was read; any other version is a conflict."""
         if not self.acts():
             return
         data = {
@@ -213,7 +216,7 @@ class CertificateKeeper:
         _log.info("the admission webhook's certificates are renewed", entries=sorted(change))
 
     async def _read(self, resource: Resource[T], name: str) -> T | None:
-        """Return the object, None where the answer is none of the resource. Raises `KubeError`."""
+        """Return the object, None if the answer has another shape. Raises `KubeError`."""
         namespace = self.place.namespace if resource.namespaced else ""
         try:
             return await read(self.client, resource, name, namespace, urgent=True)
@@ -235,7 +238,7 @@ class CertificateKeeper:
 
 
 def _decoded(data: Mapping[str, str] | None) -> Mapping[str, bytes]:
-    """Return the entries of a Secret; one that is no base64 is left out."""
+    """Return the decoded entries of a Secret, without entries that are not base64."""
     found = {}
     for name, text in (data or {}).items():
         try:

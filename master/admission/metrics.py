@@ -14,7 +14,7 @@ REFUSED, UNREADABLE, FAILED = "refused", "unreadable", "failed"
 
 
 class AdmissionMetrics:
-    """Reviews by kind and result, both from fixed lists."""
+    """Number of reviews by kind and result; both labels have a fixed set of values."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
         known = product((*names(), "pod", "pod-group"), (result.value for result in Result))

@@ -1,8 +1,8 @@
 """The answer to one AdmissionReview of `admission.k8s.io/v1`; pure.
 
-A body that is no review is an HTTP error, for which the configuration's `failurePolicy` decides; so
-is a review that depends on groups that are not known yet. A review of another kind of object is
-allowed with a warning: the configuration sends too much.
+A body that is not a review is an HTTP error, and the configuration's `failurePolicy` decides what
+API servers do then. The same holds for a review that depends on groups that are not known yet. An
+object of an unexpected kind is allowed with a warning: the configuration selects too much.
 
 Source: kubernetes.io, "Dynamic Admission Control", webhook request and response.
 """
@@ -39,7 +39,7 @@ _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The answer, empty where it is not possible yet, and the kind and result to count."""
+    """The answer, and the kind and result to count; `answer` is empty if none is possible yet."""
 
     answer: bytes
     kind: str
@@ -47,7 +47,7 @@ class Reviewed:
 
 
 def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
-    """Return the answer to a review. Raises `BadInputError` for a body that is none."""
+    """Return the answer to a review. Raises `BadInputError` if the body is not a review."""
     request = _request(content)
     uid = str(request["uid"])
     kind = mapping(request.get("kind"))
@@ -120,6 +120,6 @@ def _answer(
 
 
 def _line(text: str) -> str:
-    """Return one line of printable ASCII: it becomes an HTTP header."""
+    """Return the text as one line of printable ASCII, since it becomes an HTTP header."""
     shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
     return shown[:MAX_WARNING_CHARS]

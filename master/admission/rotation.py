@@ -1,14 +1,14 @@
 """The next step of the certificates in the Secret: a pure function, applied by the leader.
 
     nothing usable     → a new pair serves at once
-    two thirds over    → a following pair is kept beside it, and both authorities are trusted
-    trusted long enough → the following pair serves; both authorities stay trusted
+    two thirds over    → the next pair is stored too, and both authorities are trusted
+    trusted long enough → the next pair serves; both authorities stay trusted
 
-So at every moment what any master serves is trusted by whoever reads the webhook configurations,
-also while some masters still serve the pair before. A leader that ends between two steps is gone on
-for by the next one, from what is kept.
+So API servers trust the certificate of every master at every moment, also while some masters still
+serve the previous pair. If a leader ends between two steps, the next leader continues from the
+content of the Secret.
 
-The Secret holds `tls.crt` and `tls.key` (served by all), `ca.crt` (trusted), and meanwhile
+The Secret holds `tls.crt` and `tls.key` (served by all), `ca.crt` (trusted), and during a rotation
 `next.crt` and `next.key`.
 """
 
@@ -63,15 +63,16 @@ def read_kept(data: Mapping[str, bytes], names: Sequence[str]) -> Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """How long a pair lives, and for which names."""
+    """The lifetime of a pair and the DNS names that it is for."""
 
     names: tuple[str, ...]
     life: dt.timedelta = LIFE
 
     def step(self, kept: Kept, now: dt.datetime, trusted_s: float) -> Change | None:
-        """Return the entries to write, None where nothing is due.
+        """Return the entries to write, None if no step is due.
 
-        `trusted_s` is for how long the configuration has trusted what is kept, 0 where it does not.
+        `trusted_s` is for how long the configuration has trusted all stored authorities, 0 if it
+        does not.
         """
         current = kept.current
         # Without a usable pair no webhook works, so there is nothing that a jump could break.

@@ -39,7 +39,7 @@ def admission_app(
     metrics: AdmissionMetrics,
     clock: Callable[[], float] = time.perf_counter,
 ) -> web.Application:
-    """Return the application: one call, answered by the current rules."""
+    """Return the web application: one route, answered by the current rules."""
     bodies, large = Bodies(BODIES_BYTES), asyncio.Lock()
 
     async def judged(content: bytes) -> Reviewed:

@@ -21,7 +21,7 @@ SETTLED_S = 5.0
 
 
 def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
-    """Return the tiers of the groups with hosts. O(hosts times the depth of the tree)."""
+    """Return the tiers of the groups that have hosts. O(hosts x depth of the tree)."""
     numbers = group_tiers(forest)
     nodes: dict[GroupPath, Counter[int]] = {}
     for host in hosts:
@@ -46,7 +46,7 @@ def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
 class KnownTiers:
     """The last counted tiers. Only the first review waits for a count; later ones run in a thread.
 
-    `forest` returns None while groups or their GPUs are not known.
+    `forest` returns None while the groups or their GPUs are unknown.
     """
 
     forest: Callable[[], Forest | None]
@@ -57,7 +57,7 @@ class KnownTiers:
     _counted_s: float = field(default=0.0, init=False)
 
     def now(self) -> Tiers:
-        """Return the tiers, empty while they are not known. O(1) after the first count."""
+        """Return the current tiers, empty while they are unknown. O(1) after the first count."""
         forest = self.forest()
         if forest is None:
             return ()

@@ -1,7 +1,8 @@
 """Checks that Volcano's scheduler is configured for groups of native jobs and for evictions.
 
-Without its plugin, or its action, Volcano silently does neither. The ConfigMap is polled, not
-watched: it rarely changes, and `get` of one ConfigMap by its name is the least right there is.
+Without the plugin Volcano silently ignores groups, without the action it evicts nothing. The
+ConfigMap is polled, not watched: it rarely changes, and `get` of one ConfigMap by its name is the
+least right there is.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ConfigState(StrEnum):
-    """Whether Volcano heeds groups; also the values of a metric's label."""
+    """Whether Volcano honours groups; also the values of a metric's label."""
 
     HEEDED = "heeded"
     IGNORED = "ignored"
@@ -62,10 +63,10 @@ class ConfigMapName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The result of a check: why groups are ignored or that this is unknown, and the next step.
+    """The result of a check: why groups are ignored or may be, and the next step.
 
-    `preemption` warns that no pod is evicted; it is empty where pods are, or where this is unknown.
-    `joint` is the command that mends both problems.
+    `preemption` warns that no pod is evicted; it is empty if pods are evicted or this is unknown.
+    `joint` is the command that fixes both problems.
     """
 
     heeding: ConfigState
@@ -85,7 +86,7 @@ _NOT_KNOWN = "whether Volcano's scheduler heeds groups is not known"
 
 
 class SchedulerConfigReader:
-    """Polls the ConfigMap; `resources` are whole GPUs."""
+    """Polls the ConfigMap; `resources` are the resources that count as whole GPUs."""
 
     def __init__(
         self,
@@ -104,17 +105,17 @@ class SchedulerConfigReader:
 
     @property
     def unheeded(self) -> str:
-        """Why Volcano ignores groups, or that this is unknown; empty where it heeds them."""
+        """Why Volcano ignores groups, or that this is unknown; empty if it honours them."""
         return self._found.why
 
     @property
     def ignored(self) -> str:
-        """Why Volcano certainly ignores groups; empty otherwise."""
+        """Why Volcano certainly ignores groups; otherwise empty."""
         return self._found.why if self._found.heeding is ConfigState.IGNORED else ""
 
     @property
     def evicts_nobody(self) -> str:
-        """Why Volcano evicts no pod for one of higher priority; empty where it may."""
+        """Why Volcano evicts no pod for one of higher priority; empty if it may."""
         return next((each.text for each in self._found.preemption), "")
 
     @property
@@ -132,7 +133,7 @@ class SchedulerConfigReader:
 
     @property
     def joint_warnings(self) -> tuple[WarningDocument, ...]:
-        """Both, with one command for both: of two commands the last would undo the first."""
+        """Both warnings with one command: run one by one, the second would undo the first."""
         both = *self.warnings, *self.preemption_warnings
         if not self._found.joint:
             return both
@@ -184,7 +185,7 @@ class SchedulerConfigReader:
         return (WarningDocument.of(MasterCondition.VOLCANO_EVICTS_NOBODY, why, fix),)
 
     def _patch(self, config: SchedulerConfig) -> str:
-        """Return how to add the plugin: a sentence, and the command on its own line."""
+        """Return how to add the plugin: a sentence, then the command on its own line."""
         text, counted = with_plugin(config, PLUGIN, [self._counted]), self._counted
         if text is None:
             return f"add the plugin {PLUGIN} to its last plugins, with arguments {counted}"
@@ -193,11 +194,11 @@ class SchedulerConfigReader:
 
     @property
     def _counted(self) -> str:
-        """The argument of the plugin: the resources that it counts."""
+        """The plugin argument that lists the resources to count."""
         return f"hypernode.binpack.resources: {','.join(self._resources)}"
 
     def _joint(self, config: SchedulerConfig) -> str:
-        """Return the command that adds plugin and action; empty where one is not to be added."""
+        """Return the command that adds plugin and action; empty if one of them is not missing."""
         acts = None if PREEMPT in config.actions else with_action(config, PREEMPT, after=ALLOCATE)
         if acts is None:
             return ""

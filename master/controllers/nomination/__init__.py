@@ -1,1 +1,1 @@
-"""Gangs are placed by nomination: what the cluster says of them in, what is to be written out."""
+"""Placement of gangs by nomination: reads the cluster, decides, and writes the result."""

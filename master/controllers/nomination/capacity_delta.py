@@ -1,4 +1,4 @@
-"""Changes of what is free on nodes since the last look; waiting gangs are tried on a change."""
+"""Changes of the free capacity since the last call; waiting gangs are retried on a change."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from topo.model.ids import GroupPath, NodeName
 
 
 class NodeState(NamedTuple):
-    """What decides whether a job fits on a node.
+    """The state of a node that decides whether a job fits on it.
 
-    `left`: its GPUs less those that are booked, below 0 where two have the same ones. `path`: the
-    groups that it is in. `chosen_by`: what else jobs choose it by.
+    `left`: its GPUs minus the booked ones, negative if a GPU is booked twice. `path`: the groups
+    that contain the node. `chosen_by`: the other facts that jobs select nodes by.
     """
 
     open: bool
@@ -25,19 +25,19 @@ _ABSENT = NodeState(open=False, left=0, path=GroupPath(()), chosen_by=None)
 
 
 class CapacityDelta:
-    """The state of each node at the last look at the capacity of one master. Mutable; one owner."""
+    """The state of each node as last read from the capacity of one master. Mutable; one owner."""
 
     def __init__(self, state: BookingState) -> None:
         self._state = state
         self._seen: dict[NodeName, NodeState] = {}
 
     def begin(self) -> None:
-        """Looks at all nodes; from here on the capacity notes which were touched. O(nodes)."""
+        """Read all nodes; from now on the capacity records which nodes are touched. O(nodes)."""
         self._state.note_touched()
         self._seen = {host.name: self._state_of(host.name) for host in self._state.capacity.hosts()}
 
     def changes(self) -> Iterator[CapacityChanged]:
-        """Yield what changed since the last look, as at most one event; O(touched nodes)."""
+        """Yield what changed since the last call, as at most one event; O(touched nodes)."""
         touched = self._state.take_touched()
         changed: list[NodeName] = []
         regrouped: list[NodeName] = []

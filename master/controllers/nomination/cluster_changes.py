@@ -1,4 +1,4 @@
-"""What changes in the cluster → the gangs to read again, and the parts that keep count of it."""
+"""Cluster changes → gangs to read again; updates the parts that count pods and nodes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,21 +42,21 @@ class ClusterChanges:
 
     @property
     def is_synced(self) -> bool:
-        """Whether all pods were listed once."""
+        """Whether all pods were listed at least once."""
         return self.sources.pods.synced
 
     def mark(self, gang_id: GangId) -> None:
-        """Have the gang read again soon."""
+        """Mark a gang to be read again soon."""
         self.index.mark(gang_id)
         self.debounce.wake()
 
     def mark_renewed(self) -> None:
-        """Mark the gangs of pods that came in another version than the one that was refused."""
+        """Mark the gangs of pods whose version changed since a write was refused as outdated."""
         for gang_id in self.inflight.renewed(self.sources.pods.objects):
             self.index.mark(gang_id)
 
     def mark_waiting_for_queues(self) -> None:
-        """Mark the gangs that wait for a queue, if what pods have or ask for changed."""
+        """Mark the gangs that wait for a queue, if the GPUs that pods have or request changed."""
         if self._queue_moved:
             self._queue_moved = False
             for gang_id, gang in self.reader.known.items():
@@ -64,7 +64,7 @@ class ClusterChanges:
                     self.mark(gang_id)
 
     def take(self) -> Iterator[GangId]:
-        """Yield and clear the marked gangs; one of which more is about to come stays marked."""
+        """Yield and unmark the marked gangs; a gang with pending writes or pods stays marked."""
         for gang_id in self.index.take():
             if self.inflight.is_awaited(gang_id, len(self.index.pods(gang_id))):
                 self.index.mark(gang_id)
@@ -110,7 +110,7 @@ class ClusterChanges:
         self.debounce.wake()
 
     def _mark_gated(self) -> None:
-        """Mark the gangs that wait to be let in."""
+        """Mark the gangs with gated pods."""
         for gang_id in self.reader.gated():
             self.index.mark(gang_id)
         self.debounce.wake()

@@ -1,7 +1,7 @@
 """The loop that places gangs: the cluster's changes go into the machine, its instructions out.
 
-Level-triggered: a change only marks a gang, which is then read whole. Only the leader runs this,
-and it needs no history: the machine goes on from what is in the cluster.
+Level-triggered: a change only marks a gang, and a marked gang is read as a whole. Only the leader
+runs this. It needs no history: the machine continues from the state of the cluster.
 """
 
 import asyncio
@@ -64,8 +64,8 @@ class StatusParts:
 class Nomination:
     """Places gangs while this master leads; `master/composition/nomination.py` builds its parts.
 
-    `is_counted`: the groups and what is free in the cluster are known. `ahead_s`: Unix time as API
-    servers have it less the clock. `ungated`: gangs whose gates a person wants opened, with why.
+    `is_counted`: whether the groups and the free capacity are known. `ahead_s`: the API servers'
+    Unix time minus `clock`. `ungated`: gangs whose gates a person wants opened, with why.
     """
 
     machine: Gangs
@@ -100,29 +100,29 @@ class Nomination:
 
     @property
     def has_native(self) -> bool:
-        """Whether there are pods whose nodes Volcano chooses by groups."""
+        """Whether there are pods of native gangs, whose nodes Volcano chooses."""
         return len(self.changes.native) > 0
 
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """Return what somebody should do about gangs."""
+        """Return the findings about gangs that need a person."""
         gangs = ((name, status) for _, name, status in self.status.store.announced())
         return gang_warnings(gangs, self.status.bypassed_webhook.pods(), self.clock())
 
     def ungate(self, gang_ids: Iterable[GangId], why: str) -> None:
-        """Have the gates of these gangs opened without a plan."""
+        """Open the gates of these gangs without a plan."""
         for gang_id in gang_ids:
             self.ungated[gang_id] = why
             self.changes.mark(gang_id)
 
     def on_forest(self, _snapshot: Snapshot) -> None:
-        """Have native gangs looked at again; of the others the capacity shows what changed."""
+        """Read all native gangs again. Other gangs learn of the change from the capacity."""
         self.changes.native.mark_all()
         self.changes.debounce.wake()
 
     # The loop
 
     async def run(self) -> None:
-        """Place gangs until cancelled. Whatever the machine raises ends the process."""
+        """Place gangs until cancelled. An exception of the machine ends the process."""
         self._began_s = self.now()
         await self._begin()
         flushed_s = resynced_s = self.clock()
@@ -165,14 +165,14 @@ class Nomination:
         await self._turn((Leading(),))
 
     def _flush(self) -> None:
-        """Do what is due once a second."""
+        """Run the work that is due once a second."""
         self.metrics.pods_slipped.inc(self.status.bypassed_webhook.report(self.now()))
         self.changes.mark_waiting_for_queues()
         self.status.native.report()
         self.status.writer.flush(self.now())
 
     async def _turn(self, more: tuple[Event, ...]) -> None:
-        """Read every marked gang, and do what follows from it."""
+        """Read every marked gang and apply the resulting instructions."""
         events: list[Event] = [*more, *self.writes.take_refused()]
         for number, gang_id in enumerate(self.changes.take(), 1):
             if number % AT_ONCE == 0:
@@ -197,7 +197,7 @@ class Nomination:
         return Observed(gang)
 
     def _vanished(self, gang_id: GangId) -> Vanished:
-        """Drop a gang without pods."""
+        """Forget a gang without pods; return the event for the machine."""
         self.reader.known.pop(gang_id, None)
         self.ungated.pop(gang_id, None)
         for part in (self.changes.inflight, self.status.store, self.status.writer):
@@ -238,7 +238,7 @@ class Nomination:
         return answer
 
     def _check(self, asked: Check) -> Event:
-        """Check a plan. The queue is asked again: another gang may have been opened meanwhile."""
+        """Check a plan, and the queue again: another gang may have been opened in the meantime."""
         gang = self.reader.build(asked.id)
         blocked = gang.awaits if gang is not None else ""
         found = self.answers.check(asked, blocked, self.reader.evictable(asked))

@@ -1,4 +1,4 @@
-"""When the loop of gangs has its next turn: soon after a change, with pauses for other tasks."""
+"""When the controller's loop runs next: soon after a change, with pauses for other tasks."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ TICK_S = 0.1
 
 
 class Debounce:
-    """The pauses between turns. Mutable; one owner."""
+    """The pauses between iterations of the loop. Mutable; one owner."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -22,11 +22,11 @@ class Debounce:
         self._took_s = 0.0
 
     def wake(self) -> None:
-        """Have a turn soon: something changed."""
+        """Request an iteration soon, because something changed."""
         self._woken.set()
 
     async def wait(self, due_s: float | None) -> None:
-        """Return when a turn is due: after a change, at `due_s` by the clock, or after a tick."""
+        """Return after a change, at `due_s` by the clock, or after a tick."""
         wait_s = TICK_S if due_s is None else min(TICK_S, max(0.0, due_s - self._clock()))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -37,7 +37,7 @@ class Debounce:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Measure the turn inside the block."""
+        """Measure the iteration that runs inside the block."""
         began_s = self._clock()
         yield
         self._took_s = self._clock() - began_s

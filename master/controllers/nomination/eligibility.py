@@ -1,7 +1,7 @@
-"""Which nodes the pods of a gang may use: what their specs ask of a node, as placement asks it.
+"""Nodes that the pods of a gang may use, derived from the pod specs.
 
-Selectors and tolerations are taken over. A required node affinity is not of that shape, so it is
-turned into the nodes that it excludes.
+Selectors and tolerations are copied. Placement has no node affinity, so a required node affinity is
+converted to the nodes that it excludes.
 https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
 """
 
@@ -18,10 +18,10 @@ NAME_FIELD = "metadata.name"
 def eligibility_of(
     wants: Collection[NodeWants], nodes: Callable[[], Iterable[NodeObject]], own_label: str
 ) -> Eligibility:
-    """Return what all of these pods may use: a node is excluded if one of them may not use it.
+    """Return the nodes that all of these pods may use: a node that one pod excludes is excluded.
 
-    `own_label` is the gang's own label, which our selectors name and nothing else. O(wants), and
-    O(wants x nodes) where they have required affinities that differ.
+    `own_label` is the gang's own label. Only our own selectors name it, so it is ignored. O(wants),
+    and O(wants x nodes) if required affinities differ.
     """
     selector = {pair for each in wants for pair in each.selector}
     tolerations = [each.tolerations for each in wants]
@@ -44,7 +44,7 @@ def eligibility_of(
 
 
 def matches(selector: NodeSelector, node: NodeObject) -> bool:
-    """Return whether one of the terms holds for the node; O(requirements)."""
+    """Return whether at least one term holds for the node; O(requirements)."""
     return any(_holds(term, node) for term in selector.node_selector_terms)
 
 
@@ -58,7 +58,7 @@ def _holds(term: NodeSelectorTerm, node: NodeObject) -> bool:
 
 
 def _is_met(wanted: Requirement, value: str | None) -> bool:
-    """Return whether the value meets the requirement; an unknown operator is met by no value."""
+    """Return whether the value meets the requirement; no value meets an unknown operator."""
     match wanted.operator:
         case "In":
             return value in wanted.values

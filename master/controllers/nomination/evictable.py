@@ -1,7 +1,7 @@
 """Which pods a scheduler may evict for a gang: bound pods of lower priority, by its own rules.
 
 kube-scheduler evicts any pod of lower priority on a node that it needs. Volcano's action `preempt`
-evicts pods of its own jobs in the queue of the gang, but those with `volcano.sh/preemptable: false`
+evicts pods of its own jobs in the gang's queue, except those with `volcano.sh/preemptable: false`
 (`Execute` in pkg/scheduler/actions/preempt/preempt.go, `GetPodPreemptable`, v1.14).
 """
 
@@ -22,7 +22,7 @@ def evictable_pods(
     *,
     below: int,
 ) -> Iterator[Evictable]:
-    """Yield the pods with a priority less than `below` that may be evicted for a gang; O(pods)."""
+    """Yield the pods of priority below `below` that may be evicted for a gang; O(pods)."""
     own = {member.uid for member in gang.members}
     first = pods.get((gang.namespace, gang.members[0].name)) if gang.members else None
     queue = _queue(first, groups) if first is not None else ""
@@ -55,7 +55,7 @@ def _queue(pod: ClusterPod, groups: Mapping[Key, PodGroupObject]) -> str:
 
 
 def _unit(pod: ClusterPod) -> str:
-    """Return the job that breaks without the pod; the pod itself where its owner makes another."""
+    """Return the job that the pod's eviction breaks; the pod if its owner replaces it."""
     metadata, owner = pod.metadata, pod.owner
     if owner is None or (pod.pod_group is None and owner.kind != "Job"):
         return f"{metadata.namespace}/{metadata.name}"

@@ -1,9 +1,10 @@
 """Pods and their context → gangs, as the machine of `topo.gangs` takes them.
 
-A gang is the pods of one controller that the admission webhook stamped. Each pod says all of its
-gang, so no job is read. PodGroup and Queue are read, because Volcano lets a gang in by them.
+A gang is the pods of one controller that the admission webhook stamped. The stamp on each pod
+describes the whole gang, so no job is read. PodGroup and Queue are read, because they decide
+whether Volcano admits a gang.
 
-Every gate must be opened at some time. So a gated pod whose gang cannot be determined is a gang of
+Every gate must be opened eventually. So a gated pod whose gang cannot be determined is a gang of
 its own that is *ungated*: its gate is opened and it is scheduled without a plan.
 """
 
@@ -30,12 +31,12 @@ LET_IN = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 
 @dataclass(kw_only=True)
 class GangContext:
-    """What a gang is built from beside its pods; each is called when a gang is built.
+    """The facts, besides its pods, from which a gang is built; each callable is read per gang.
 
-    `pod_groups` is None where Volcano is not installed. `missing_quota`: why a queue cannot take so
-    many GPUs now. `kind_of_tier`: the kind of the groups that Volcano's tier of this number has.
-    `ungated`: gangs whose gates a person wants opened, with why. `ahead_s`: Unix time less the
-    master's clock, one for a whole term of a leader.
+    `pod_groups` is None where Volcano is not installed. `missing_quota` returns why a queue cannot
+    take a number of GPUs now. `kind_of_tier` returns the kind of group that a Volcano tier number
+    stands for. `ungated` maps gangs whose gates a person wants opened to the reason. `ahead_s` is
+    Unix time minus the master's clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -49,13 +50,13 @@ class GangContext:
     ahead_s: float = 0.0
 
     def pod_group(self, pod: GangPod) -> PodGroupObject | None:
-        """Return the PodGroup of a pod; None where it has none or that is not known."""
+        """Return the PodGroup of a pod; None if it has none or the PodGroup is unknown."""
         groups = self.pod_groups() if pod.pod_group is not None else None
         return groups.get(pod.pod_group) if groups and pod.pod_group is not None else None
 
 
 def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
-    """Return the gang of these pods, at least one; O(pods), and `eligibility_of`."""
+    """Return the gang of these pods (at least one); O(pods), plus `eligibility_of`."""
     ranked = sorted(pods, key=_rank)
     first = ranked[0]
     group = context.pod_group(first)
@@ -94,14 +95,14 @@ def _rank(pod: GangPod) -> tuple[int, str]:
 
 
 def first_of(pods: Iterable[GangPod]) -> GangPod | None:
-    """Return the pod of the lowest rank, which carries its gang's status; None without pods."""
+    """Return the pod of the lowest rank, which carries the gang's status; None without pods."""
     return min(pods, key=_rank, default=None)
 
 
 def _stated(
     ranked: Sequence[GangPod], group: PodGroupObject | None, context: GangContext
 ) -> Request | str:
-    """Return what the gang asks for, or why it cannot be placed."""
+    """Return the request of the gang, or why the gang cannot be placed."""
     first = ranked[0]
     stamp, terms = first.stamp, first.terms
     if isinstance(stamp, Refusal) or isinstance(terms, Refusal):
@@ -160,9 +161,10 @@ def _member(pod: GangPod) -> Member:
 
 
 def _unheeded_class(group: PodGroupObject | None, pods: Iterable[GangPod]) -> str:
-    """Return the priority class of the pods where Volcano finds none: it looks at the PodGroup's.
+    """Return the priority class of the pods if Volcano ignores it, else an empty text.
 
-    (`Snapshot` in pkg/scheduler/cache/cache.go, v1.14.)
+    Volcano takes the class of the PodGroup and ignores that of its pods (`Snapshot` in
+    pkg/scheduler/cache/cache.go, v1.14).
     """
     if group is None or group.spec.priority_class_name:
         return ""
@@ -181,7 +183,7 @@ def _awaits(
     group: PodGroupObject | None,
     context: GangContext,
 ) -> MissingQuota | None:
-    """Return why Volcano does not let the gang in yet; None for a gang that may start."""
+    """Return why Volcano does not admit the gang yet; None for a gang that may start."""
     key = ranked[0].pod_group
     if key is None:
         return None
@@ -200,7 +202,7 @@ def _awaits(
 def asked_gpus(
     gang_id: GangId, pods: Iterable[GangPod], group: PodGroupObject | None
 ) -> AskedGpus | None:
-    """Return the GPUs that the gang's gated pods would take in their queue; None for none."""
+    """Return the GPUs that the gang's gated pods would take in their queue, None for none."""
     asking = [pod for pod in pods if pod.gated and pod.gpus]
     if group is None or not asking:
         return None

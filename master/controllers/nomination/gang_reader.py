@@ -1,4 +1,4 @@
-"""Gangs built from the newest versions of their pods, and the last of each gang that was read."""
+"""Builds gangs from the newest versions of their pods, and keeps the last build of each."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +21,7 @@ from topo.gangs.status import Transition
 
 
 class GangReader:
-    """The gangs that are placed here. `known` has each as it was read last. Mutable; one owner."""
+    """Gangs placed by this controller. `known` has each gang as last built. Mutable; one owner."""
 
     def __init__(
         self, sources: Sources, index: GangIndex, native: NativeGangs, context: GangContext
@@ -37,18 +37,18 @@ class GangReader:
         return [pod for pod in found if isinstance(pod, GangPod)]
 
     def build(self, gang_id: GangId) -> Gang | None:
-        """Return the gang as it is now; None where it has no pods. O(pods)."""
+        """Return the current gang; None if it has no pods. O(pods)."""
         pods = self.pods(gang_id)
         return build_gang(gang_id, pods, self._context) if pods else None
 
     def build_all(self) -> Iterator[Gang]:
-        """Yield all gangs as they are now; O(pods)."""
+        """Yield all current gangs; O(pods)."""
         for gang_id in self._index.gangs():
             if (gang := self.build(gang_id)) is not None:
                 yield gang
 
     def gated(self) -> Iterator[GangId]:
-        """Yield the known gangs of which a pod is gated."""
+        """Yield the known gangs with at least one gated pod."""
         for gang_id, gang in self.known.items():
             if any(member.gated for member in gang.members):
                 yield gang_id
@@ -59,16 +59,16 @@ class GangReader:
         return gang.namespace if gang is not None else self._index.namespace(gang_id)
 
     def first_pod(self, gang_id: GangId) -> GangPod | None:
-        """Return the pod that carries a gang's status, of a native gang, too; None without pods."""
+        """Return the pod that carries a gang's status, native gangs included; None without pods."""
         return first_of(self.pods(gang_id) or self._native.pods(gang_id))
 
     def reported(self, gang_id: GangId) -> Transition | None:
-        """Return what an earlier leader wrote of the gang's state; None where it wrote nothing."""
+        """Return the gang state that an earlier leader wrote; None if it wrote none."""
         first = first_of(self.pods(gang_id))
         return first.reported if first is not None else None
 
     def asked_gpus(self, gang_id: GangId) -> AskedGpus | None:
-        """Return the GPUs that its gated pods would take in their queue; None for none."""
+        """Return the GPUs that the gang's gated pods would take in their queue, None for none."""
         pods = self.pods(gang_id)
         group = self._context.pod_group(pods[0]) if pods else None
         return asked_gpus(gang_id, pods, group)
@@ -82,5 +82,5 @@ class GangReader:
         return tuple(evictable_pods(gang, pods, groups, below=asked.over))
 
     def begin_term(self, ahead_s: float) -> None:
-        """Take the difference of the clocks, one for a whole term: it keeps the order of ages."""
+        """Set the offset between the clocks for the whole term, so that the order of ages stays."""
         self._context.ahead_s = ahead_s

@@ -13,7 +13,7 @@ from topo.model.ids import NodeName
 
 
 class GangIndex:
-    """Pods by gang, the labels of gangs on nodes, and which gangs changed. Mutable; one owner."""
+    """Pods by gang, gang labels by node, and the changed gangs. Mutable; one owner."""
 
     def __init__(self, keys: AnnotationKeys) -> None:
         self._prefix = keys.node_label("")
@@ -33,8 +33,9 @@ class GangIndex:
     # What there is
 
     def pods(self, gang_id: GangId) -> tuple[Key, ...]:
-        """Return the keys of a gang's pods; the store has their versions, of which an index hears
-        only where something else changed.
+        """Return the keys of a gang's pods. Read the pods from the store.
+
+        The index is not notified when only a pod's version changes.
         """
         return tuple(self._pods.get(gang_id, ()))
 
@@ -47,7 +48,7 @@ class GangIndex:
         return dict(self._labels.get(node, {}))
 
     def gangs(self) -> Iterator[GangId]:
-        """Return all gangs that have pods, or labels on nodes."""
+        """Return all gangs that have pods or node labels."""
         yield from dict.fromkeys((*self._pods, *self._nodes))
 
     def namespace(self, gang_id: GangId) -> str:
@@ -55,13 +56,13 @@ class GangIndex:
         return next((key[0] for key in self._pods.get(gang_id, {})), "")
 
     def ungrouped(self) -> Mapping[GangId, GangPod]:
-        """Return a pod of each job that gets no groups; O(such pods)."""
+        """Return one pod of each job that asks for groups and gets none; O(such pods)."""
         return {pod.gang_id: pod for pod in self._ungrouped.values()}
 
     # What the cluster reports
 
     def pod(self, key: Key, pod: ClusterPod | None) -> None:
-        """Update for a pod that came or changed, or is gone (None)."""
+        """Update for a pod that is new or changed, or deleted (None)."""
         found = pod if isinstance(pod, GangPod) else None
         if found is None and not self._knows(key):
             return
@@ -79,7 +80,7 @@ class GangIndex:
         self._follow_ungated(key, found)
 
     def all_pods(self, pods: Mapping[Key, ClusterPod]) -> None:
-        """Update for a list of all pods: others are gone."""
+        """Replace all pods by those of a complete list."""
         for key in [*self._placed, *self.bypassed, *self._ungrouped]:
             if key not in pods:
                 self.pod(key, None)
@@ -87,7 +88,7 @@ class GangIndex:
             self.pod(key, pod)
 
     def node(self, name: NodeName, node: NodeObject | None) -> None:
-        """Update for a node that came or changed, or is gone (None)."""
+        """Update for a node that is new or changed, or deleted (None)."""
         labels = node.metadata.labels if node is not None else {}
         found = {
             GangId(label.removeprefix(self._prefix)): Selection(value)
@@ -102,7 +103,7 @@ class GangIndex:
                 self._label(gang_id, name, found.get(gang_id))
 
     def all_nodes(self, nodes: Iterable[NodeObject]) -> None:
-        """Update for a list of all nodes: others are gone."""
+        """Replace all nodes by those of a complete list."""
         there = {NodeName(node.metadata.name): node for node in nodes}
         for name in [each for each in self._labels if each not in there]:
             self.node(name, None)
@@ -110,18 +111,18 @@ class GangIndex:
             self.node(name, node)
 
     def pod_group(self, key: Key) -> None:
-        """Mark the gang of a PodGroup that came, changed or went."""
+        """Mark the gang of a PodGroup that was created, changed or deleted."""
         if (gang_id := self._by_group.get(key)) is not None:
             self.mark(gang_id)
 
     # What changed
 
     def mark(self, gang_id: GangId) -> None:
-        """Have the gang built again."""
+        """Mark a gang to be built again."""
         self._marked[gang_id] = None
 
     def mark_all(self) -> None:
-        """Have all gangs built again."""
+        """Mark all gangs to be built again."""
         self._marked.update(dict.fromkeys(self.gangs()))
 
     def take(self) -> tuple[GangId, ...]:
@@ -130,9 +131,9 @@ class GangIndex:
         return marked
 
     def take_bypassed(self) -> tuple[GangPod, ...]:
-        """Return and clear the pods that came without a gate and are there, placed or not.
+        """Return and clear the existing pods that were created without a gate, bound or not.
 
-        A pod with gated siblings is planned with them within moments, and leaves `bypassed` then.
+        A pod with gated siblings gets a plan with them within moments and then leaves `bypassed`.
         """
         came, self._new_bypassed = tuple(self._new_bypassed.values()), {}
         return came
@@ -153,7 +154,7 @@ class GangIndex:
                 self._new_bypassed[key] = pod
 
     def _drop(self, key: Key, pod: GangPod, now: GangId | None) -> None:
-        """Take a pod out of its gang; `now` is the gang that it belongs to after that."""
+        """Remove a pod from its gang; `now` is the gang to which the pod belongs afterwards."""
         gang_id = pod.gang_id
         pods = self._pods[gang_id]
         del pods[key]

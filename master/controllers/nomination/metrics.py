@@ -1,4 +1,4 @@
-"""What becomes of gangs, counted and timed."""
+"""Metrics of the nomination controller."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,11 @@ from topo.model.conditions.gang_states import GangState
 
 
 class NominationMetrics:
-    """The series of this controller.
+    """The metrics of the nomination controller.
 
-    `standing`: gangs by state; `longest_s`: for how long the gang has been in each state that came
-    into it first; `slipped`: pods that bypassed the webhook; `native`: gangs whose nodes Volcano
-    chooses.
+    `standing`: number of gangs by state. `longest_s`: for each state, how long the gang that has
+    been in it longest is there. `slipped`: pods that bypassed the webhook. `native`: gangs whose
+    nodes Volcano chooses.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class NominationMetrics:
 
     @contextmanager
     def decision(self) -> Iterator[None]:
-        """Measure a decision on a gang inside the block, in time and in processor time."""
+        """Measure wall time and CPU time of a decision on a gang inside the block."""
         began_s, used_s = time.perf_counter(), time.thread_time()
         yield
         self._decision_s.observe(time.perf_counter() - began_s)
         self._decision_cpu_s.inc(time.thread_time() - used_s)
 
     def count_bound(self, before: Gang, now: Gang) -> None:
-        """Count the pods that were bound since, by whether that is where they were planned."""
+        """Count the newly bound pods, by whether they were bound as planned."""
         waited = {member.uid: member for member in before.members if member.node is None}
         for member in now.members:
             if member.uid in waited and member.node is not None:

@@ -1,7 +1,7 @@
 """Gangs whose nodes Volcano chooses: only their status is written.
 
-Their groups are in the PodGroup, where the admission webhook put them. A PodGroup without them was
-made without the webhook.
+The admission webhook writes the groups of such a gang into its PodGroup. A PodGroup without groups
+was created without the webhook.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from topo.gangs.machine.gang import GangId
 
 
 class NativeGangs:
-    """Their pods, kept as the cluster reports them. Mutable; one owner."""
+    """The pods of native gangs, as last reported by the cluster. Mutable; one owner."""
 
     def __init__(self) -> None:
         self._pods: dict[Key, GangPod] = {}
@@ -25,7 +25,7 @@ class NativeGangs:
         return len(self._jobs)
 
     def pod(self, key: Key, pod: ClusterPod | None) -> None:
-        """Update for a pod that came or changed, or is gone (None)."""
+        """Update for a pod that is new or changed, or deleted (None)."""
         before = self._pods.pop(key, None)
         if before is not None and before.owner is not None:
             job = before.gang_id
@@ -40,7 +40,7 @@ class NativeGangs:
                 self.mark(pod.gang_id)
 
     def all_pods(self, pods: Mapping[Key, ClusterPod]) -> None:
-        """Update for a list of all pods: others are gone."""
+        """Replace all pods by those of a complete list."""
         self.mark_all()
         self._pods.clear()
         self._jobs.clear()
@@ -48,15 +48,15 @@ class NativeGangs:
             self.pod(key, pod)
 
     def mark(self, gang_id: GangId) -> None:
-        """Have the gang looked at again."""
+        """Mark a gang to be checked again."""
         self._marked[gang_id] = None
 
     def mark_all(self) -> None:
-        """Have all gangs looked at again."""
+        """Mark all gangs to be checked again."""
         self._marked.update(dict.fromkeys(self._jobs))
 
     def take(self, pods: int) -> Iterator[GangId]:
-        """Yield and clear marked gangs in their order, until so many pods are reached."""
+        """Yield and unmark gangs in the order of marking, until they have `pods` pods together."""
         while self._marked and pods > 0:
             gang_id = next(iter(self._marked))
             del self._marked[gang_id]
@@ -64,15 +64,15 @@ class NativeGangs:
             yield gang_id
 
     def jobs(self) -> Mapping[str, GangPod]:
-        """Return a pod of each gang by the uid of its job; O(gangs)."""
+        """Return one pod of each gang by the uid of its job; O(gangs)."""
         return {job: next(iter(pods.values())) for job, pods in self._jobs.items()}
 
     def pods(self, gang_id: GangId) -> tuple[GangPod, ...]:
-        """Return the pods of a gang; none where it is not native."""
+        """Return the pods of a gang; empty if the gang is not native."""
         return tuple(self._jobs.get(gang_id, {}).values())
 
     def bypassed(self, groups: Mapping[Key, PodGroupObject]) -> Iterator[tuple[Key, GangPod]]:
-        """Yield the pods whose PodGroup asks for no groups although they do; O(pods)."""
+        """Yield the pods that ask for groups while their PodGroup asks for none; O(pods)."""
         for key, pod in self._pods.items():
             group = groups.get(pod.pod_group) if pod.pod_group is not None else None
             if group is None or pod.ungrouped is not None:

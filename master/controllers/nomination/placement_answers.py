@@ -1,6 +1,6 @@
-"""Answers of placement to gangs: nodes and a hold for them, and whether a plan still stands.
+"""Placement for gangs: finds nodes and holds them, and checks whether a plan is still valid.
 
-Runs on the event loop without waiting, so that nothing is booked between a search and its booking.
+Runs on the event loop without awaiting, so no other booking happens between a search and its hold.
 """
 
 import secrets
@@ -25,7 +25,7 @@ HOLD_S = 3600.0
 
 
 class PlacementAnswers:
-    """Places gangs on the capacity of one master. `max_hold_s`: the longest that a hold may be."""
+    """Places gangs on the capacity of one master. `max_hold_s`: the longest time of a hold."""
 
     def __init__(self, state: BookingState, max_hold_s: float) -> None:
         self._state = state
@@ -35,7 +35,7 @@ class PlacementAnswers:
         """The version of the bookings of which `_holds` is."""
 
     def kind_of_tier(self, tier: int) -> Kind | None:
-        """Return the kind of the groups that Volcano's tier of this number has."""
+        """Return the kind of group that a Volcano tier number stands for."""
         kinds = self._state.capacity.kinds()
         return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)
 
@@ -59,9 +59,9 @@ class PlacementAnswers:
     def place(
         self, asked: Place, evictable: Callable[[], Sequence[Evictable]]
     ) -> Planned | Refused:
-        """Return nodes for the wanted pods, which are held then; or why there are none.
+        """Return nodes for the wanted pods, and hold them; or why there are none.
 
-        `evictable` is called where pods of lower priority may be evicted for the gang.
+        `evictable` is called if pods of lower priority may be evicted for the gang.
         """
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
@@ -87,7 +87,7 @@ class PlacementAnswers:
     def check(self, asked: Check, blocked: str, evictable: Sequence[Evictable]) -> Checked:
         """Return the planned nodes that cannot take their pods now.
 
-        `blocked`: why the queue cannot. What `evictable` pods have counts as free.
+        `blocked`: why the queue cannot take the gang. GPUs of `evictable` pods count as free.
         """
         capacity = self._state.capacity
         own = self._state.bookings.pods(pod.uid for pod, _ in asked.waiting)
@@ -104,16 +104,16 @@ class PlacementAnswers:
         )
 
     def release(self, hold: HoldId) -> None:
-        """Release a hold; nothing happens where it has ended."""
+        """Release a hold; a hold that has ended is no error."""
         self._state.advance(HoldReleased(hold))
 
     def _named(self, asked: Place) -> HoldId:
-        """Return a name for a plan that books nothing, and release what was held before."""
+        """Return a name for a plan that books nothing, and release the holds that it replaces."""
         self._state.advance(*(HoldReleased(hold) for hold in asked.replaced))
         return HoldId(f"over-{secrets.token_hex(6)}")
 
     def _held(self, asked: Place, found: Placed, before: Sequence[Pod]) -> HoldId | HoldRefused:
-        """Book the nodes, and release what the pods and the holds before had in the same step."""
+        """Book the nodes, and release in the same step the pods and holds that this replaces."""
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
         key = f"{_PREFIX}{asked.id}/{hold_id}"
         booking = HoldAsked(
@@ -143,7 +143,7 @@ def gang_of_hold(hold: Hold) -> GangId | None:
 
 
 def _describe(evicted: Sequence[Evictable]) -> str:
-    """Return a phrase that names the pods to evict; empty for none."""
+    """Return a phrase that names the pods to evict; empty if there are none."""
     if not evicted:
         return ""
     units = units_of(evicted)

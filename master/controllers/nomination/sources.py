@@ -1,4 +1,4 @@
-"""What the controller of gangs reads of the cluster."""
+"""The cluster objects that the nomination controller reads."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from master.kube.volcano import PodGroupObject, QueueObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The watched kinds; PodGroups and queues are those of Volcano, if it is installed."""
+    """The watched resources; PodGroups and queues only if Volcano is installed."""
 
     nodes: Store[NodeObject]
     pods: Store[ClusterPod]

@@ -3,12 +3,12 @@
 Result: for each queue its *deserved*. All GPUs are divided by weight, but no queue gets more than
 its limit or than it asks for; the rest is divided again among the queues that got less.
 
-Why it is right: it is the loop of the plugin for one resource (v1.14, `OnSessionOpen` in
-pkg/scheduler/plugins/proportion/proportion.go), which lets a pod in while what its queue has and
-the pod's own are not more than that (`queueAllocatable`). Of several resources the plugin deals out
-all in the same rounds; how much of one a queue gets is the same in the end, but for fractions.
+Why it is right: it repeats the plugin's loop for one resource (v1.14, `OnSessionOpen` in
+pkg/scheduler/plugins/proportion/proportion.go), which admits a pod while the queue's GPUs plus the
+pod's do not exceed that share (`queueAllocatable`). The plugin divides all resources in the same
+rounds; the final amount of each resource is the same, except for fractions.
 
-Cost: O(queues²), a queue is content after each round.
+Cost: O(queues²), because each round satisfies at least one queue.
 
 Example: 128 GPUs, weights 1 and 1. A asks for 128, gated pods included, B for 96: each gets 64.
 With B asking for 32: B gets 32, A the 96 that are left.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueueClaim:
-    """The weight of a queue and the GPUs that it asks for, may have at most, and is guaranteed."""
+    """A queue's weight, requested GPUs, limit and guaranteed GPUs."""
 
     weight: int
     wanted: int
@@ -29,7 +29,7 @@ class QueueClaim:
 
 
 def shares(claims: Mapping[str, QueueClaim], total: int) -> dict[str, int]:
-    """Return the whole GPUs that each queue may have of `total`; O(queues²)."""
+    """Return each queue's share of `total` in whole GPUs; O(queues²)."""
     found = dict.fromkeys(claims, 0.0)
     hungry = {name for name, claim in claims.items() if claim.weight > 0}
     left = float(total)

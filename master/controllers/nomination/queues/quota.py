@@ -1,13 +1,13 @@
-"""Whether a queue of Volcano has quota for a gang, which would stay Pending without it.
+"""Whether a Volcano queue has quota for a gang; without it the gang would stay Pending.
 
-A queue gets at most its `capability`, and of the cluster what the guarantees of the other queues
-leave; a queue below another one also what that may have. Both plugins that keep queues refuse a
-pod beyond it (Volcano v1.14: `realCapability` of `plugins/capacity` and `plugins/proportion`).
-With `proportion` it also gets no more than its share by weight while others ask for theirs
-(`queue_shares`), gated pods counting as asked for.
+A queue gets at most its `capability`, at most the GPUs that the guarantees of other queues leave,
+and at most the limit of its parent queue. Both queue plugins refuse a pod beyond that limit
+(Volcano v1.14: `realCapability` of `plugins/capacity` and `plugins/proportion`). With `proportion`
+a queue also gets no more than its share by weight while other queues ask for theirs (`fair_share`);
+gated pods count as requests.
 
-Not counted: `deserved` of `capacity`, up to which a queue takes back what others have of it: a gang
-beyond it is let in where there is room.
+Not counted: the field `deserved` of the plugin `capacity`, up to which a queue reclaims GPUs from
+others. A gang beyond it is admitted if there is room.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ OPEN = "Open"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedGpus:
-    """The GPUs of a resource that a gang would take in a queue."""
+    """The GPUs of one resource that a gang would take in a queue."""
 
     gang: str
     queue: str
@@ -35,10 +35,10 @@ class AskedGpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """GPUs by queue, and of the cluster.
+    """GPUs by queue, and the GPUs of the cluster.
 
-    `taken`: what pods have, or will have once the scheduler comes to them. `wanted`: that and what
-    gated pods ask for; None where no share is given by weight. `total`: GPUs of the cluster.
+    `taken`: GPUs of pods that have a node or are about to get one. `wanted`: `taken` plus the
+    requests of gated pods; None if queues have no share by weight. `total`: GPUs of the cluster.
     """
 
     taken: Mapping[str, int]
@@ -48,7 +48,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class MissingQuota:
-    """Why a queue cannot take a gang now; `never`: nor when all others have ended."""
+    """Why a queue cannot take a gang now. `never`: it could not even if all other jobs ended."""
 
     text: str
     never: bool = False
@@ -57,7 +57,7 @@ class MissingQuota:
 def missing_quota(
     asked: AskedGpus, queues: Mapping[str, QueueObject], usage: Usage
 ) -> MissingQuota | None:
-    """Return why the queue cannot take so many GPUs now; None where it can. O(queues²)."""
+    """Return why the queue cannot take so many GPUs now; None if it can. O(queues²)."""
     queue = queues.get(asked.queue)
     if queue is None:
         return MissingQuota(f"queue {asked.queue} is not there")
@@ -84,14 +84,17 @@ def missing_quota(
 def taken_in(
     name: str, queues: Mapping[str, QueueObject], resource: str, taken: Mapping[str, int]
 ) -> int:
-    """Return the GPUs in use in a queue and below it: the larger of its own count and its pods'."""
+    """Return the GPUs used in a queue and its children.
+
+    That is the queue's own count or the sum over its pods, whichever is larger.
+    """
     below = [each for each in queues if name in _upwards(each, queues)]
     said = (queues[name].status.allocated or {}).get(resource, "0")
     return max(whole(said) or 0, sum(taken.get(each, 0) for each in below))
 
 
 def _too_small(name: str, asked: AskedGpus, queues: Mapping[str, QueueObject], total: int) -> str:
-    """Return that the queue is too small for the gang, and the smallest change that helps."""
+    """Return a text: the queue is too small for the gang, and the smallest change that helps."""
     limit = _limit(name, queues, asked.resource, total) or 0
     own = whole(queues[name].spec.capability.get(asked.resource, ""))
     why = f"queue {name} may have {limit} GPUs and {asked.gpus} are needed"
@@ -113,7 +116,7 @@ def _too_small(name: str, asked: AskedGpus, queues: Mapping[str, QueueObject], t
 def _beyond_share(
     asked: AskedGpus, queues: Mapping[str, QueueObject], usage: Usage
 ) -> MissingQuota | None:
-    """Return why a gang has to wait for its queue's share by weight; None where it need not."""
+    """Return why a gang has to wait for its queue's share by weight; None if it need not wait."""
     wanted = usage.wanted
     if wanted is None or any(each.spec.deserved for each in queues.values()):
         return None  # only the plugin `capacity` reads what a queue deserves
@@ -148,7 +151,7 @@ def _guaranteed(queue: QueueObject, resource: str) -> int:
 
 
 def _upwards(name: str, queues: Mapping[str, QueueObject]) -> list[str]:
-    """Return the queue and those above it, without the root."""
+    """Return the queue and its ancestors, without the root."""
     found: list[str] = []
     while name in queues and name != ROOT and len(found) < MAX_DEPTH:
         found.append(name)
@@ -157,7 +160,7 @@ def _upwards(name: str, queues: Mapping[str, QueueObject]) -> list[str]:
 
 
 def _limit(name: str, queues: Mapping[str, QueueObject], resource: str, total: int) -> int | None:
-    """Return the GPUs that the queue can ever have; None where only the free capacity limits it."""
+    """Return the most GPUs that the queue can ever have; None if it has no limit of its own."""
     queue = queues[name]
     own = queue.spec.capability.get(resource)
     parent = queue.spec.parent or ROOT

@@ -1,7 +1,7 @@
-"""The GPUs that the pods of each queue of Volcano have and ask for, counted pod by pod.
+"""The GPUs that the pods of each Volcano queue have and request, counted pod by pod.
 
-A pod changes the sums of its PodGroup alone, so that a question costs the PodGroups, not the pods.
-A gang counts as soon as its gates are to be opened: its pods are still seen gated when the next
+A pod changes only the sums of its PodGroup, so a query costs O(PodGroups), not O(pods). A gang
+counts as soon as the controller decides to open its gates: its pods still look gated when the next
 gang asks for the same GPUs.
 """
 
@@ -20,7 +20,7 @@ from topo.gangs.machine.gang import GangId
 
 
 class QueuePlugin(StrEnum):
-    """Volcano's plugin that keeps queues; its scheduler's configuration names one of them."""
+    """The Volcano plugin that manages queues; the scheduler's configuration names one of them."""
 
     PROPORTION = "proportion"
     """Queues share what is there by weight (Volcano's own configuration)."""
@@ -30,9 +30,9 @@ class QueuePlugin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """What one pod adds: its PodGroup, its GPUs, and whether it only asks for them yet.
+    """What one pod adds to its PodGroup: its GPUs, and whether it only requests them so far.
 
-    A pod that waits without our gate only asks: it takes nothing while it does not fit.
+    A pod that waits without our gate only requests GPUs: it takes none while it does not fit.
     """
 
     group: Key
@@ -43,7 +43,7 @@ class QueueShare:
 class QueueCounts:
     """GPUs by queue. `weighted`: queues share the cluster by weight.
 
-    `total`: the GPUs of the cluster; it is called at each question, so it must be O(1).
+    `total` returns the GPUs of the cluster; it is called at each query, so it must be O(1).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class QueueCounts:
     def follow_pods(
         self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
     ) -> bool:
-        """Count what the reflector reports. Return whether any sum changed."""
+        """Update the sums for a change that the reflector reports; return whether any changed."""
         if isinstance(told, Listed):
             self._shares.clear()
             self._taken.clear()
@@ -77,11 +77,11 @@ class QueueCounts:
         return self._set(key_of(told.object.metadata), None if gone else share_of(told.object))
 
     def reserve(self, asked: AskedGpus) -> None:
-        """Count what the gang asks for as taken: its gates are being opened."""
+        """Count the gang's requested GPUs as taken, because its gates are being opened."""
         self._reserved[GangId(asked.gang)] = asked.queue, asked.gpus
 
     def release(self, gang_id: GangId) -> None:
-        """Count the gang by its pods alone again: it is seen open, or is not opened after all."""
+        """Count the gang by its pods alone again: its gates are seen open, or stay closed."""
         self._reserved.pop(gang_id, None)
 
     def missing(self, asked: AskedGpus) -> MissingQuota | None:
@@ -122,9 +122,9 @@ class QueueCounts:
 
 
 def share_of(pod: ClusterPod) -> QueueShare | None:
-    """Return what a pod adds to its PodGroup's sums; None without GPUs or a PodGroup.
+    """Return what a pod adds to its PodGroup's sums; None without GPUs or without a PodGroup.
 
-    A pod whose gate was opened here has its GPUs already: its scheduler binds it next.
+    A pod whose gate this controller opened counts as having its GPUs: its scheduler binds it next.
     """
     if pod.pod_group is None or not pod.gpus or pod.finished:
         return None
