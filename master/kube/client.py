@@ -35,8 +35,7 @@ _MAX_REFUSAL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `timeout_s` limits the exchange; of a watch it limits the time to the first
-    byte.
+    """One request. `timeout_s` limits the exchange; for a watch, the time to the first byte.
 
     An `urgent` call skips the limit of requests per second, as renewals of a lease must.
     """
@@ -55,12 +54,12 @@ class Caller(Protocol):
     """A client of the API server, such as `KubeClient`."""
 
     async def call(self, call: Call) -> bytes:
-        """Return the body of the 2xx answer. Raises `KubeError`."""
+        """Send the request; return the body of the 2xx answer. Raises `KubeError`."""
         ...
 
 
 async def unlimited() -> None:
-    """Return at once: the rate of a client without a limit."""
+    """Return at once: the `rate` of a client without a limit."""
 
 
 @dataclass(eq=False)
@@ -109,7 +108,7 @@ class KubeClient:
         return str(self._access.server) if self._access is not None else ""
 
     async def call(self, call: Call) -> bytes:
-        """Return the body of the 2xx answer. Raises `KubeError`."""
+        """Send the request; return the body of the 2xx answer. Raises `KubeError`."""
         if not call.urgent:
             await self.rate()
         with self._translated_errors(call):

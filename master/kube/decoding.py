@@ -23,7 +23,7 @@ Happening = Literal["ADDED", "MODIFIED", "DELETED"]
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that exists and does not have the shape of its resource."""
+    """An object that exists but does not have the shape of its resource."""
 
     key: Key
     version: str
@@ -42,7 +42,7 @@ class DecodedPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Happened(Generic[T]):
-    """An event of a watch about one object."""
+    """A watch event: an object was added, modified or deleted."""
 
     what: Happening
     object: T | Unreadable
@@ -112,7 +112,7 @@ class Decoder(Generic[T]):
         return DecodedPage(found.metadata.version, found.metadata.token, tuple(found.items or ()))
 
     def _page_by_one(self, body: bytes, error: ValidationError) -> DecodedPage[T]:
-        """Return the page object by object: at least one of them cannot be read."""
+        """Decode the page object by object, because at least one object cannot be read."""
         try:
             found = self._raw_list.validate_json(body)
         except ValidationError:
@@ -180,12 +180,12 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def malformed(what: str) -> KubeError:
-    """Return the error of an answer that was had: it is no outage that passes."""
+    """Return the error for an answer that cannot be read; retrying does not help."""
     return KubeError(what, status=HTTPStatus.OK, failure=Failure.MALFORMED)
 
 
 def _why(error: ValidationError) -> str:
-    """Return the path and type of the first error; nothing of what was sent."""
+    """Return the path and type of the first error, without any content of the answer."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"]) or "the whole"
     return f"{place[:200]}: {first['type']}"

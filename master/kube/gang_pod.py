@@ -1,6 +1,6 @@
-"""Pods as everything after the store reads them: parsed once, when the store takes a pod in.
+"""Pods as all code after the store reads them; parsed once, when the store receives a pod.
 
-Equal values are no news: only `resource_version` takes no part in the comparison.
+Two equal values mean no change: `resource_version` is excluded from the comparison.
 """
 
 from dataclasses import dataclass, field
@@ -23,11 +23,11 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 class ClusterPod:
     """A pod of the cluster: its identity, where it is, and which GPUs or shared cards it takes.
 
-    `owner` is its controller. `gated`: our scheduling gate is on; `other_gates`: somebody else's.
-    `resource` and `gpus` are the whole GPUs that it asks for, empty and 0 for none; `booking` is
-    what it takes of its node now, None for nothing. `names_cards`: it names a resource of cards at
-    all. `doubts`: its requests that are no quantities, a sentence each. `pod_group`: the key of its
-    PodGroup.
+    `owner` is its controller. `gated`: our scheduling gate is on; `other_gates`: a gate of another
+    controller is on. `resource` and `gpus` are the requested whole GPUs, empty and 0 if there are
+    none; `booking` is what the pod takes of its node now, None for nothing. `names_cards`: the pod
+    names at least one resource of cards. `doubts`: requests that are not valid quantities, a
+    sentence each. `pod_group`: the key of its PodGroup.
     """
 
     metadata: Identity
@@ -48,23 +48,23 @@ class ClusterPod:
 
     @property
     def gang_id(self) -> GangId:
-        """The id of its gang: the uid of its controller, or its own."""
+        """The id of the pod's gang: the uid of its controller, else of the pod."""
         return GangId(self.owner.uid if self.owner is not None else self.metadata.uid)
 
     @property
     def terminating(self) -> bool:
-        """Whether it is being deleted."""
+        """Whether the pod is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended and holds nothing, even while its object stays."""
+        """Whether the pod has ended and takes no GPUs, even while its object still exists."""
         return self.phase in FINISHED
 
 
 @dataclass(frozen=True, slots=True)
 class NodeWants:
-    """What the spec of one pod asks of a node."""
+    """What the spec of one pod requires of a node."""
 
     selector: tuple[tuple[str, str], ...]
     tolerations: frozenset[Toleration]
@@ -73,14 +73,15 @@ class NodeWants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPod(ClusterPod):
-    """A pod with our gate, or that asks for groups: what it says of its gang.
+    """A pod that has our gate or asks for groups, with what it states about its gang.
 
     `is_placed_here`: this program chooses its node; `is_native`: Volcano does, in groups;
     `bypassed_webhook`: it asks for groups and has neither gate nor place; `ungrouped`: why it gets
-    no groups, None where it may. `fixed` is the node that another gate keeper chose, and then
-    `wants` is None. `opened`: this program opened its gate and no other is left. `unplanned`: why
-    its gate was opened without a plan, which then holds for all of its gang, whoever leads.
-    `reported`: the state of its gang that a leader wrote on it; a change of it is no news.
+    no groups, None where it may. `fixed` is the node that another gate controller chose, and then
+    `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
+    why its gate was opened without a plan; that holds for the whole gang, also under a later
+    leader. `reported`: the gang's state that a leader wrote on the pod; a change of it does not
+    count as a change of the pod.
     """
 
     is_placed_here: bool = False

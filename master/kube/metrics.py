@@ -50,7 +50,7 @@ class KubeMetrics:
             self._reconnects.labels(resource, reason)
 
     def count_list(self, resource: str) -> None:
-        """Count the begin of a list."""
+        """Count the start of a list."""
         self._relists.labels(resource).inc()
 
     def count_reconnect(self, resource: str, reason: str) -> None:

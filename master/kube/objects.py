@@ -40,10 +40,7 @@ class OwnerReference:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The identity of an object. `deletion_timestamp` is set while it waits for its end.
-
-    The version grows with every write, heartbeats too, and takes no part in equality.
-    """
+    """The identity of an object. `deletion_timestamp` is set while it is being deleted."""
 
     name: str
     namespace: str = ""
@@ -228,7 +225,7 @@ class ReportedCondition(TypedDict, total=False):
 
 
 def _placed(conditions: list[ReportedCondition]) -> list[ReportedCondition]:
-    """Keep the conditions of this product: those of the kubelet and schedulers are not read."""
+    """Keep only the conditions of this product; those of kubelet and schedulers are not read."""
     return [each for each in conditions if each.get("type", "").endswith(_OURS)]
 
 

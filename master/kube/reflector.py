@@ -56,7 +56,7 @@ class Changed(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Removed(Generic[T_co]):
-    """An object that is gone, as it was last known."""
+    """An object that is gone, in its last known version."""
 
     object: T_co
 
@@ -66,10 +66,10 @@ Listener = Callable[[Listed[T] | Changed[T] | Removed[T]], None]
 
 @dataclass(frozen=True, kw_only=True)  # slots would forbid Scope[NodeObject](…), see CPython 105936
 class Scope(Generic[T]):
-    """The objects of a resource that are followed: of a namespace, by selectors, by `keep`.
+    """Which objects of a resource to follow: by namespace, by selectors, by `keep`.
 
-    `query` holds `labelSelector` or `fieldSelector`. An object that `keep` refuses is decoded and
-    dropped.
+    `query` holds `labelSelector` or `fieldSelector`. An object for which `keep` returns False is
+    decoded and dropped.
     """
 
     namespace: str = ""
@@ -134,7 +134,7 @@ class Reflector(Generic[T]):
         return math.nan if self.last_heard_s is None else self.clock() - self.last_heard_s
 
     def subscribe(self, listener: Listener[T]) -> None:
-        """Call the listener with each change from now on, and at once with what is listed."""
+        """Call the listener with each change from now on, and at once with the listed objects."""
         self._listeners.append(listener)
         if self.synced:
             listener(Listed(self.objects))
@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
         self.trouble = None
 
     def _collect(self, page: DecodedPage[T]) -> None:
-        """Compare a page with the known objects: comparing all at the end would block the loop."""
+        """Compare a page with the known objects; comparing all at the end would block the loop."""
         for each in page.objects:
             key = key_of(each.metadata)
             if self.scope.keep(each):
@@ -273,7 +273,7 @@ class Reflector(Generic[T]):
                     self._notify(Changed(found))
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
-        """Remove the object if the server deleted it; else keep what was known of it."""
+        """Remove the object if the server deleted it; else keep its last readable version."""
         if what == "DELETED":
             self._unreadable.pop(found.key, None)
             self._forget(found.key)
@@ -291,7 +291,7 @@ class Reflector(Generic[T]):
             listener(what)
 
     def _log_unreadable(self, found: Unreadable) -> None:
-        """Log an unreadable object once per reason; what was known of it stays."""
+        """Log an unreadable object once per reason; its last readable version stays."""
         if self._unreadable.get(found.key) != found.why:
             namespace, name = found.key
             _log.warning(

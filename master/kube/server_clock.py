@@ -15,7 +15,7 @@ LEAST_S = 2.0
 
 
 class ServerClock:
-    """The servers' time, ours before the first answer; `ahead_s` is how far ours is ahead."""
+    """The API servers' clock; ours before the first answer. `ahead_s` is ours minus theirs."""
 
     def __init__(
         self,

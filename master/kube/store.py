@@ -1,4 +1,4 @@
-"""The part of a reflector that controllers use: the known objects and their changes."""
+"""The interface of a reflector for controllers: the known objects and their changes."""
 
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
@@ -24,9 +24,9 @@ class Store(Protocol[T_co]):
 
     @property
     def synced(self) -> bool:
-        """Whether all objects were listed once."""
+        """Whether all objects were listed at least once."""
         ...
 
     def subscribe(self, listener: Listener[T_co]) -> None:
-        """Call the listener with each change from now on, and at once with what is listed."""
+        """Call the listener with each change from now on, and at once with the listed objects."""
         ...

@@ -1,7 +1,4 @@
-"""Volcano's PodGroup and Queue, by which a gang is admitted.
-
-Fields: `scheduling.volcano.sh/v1beta1` of Volcano v1.14.
-"""
+"""Volcano's PodGroup and Queue, which decide whether a gang is admitted."""
 
 from dataclasses import field
 
@@ -12,7 +9,7 @@ TOPOLOGY_MODE_HARD = "hard"
 
 @slim
 class NetworkTopology:
-    """How close to each other pods must be; tier 1 is closest."""
+    """How close together pods must be; tier 1 is closest."""
 
     mode: str = TOPOLOGY_MODE_HARD
     highest_tier_allowed: int | None = None
@@ -20,7 +17,7 @@ class NetworkTopology:
 
 @slim
 class PodGroupCondition:
-    """A condition that Volcano's scheduler reports of a gang."""
+    """A condition of a gang, reported by Volcano's scheduler."""
 
     type: str = ""
     status: str = ""
@@ -41,7 +38,7 @@ class SubGroupPolicy:
 class PodGroupSpec:
     """The minimum of pods, the queue and the network topology of a gang.
 
-    Volcano uses the priority class of the PodGroup, whatever that of the pods is.
+    Volcano uses the priority class of the PodGroup and ignores that of the pods.
     """
 
     min_member: int = 0
@@ -79,7 +76,8 @@ class Guarantee:
 class QueueSpec:
     """The limits of a queue; a resource that is not named is not limited.
 
-    `weight` is its share where queues divide resources, `deserved` what it may reclaim.
+    `weight` is the queue's share where queues divide resources, `deserved` what the queue may
+    reclaim.
     """
 
     parent: str = ""
@@ -91,7 +89,7 @@ class QueueSpec:
 
 @slim
 class QueueStatus:
-    """What a queue's pods use, None before it was counted; `state` is Open, Closed, …"""
+    """The resources that a queue's pods use, None before they were counted; `state` is Open, …"""
 
     state: str = ""
     allocated: dict[str, str] | None = None

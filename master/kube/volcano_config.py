@@ -1,7 +1,8 @@
-"""The configuration of Volcano's scheduler in its ConfigMap: actions, plugins, and added ones.
+"""The configuration of Volcano's scheduler in its ConfigMap: its actions and plugins.
 
 The configuration is YAML: `actions`, names separated by commas, and `tiers`, a list of `{plugins:
-[{name, arguments, …}]}`. Volcano ignores unknown plugins; other fields are not read here.
+[{name, arguments, …}]}`. Volcano ignores unknown plugins; other fields are not read here. Functions
+return the text with an added action or plugin.
 
 Sources: volcano-sh/volcano v1.14.1, pkg/scheduler/conf/scheduler_conf.go, pkg/scheduler/util.go;
 the key is that of its chart (installer/helm/chart/volcano/templates/scheduler.yaml).
@@ -25,8 +26,9 @@ _FIX = "write tiers as a list of mappings with plugins, a list of mappings with 
 
 
 class Configured(Protocol):
-    """What a scheduler certainly or possibly does not do; empty texts where it does it or is
-    unknown.
+    """What a scheduler certainly or possibly fails to do.
+
+    A text is empty if the scheduler does it, or if that is unknown.
     """
 
     @property
@@ -78,9 +80,9 @@ def scheduler_config(found: ConfigMapObject) -> SchedulerConfig | Refusal:
 
 
 def with_action(config: SchedulerConfig, name: str, after: str) -> str | None:
-    """Return the text with one more action, behind `after` if that is there.
+    """Return the text with one more action, placed after `after` if that is present.
 
-    Nothing else changes. Returns None where the actions are not written on one line.
+    Nothing else changes. Returns None if the actions are not written on one line.
     """
     found = _ACTIONS.search(config.text)
     if found is None:
@@ -93,10 +95,10 @@ def with_action(config: SchedulerConfig, name: str, after: str) -> str | None:
 
 
 def with_plugin(config: SchedulerConfig, name: str, arguments: Sequence[str]) -> str | None:
-    """Return the text with one more plugin at the begin of its last list.
+    """Return the text with one more plugin at the start of its last list.
 
-    `arguments` are lines of its arguments. Nothing else changes. Returns None where the list does
-    not have a plugin per line.
+    `arguments` are the lines of its arguments. Nothing else changes. Returns None if the list does
+    not have one plugin per line.
     """
     lists = [found.end() for found in _PLUGINS.finditer(config.text)]
     before, rest = (config.text[: lists[-1]], config.text[lists[-1] :]) if lists else ("", "")

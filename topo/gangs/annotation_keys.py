@@ -1,8 +1,8 @@
-"""Every name that gangs have on objects of Kubernetes, from one domain.
+"""All names that gangs use on Kubernetes objects, derived from one domain.
 
 A user writes `gpu-group-size` and related annotations on a job or on any of its pod templates. The
-admission webhook stamps `gang-*` on every template and marks each pod; the controller writes where
-the pods go. Names of other systems that are read here: Volcano v1.14 (`pkg/controllers/apis`,
+admission webhook stamps `gang-*` on every template and marks each pod; the controller writes the
+chosen nodes. Names of other systems that are read here: Volcano v1.14 (`pkg/controllers/apis`,
 `volcano.sh/apis/pkg/apis/batch/v1alpha1/labels.go`) and Kubernetes v1.36 (`batch/v1`).
 """
 
@@ -24,7 +24,7 @@ OPTED_OUT = "disabled"
 
 
 class AnnotationKeys:
-    """The names below one domain, such as `metax-tech.com`. Immutable by convention."""
+    """The names under one domain, such as `metax-tech.com`. Immutable by convention."""
 
     def __init__(self, domain: str) -> None:
         self.domain = domain
@@ -64,5 +64,5 @@ class AnnotationKeys:
         """Condition of the first pod: whether the gang has its nodes, and why not."""
 
     def node_label(self, gang_id: str) -> str:
-        """Return the label of a gang's nodes, which its pods select by its value (`Selection`)."""
+        """Return the node label of a gang; the gang's pods select its value (`Selection`)."""
         return f"gang.{self.domain}/{gang_id}"

@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902) of objects that somebody else wrote: only what differs."""
+"""JSON patches (RFC 6902) that change only what differs in an object."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ def pointer(path: Path) -> str:
 
 
 def add(path: Path, value: object) -> Operation:
-    """Return the operation that adds a member or an element, or replaces a member of that name."""
+    """Return the operation that adds an element or member, or replaces an existing member."""
     return {"op": "add", "path": pointer(path), "value": value}
 
 
@@ -23,9 +23,9 @@ def remove(path: Path) -> Operation:
 
 
 def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) -> list[Operation]:
-    """Return the operations that give the object at a path these members.
+    """Return the operations that set these members of the object at a path.
 
-    Missing objects on the way are created.
+    Missing objects on the path are created.
     """
     at: Any = document
     for depth, part in enumerate(path):

@@ -5,8 +5,8 @@
 
 A pod is in the first policy that selects it, and a sub-group with fewer pods than `subGroupSize`
 never starts, so that the smaller last group has a policy of its own. `minSubGroups` is left out:
-the gang's own minimum starts all groups together, and with it pods without a label would keep the
-job waiting for ever.
+the gang's own minimum starts all groups together, and with `minSubGroups` set, pods without a label
+would keep the job waiting for ever.
 
 Sources: `scheduling.volcano.sh/v1beta1` PodGroup of volcano.sh/apis v1.14; Volcano v1.14.1,
 pkg/scheduler/api/job_info.go (`getOrCreateSubJob`).
@@ -30,14 +30,14 @@ Shape = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeTier:
-    """The groups that are HyperNodes of one tier: their kinds, and all of their shapes."""
+    """The groups that are HyperNodes of one tier: their kinds, and all their shapes."""
 
     number: int
     kinds: frozenset[Kind]
     shapes: frozenset[Shape]
 
     def pods(self, gpus_per_pod: int) -> int:
-        """Return how many such pods the largest of them takes when it is empty."""
+        """Return how many pods of this size the largest group of the tier holds when empty."""
         return max((_pods(shape, gpus_per_pod) for shape in self.shapes), default=0)
 
 
@@ -50,12 +50,12 @@ Tiers = Sequence[HyperNodeTier]
 
 
 def lowest_tier_for(tiers: Tiers, pods: int, gpus_per_pod: int) -> HyperNodeTier | None:
-    """Return the lowest tier with a group that takes these pods; None where none does."""
+    """Return the lowest tier in which an empty group holds these pods; None if there is none."""
     return next((tier for tier in tiers if tier.pods(gpus_per_pod) >= pods), None)
 
 
 def tier_of_kind(tiers: Tiers, kind: Kind) -> HyperNodeTier | None:
-    """Return the tier of a kind of group; None where there is none."""
+    """Return the tier of a kind of group; None if no tier has this kind."""
     return next((tier for tier in tiers if kind in tier.kinds), None)
 
 
@@ -67,9 +67,10 @@ def kinds(tiers: Tiers) -> tuple[Kind, ...]:
 def constraints(
     stamp: Stamp, terms: GroupTerms, tiers: Tiers, keys: AnnotationKeys
 ) -> Mapping[str, Any] | None:
-    """Return the fields of a PodGroup's `spec` that group its pods; None without known groups.
+    """Return the fields of a PodGroup's `spec` that group its pods; None if groups are unknown.
 
-    Required groups that no tier takes are asked of the highest: they wait, and are never split.
+    If no tier has a group that is large enough for a required group, the highest tier is used: the
+    pods then wait and are never split.
     """
     if not tiers:
         return None
@@ -93,7 +94,7 @@ def _policies(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield one policy for all groups of the same size, and a second one for a smaller last group.
 
-    Their names have a slash, which no task's has: Volcano replaces the policy of a task's name.
+    The names contain a slash, which task names cannot: Volcano replaces a policy named like a task.
     """
     groups, rest = divmod(stamp.pods, stamp.pods_per_group)
     alike = {"matchLabelKeys": [keys.group], "networkTopology": near}

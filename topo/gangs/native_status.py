@@ -1,9 +1,9 @@
-"""The status of a gang whose nodes Volcano chooses: what Volcano was asked for, and the result.
+"""The status of a gang whose nodes Volcano chooses: its constraints, and the result.
 
-The result is counted from the forest, whatever Volcano reports: a group is whole where all of its
-running pods share a group of the tier that Volcano was asked for, or are on one node. Where Volcano
-was asked for none, because the PodGroup was made without our webhook, the lowest tier with a group
-that takes the pods counts. A gang whose pods do not say which groups they are in is not judged.
+The result is counted from the forest and not from Volcano's reports: a group is whole if all its
+running pods share one group of the requested tier, or are on one node. If the PodGroup has no
+constraints, because it was created without our webhook, the lowest tier with a group that holds the
+pods counts. A gang whose pods do not state their groups is not judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from topo.placement.job.words import counted, listed
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """What Volcano was asked for some pods: the highest `tier` allowed, None for any (soft)."""
+    """The constraint for some pods: the highest `tier` allowed, None for any (soft)."""
 
     tier: int | None
     pods: int | None = None
@@ -28,9 +28,9 @@ class Nearness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeAsked:
-    """A gang's PodGroup: its policies, what all pods have to share, and its phase.
+    """A gang's PodGroup: its policies, the constraint on all pods, and its phase.
 
-    `unheeded` says why Volcano ignores it, or that this is unknown; empty where it does not.
+    `unheeded` says why Volcano ignores groups or may ignore them; empty if it honours them.
     """
 
     policies: Sequence[Nearness] = ()
@@ -41,10 +41,10 @@ class NativeAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLookup:
-    """Look-ups in the tree.
+    """Look-ups in the tree of groups.
 
     `kind_of_tier` returns the kind of the groups of a tier. `lowest` returns the lowest tier with a
-    group that takes a group of the request on nodes of a GPU type, the highest where none does.
+    group that holds a group of the request on nodes of a GPU type, the highest tier if none does.
     """
 
     host: Callable[[NodeName], Host | None]
@@ -53,7 +53,7 @@ class TreeLookup:
 
 
 def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> GangStatus:
-    """Return the status of the gang; O(members). `asked` is None where its PodGroup is unknown."""
+    """Return the status of the gang; O(members). `asked` is None if its PodGroup is unknown."""
     live = [member for member in gang.members if member.live]
     places = tuple((each.rank, each.node) for each in live if each.node is not None)
     groups: dict[int, set[NodeName]] = {}
@@ -84,7 +84,7 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
 
 
 def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:
-    """Whether a split group is a fault: neither its mode nor its user's constraints allow it."""
+    """Whether a split group is a fault: neither the mode nor the user's constraints allow it."""
     if gang.request.mode is not PlacementMode.REQUIRED:
         return False
     if asked is None or (not asked.policies and asked.together is None):

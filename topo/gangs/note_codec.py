@@ -3,7 +3,7 @@
     {"certified":true,"gang":"8c1f…","generation":7,"group":0,"hold":"hold-1","node":"n1",
      "selection":"hold-1"}
 
-A new leader reads the decisions of the one before from these texts. Any other text is ignored.
+A new leader reads the decisions of its predecessor from these texts. Any other text is ignored.
 """
 
 from typing import Any

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Pods of the gang, rank of the template's first pod, pods of a whole group."""
+    """Pods of the gang, rank of the template's first pod, and pods of a whole group."""
 
     pods: int
     rank_offset: int
@@ -31,7 +31,7 @@ class Stamp:
         return rank // self.pods_per_group
 
     def annotations(self, keys: AnnotationKeys) -> dict[str, str]:
-        """Return the annotations that state it."""
+        """Return the annotations that hold the stamp."""
         return {
             keys.pods: str(self.pods),
             keys.rank_offset: str(self.rank_offset),
@@ -40,7 +40,10 @@ class Stamp:
 
 
 def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp | Refusal | None:
-    """Return the stamp of a pod or of a template; None where it has none."""
+    """Return the stamp in the annotations of a pod or template; None if there is none.
+
+    Returns a refusal if the annotations are invalid.
+    """
     found: list[int] = []
     wanted = ((keys.pods, 1), (keys.rank_offset, 0), (keys.pods_per_group, 1))
     if not any(name in annotations for name, _ in wanted):
@@ -61,7 +64,7 @@ def pod_rank(
     labels: Mapping[str, object],
     keys: AnnotationKeys,
 ) -> int:
-    """Return the rank of a pod in its gang; 0 where nothing states it."""
+    """Return the rank of a pod in its gang; 0 if it is not stated."""
     if (rank := read_number(annotations.get(keys.rank))) is not None:
         return rank
     index = pod_index({"annotations": annotations, "labels": labels})
@@ -71,7 +74,7 @@ def pod_rank(
 def pod_index(metadata: Mapping[str, Mapping[str, object]]) -> int | None:
     """Return a pod's number within its template, from its `annotations` and `labels`.
 
-    None if neither holds the index key of any kind of job.
+    Returns None if neither has the index key of any kind of job.
     """
     for name in (kind.index_key for kind in kinds.JOB_KINDS):
         for place in ("annotations", "labels"):

@@ -1,4 +1,4 @@
-"""The status of a gang: its state, why it is in it and since when, and where its pods are."""
+"""The status of a gang: its state with reason and time, and the nodes of its pods."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ MOST_TRANSITIONS = 20
 class GangStatus:
     """One status for all placement modes; a state has the same meaning in each.
 
-    `text` says why it is in `state`. `since_s` is when it came into it, on the master's clock.
-    `would_fit` is the smallest change that lets it in, empty where none was looked for. `ahead` is
-    the number of gangs before it in the queue, None outside of the queue. `places` are the nodes
-    that its pods have or are planned on, by rank.
+    `text` is the reason of `state`. `since_s` is when the gang entered the state, on the master's
+    clock. `would_fit` is the smallest change that would admit the gang, empty if it was not
+    searched. `ahead` is the number of gangs ahead of it in the queue, None outside the queue.
+    `places` are the bound or planned nodes of its pods, by rank.
     """
 
     state: GangState
@@ -28,7 +28,7 @@ class GangStatus:
 
     @property
     def message(self) -> str:
-        """The text together with what would let the gang in."""
+        """The text, with the smallest change that would admit the gang."""
         return f"{self.text}. {self.would_fit}" if self.would_fit else self.text
 
 
@@ -36,7 +36,8 @@ class GangStatus:
 class Transition:
     """A gang came into `state` at `at_s`, Unix time, for the reason that `text` gives.
 
-    `is_read`: it is read from the condition of the gang's first pod, which an earlier leader wrote.
+    `is_read`: the transition was read from the condition that an earlier leader wrote on the gang's
+    first pod.
     """
 
     at_s: float

@@ -31,9 +31,9 @@ class Way(StrEnum):
 class GroupTerms:
     """Groups of `group_size` GPUs, each inside one domain.
 
-    `within` is a kind of group that all of the gang must share one of. After `wait_s` seconds
-    required groups are only preferred; None: never. `way` is None where the operator's setting
-    counts.
+    `within` is a kind of group; all pods of the gang have to share one such group. After `wait_s`
+    seconds required groups are only preferred; None for never. `way` is None if the operator's
+    setting applies.
     """
 
     group_size: int
@@ -46,9 +46,9 @@ class GroupTerms:
 def read_terms(
     annotations: Mapping[str, object], keys: AnnotationKeys
 ) -> GroupTerms | Refusal | None:
-    """Return what the annotations ask for; None where they name no size.
+    """Return the terms in the annotations; None if they name no group size.
 
-    A refusal's `where` is the annotation's name.
+    The `where` of a refusal is the name of the annotation.
     """
     if keys.size not in annotations:
         return None

@@ -146,7 +146,7 @@ class Nomination:
             await self.status.store.cancel()
 
     async def _begin(self) -> None:
-        """Read all gangs, once what is free is known, before anything is decided."""
+        """Read all gangs before the first decision, once the free capacity is known."""
         self.status.startup.begin()
         self.changes.inflight.clear()
         while not (self.is_counted() and self.changes.is_synced):

@@ -35,8 +35,9 @@ class Credentials:
         self._read_at_s: float | None = None
 
     async def header(self) -> str | None:
-        """Return the value, None where none is needed. Raises `BadInputError` without a first
-        value.
+        """Return the value, None if no credentials are needed.
+
+        Raises `BadInputError` if the first read fails.
         """
         now_s = self._clock()
         if self._read_at_s is not None and now_s - self._read_at_s < RENEW_S:
@@ -51,7 +52,7 @@ class Credentials:
         return self._value
 
     def invalidate(self) -> None:
-        """Have the value read again before the next call: the API server refused it."""
+        """Read the value again before the next call, because the API server refused it."""
         if self._read_at_s is not None:
             self._read_at_s = -RENEW_S + min(self._read_at_s, 0.0)
 
@@ -85,12 +86,13 @@ def tls_context(
     pair: Callable[[], tuple[bytes, bytes] | None] = lambda: None,
     verify: bool = True,
 ) -> ssl.SSLContext:
-    """Return a context that trusts only the given authority, or the system's without one.
+    """Return a context that trusts only the given authority, or the system's if none is given.
 
-    Reads files. `where` names the certificates. Raises `BadInputError`.
+    Reads files. `where` names the setting of the certificates. Raises `BadInputError`.
 
-    Python 3.13 also wants extensions that authorities of older clusters lack, and that other
-    clients of Kubernetes do not ask for; chain and name are verified all the same.
+    From Python 3.13 on, the default context also requires extensions that authorities of older
+    clusters lack and other Kubernetes clients do not require. This context does not require them;
+    chain and name are still verified.
     """
     pem = authority()
     try:

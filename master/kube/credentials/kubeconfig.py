@@ -91,7 +91,7 @@ class CurrentContext:
         return cls(path, document)
 
     def where(self, field: str) -> str:
-        """Return a field of the file as messages name it."""
+        """Return the name of a field as error messages show it."""
         return f"--kubeconfig {self._path}: {field}"
 
     def _refused(self, what: str, field: str, fix: str) -> BadInputError:
@@ -118,7 +118,7 @@ class CurrentContext:
         raise self._refused(what, f"cluster.{field}", f"write {schemes[-1]}://HOST:PORT")
 
     def content(self, part: Mapping[str, Any], field: str) -> bytes | None:
-        """Return what the field or the file that it names holds; None where neither is set.
+        """Return the content of the field or of the file that it names; None if neither is set.
 
         Raises `BadInputError`.
         """
@@ -172,7 +172,7 @@ class CurrentContext:
             raise self._refused(refusal.what, where, refusal.fix) from error
 
     def _minimal(self) -> dict[str, Any]:
-        """Return this context without keys: the library would write them to the disk."""
+        """Return this context without keys, because the library would write them to the disk."""
         providers = {name: self.user[name] for name in _PROVIDERS if name in self.user}
         return {
             "current-context": "c",

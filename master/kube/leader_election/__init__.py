@@ -1,1 +1,1 @@
-"""Which of several masters leads: the rules, and the Lease that they are applied to."""
+"""Leader election among masters: the rules, and the Lease to which they are applied."""

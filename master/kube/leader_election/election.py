@@ -6,9 +6,9 @@ it last *saw* the record change; each uses its own monotonic clock, so no wall c
 write names the version that it replaces, so of two writes only one is granted. The difference of
 the two times, 4 s by default, is for the leader's work to end and for clocks that run unevenly.
 
-It has the shape of client-go's `tools/leaderelection/leaderelection.go` (v0.36), but: a record that
-was deleted is not taken before its holder's term is over, a candidate wakes exactly when that is,
-and a leader ends when another holds the record, not when its own term is over.
+It has the shape of client-go's `tools/leaderelection/leaderelection.go` (v0.36), but: a deleted
+record is not replaced before its holder's term is over, a candidate wakes exactly at that time, and
+a leader ends when another holds the record, not when its own term is over.
 """
 
 import math
@@ -39,9 +39,9 @@ class LeaseTimes:
 
     @classmethod
     def of(cls, duration_s: float) -> "LeaseTimes":
-        """Return safe times for a term of `duration_s`, 5 s at least.
+        """Return safe times for a term of `duration_s`, at least 5 s.
 
-        A leader and the work that it began end a second before another one begins, and a renewal is
+        A leader and its pending work end one second before another leader begins, and a renewal is
         tried three times.
         """
         renew_deadline_s = duration_s - WORK_ENDS_S - UNEVEN_CLOCKS_S
@@ -92,7 +92,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """A rest is over; also the first event."""
+    """The time to wait is over; also the first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Do nothing until then."""
+    """Wait until `until_s`."""
 
     until_s: float
 
@@ -158,7 +158,7 @@ class Election:
 
     @property
     def respected_until_s(self) -> float:
-        """Until when another holder counts as leader; long ago without one."""
+        """The time until which another holder counts as leader; in the far past without one."""
         return self._free_s()
 
     def advance(self, now_s: float, event: Event) -> Action:
@@ -194,7 +194,7 @@ class Election:
         return Rest(self._next_look_s(now_s)) if now_s < free_s else self._claim()
 
     def _without_record(self, now_s: float) -> Action:
-        """Restore the record of a leader; a candidate waits for the end of the last term."""
+        """Restore the record if this candidate leads; else wait for the end of the last term."""
         if not self._leads and now_s < self._free_s():
             return Rest(self._next_look_s(now_s))
         record = self.found.record if self.found is not None else LeaseRecord()
@@ -228,7 +228,7 @@ class Election:
         self.found = found
 
     def _free_s(self) -> float:
-        """Return when the record may be taken: its holder has ended by then."""
+        """Return the time from which the record may be taken: its holder has ended by then."""
         if self.found is None or self.found.record.holder in {"", self.name}:
             return -math.inf
         return self._changed_s + self.found.record.duration_s

@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaseLostError(TopoError):
-    """This master led and does no longer."""
+    """This master has lost the lead."""
 
 
 @slim
@@ -58,9 +58,7 @@ class _WholeLease:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The leader as this master sees it. `annotations` are those of the holder; few of them are
-    ours.
-    """
+    """The leader as this master sees it; `annotations` are those of the holder."""
 
     leads: bool = False
     holder: str = ""
@@ -108,7 +106,7 @@ class Lease:
 
     @property
     def trouble(self) -> str:
-        """Why the last call about the lease failed; empty if it did not."""
+        """Why the last call about the lease failed; empty if it succeeded."""
         return self._failing
 
     def leads(self) -> bool:
@@ -116,13 +114,13 @@ class Lease:
         return self._election.leads(self.clock())
 
     def somebody_leads(self) -> bool:
-        """Return whether this master leads, or another holder's term lasts as far as known."""
+        """Return whether this master leads, or another holder's term lasts, as far as is known."""
         now_s = self.clock()
         return self._election.leads(now_s) or now_s < self._election.respected_until_s
 
     @property
     def leader_until_s(self) -> float:
-        """The end of our term on the clock of this lease; long ago without one."""
+        """The end of our term on the clock of this lease; in the far past without one."""
         return self._election.leader_until_s
 
     async def run(self) -> NoReturn:
@@ -134,8 +132,9 @@ class Lease:
             event = await self._do(action)
 
     async def release(self) -> None:
-        """Give the lease back, so that another master leads at once. Call it when all work has
-        ended.
+        """Release the lease, so that another master leads at once.
+
+        Call it after all work of the leader has ended.
         """
         found = self._election.found
         if not self.leads() or found is None:
@@ -269,7 +268,7 @@ class Lease:
 
 
 def _fix(error: KubeError) -> str:
-    """Return the next step; "none" for what passes by itself."""
+    """Return the next step; "none" if the problem resolves by itself."""
     if not error.is_denied:
         return "none"
     if error.status == HTTPStatus.UNAUTHORIZED:

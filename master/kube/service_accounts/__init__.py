@@ -1,1 +1,1 @@
-"""Whose token a caller shows: service accounts, and the reviews that the API server makes."""
+"""Verification of callers' tokens: service accounts, and the API server's token reviews."""

@@ -1,9 +1,8 @@
-"""Tokens of service accounts: their claims, the API server's review, and the account that is
-required.
+"""Tokens of service accounts: their claims, their review, and the required account.
 
-Pure. Claims prove nothing: they spare a review that would be of no use. Formats: RFC 7519 (claims),
-RFC 7515 2 (parts without padding); Kubernetes v1.36, "Managing Service Accounts" and `TokenReview`
-of `authentication.k8s.io/v1`.
+Pure. Claims prove nothing; they only save a review that would fail anyway. Formats: RFC 7519
+(claims), RFC 7515 2 (parts without padding); Kubernetes v1.36, "Managing Service Accounts" and
+`TokenReview` of `authentication.k8s.io/v1`.
 """
 
 import base64
@@ -33,9 +32,7 @@ _ACCOUNT = re.compile(rf"system:serviceaccount:({ACCOUNT_NAME.pattern})", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """Why a token is not accepted. `retry_after_s` is set where that may not be the
-    token's fault.
-    """
+    """Why a token is not accepted. `retry_after_s` is set if the token may not be the cause."""
 
     code: ReportCondition
     refusal: Refusal
@@ -44,7 +41,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whom a token speaks for: `name` is `namespace:account`, `node` the node of its pod."""
+    """The account that a token authenticates: `namespace:account`, and the node of its pod."""
 
     name: str
     audiences: tuple[str, ...]
@@ -53,7 +50,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a token, unproven."""
+    """The claims of a token, not verified."""
 
     account: Account
     ends_unix_s: float
@@ -61,14 +58,14 @@ class Claims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The account that is required, the audience, and whether the token must be bound to a node."""
+    """The required account, the required audience, and whether a token must be bound to a node."""
 
     account: str
     audience: str
     on_node: bool = False
 
     def denial(self, account: Account) -> Denied | None:
-        """Return why this account is not accepted, None where it is."""
+        """Return why this account is not accepted, None if it is."""
         if self.audience not in account.audiences:
             theirs = ", ".join(map(printable, account.audiences[:3])) or "the API server"
             what = f"the token is for {theirs}, and here it has to be for {self.audience}"

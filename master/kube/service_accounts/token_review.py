@@ -1,9 +1,10 @@
-"""Asks the API server whose token it is, as seldom as is safe.
+"""Asks the API server which account a token belongs to, as seldom as is safe.
 
-Answers are kept by a keyed digest of the token, never by the token. A known account is reviewed
-again in the background, so that its calls do not wait; while the API server cannot be reached, it
-counts until its token ends. A refused token is not reviewed again for a while, several calls with
-one token share one review, and a sender of many refused tokens gets no more reviews.
+Verdicts are stored by a keyed digest of the token, never by the token. A known account is reviewed
+again in the background, so that its calls do not wait; while the API server cannot be reached, the
+stored verdict is valid until the token ends. A refused token is not reviewed again for a while.
+Concurrent calls with one token share one review. A sender of many refused tokens gets no more
+reviews.
 """
 
 import asyncio
@@ -69,9 +70,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A verdict: fresh, then used while it is reviewed again, then used while no review is
-    possible.
-    """
+    """A verdict: fresh at first, then used while it is reviewed again or no review is possible."""
 
     verdict: Account | Denied
     fresh_until_s: float
@@ -85,7 +84,7 @@ _Key = tuple[bytes, str]
 
 @dataclass(eq=False)
 class TokenReviews:
-    """The reviews of tokens of `nodes` nodes. `unix` is the wall clock, by which tokens end."""
+    """Token reviews for `nodes` nodes. `unix` is the wall clock, by which tokens expire."""
 
     call: Callable[[Call], Awaitable[bytes]]
     registry: prom.CollectorRegistry
@@ -129,7 +128,7 @@ class TokenReviews:
     async def _look_up(
         self, key: _Key, token: str, wanted: Wanted, sender: str
     ) -> Account | Denied:
-        """Return the known account or that of a review; else why there is none."""
+        """Return the account of a token, from a stored verdict or a review; else the denial."""
         known = self._accounts.get(key)
         asked = self._review_in_progress(key, token, wanted, sender)
         if known is not None and self.clock() < known.late_from_s:
@@ -143,7 +142,7 @@ class TokenReviews:
     def _review_in_progress(
         self, key: _Key, token: str, wanted: Wanted, sender: str
     ) -> "asyncio.Task[Account | Denied] | Denied":
-        """Return the review in progress for the token, or why it is not reviewed."""
+        """Return the review in progress for the token, or why no review is started."""
         if key in self._under_way:
             return self._under_way[key]
         claims = self._claims_to_review(token, wanted)
@@ -181,7 +180,7 @@ class TokenReviews:
     async def _review_and_keep(
         self, key: _Key, token: str, ends_unix_s: float, payer: str | None
     ) -> Account | Denied:
-        """Review the token and keep the answer; a refused one uses up the payer's allowance."""
+        """Review the token and store the verdict; a refusal uses up the sender's allowance."""
         try:
             async with self._slots:
                 await self._rate.take()
@@ -241,7 +240,7 @@ def _later(code: ReportCondition, what: str, fix: str, retry_after_s: float) -> 
 
 
 def _remember(index: dict[_Key, _Known], key: _Key, known: _Known, most: int) -> None:
-    """The newest are kept."""
+    """Store a value, and drop the oldest beyond the limit."""
     index.pop(key, None)
     index[key] = known
     if len(index) > most:

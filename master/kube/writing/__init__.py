@@ -1,1 +1,1 @@
-"""Writes to the API server: as values, in a queue, and the one writer that sends them."""
+"""Writes to the API server: their values, their queue, and the writer that sends them."""

@@ -1,26 +1,28 @@
-"""The order of writes: one at a time per object, the latest that was requested.
+"""The queue of writes: per object one write at a time, and always the latest requested one.
 
-Result: `begin` returns the next write, managers taking turns; nothing here waits or does I/O.
+Result: `begin` returns the next write; managers take turns. Nothing here waits or does I/O.
 
-How: a write is identified by its object and its manager. It waits, is in flight, or is *settled*:
-done or dropped, and the watch has not shown its effect yet. A newer write replaces one that waits.
-A write equal to the one in flight or settled is not queued again: its caller looked at the object
-as it was before.
+How: a write is identified by its object and its manager. It is waiting, in flight, or *settled*: it
+was done or dropped, and the watch has not shown its effect yet. A newer write replaces a waiting
+one. A write equal to the one in flight or settled is not queued again, because its caller read the
+object in its state before that write.
 
-Why that is right: a watch shows an object after it was written, so a controller that compares in
-between would write twice. `observe` records what the watch showed. A settled write is forgotten
-when the object was seen in the version that the write made or a later one, or is gone, or `ECHO_S`
-has passed: a request for the same write is then a new need. Versions are compared as numbers
-(KEP-5504); where they are none, any event counts. A refused write may be requested again sooner:
-after a second, then two, four, … up to `ECHO_S` each time that the same was refused.
+Why that is right: the watch shows an object some time after the write, so a controller that
+compares in between would write twice. `observe` records what the watch showed. A settled write is
+forgotten when the watch shows the version that the write made or a later one, when the object is
+deleted, or when `ECHO_S` has passed: after that, a request for the same write is a new need.
+Versions are compared as numbers (KEP-5504); if they are not numbers, any event counts. A refused
+write may be requested again sooner: after one second, then two, four, … up to `ECHO_S` for each
+repeated refusal.
 
-Another client that reverts each write does not cause a write each time: a write that was done
+Another client that reverts each write does not cause endless writes: a write that was done
 `FREE_REPEATS` times in a row waits for a second, then two, four, … up to `REPEAT_CEILING_S`.
 
 Cost: O(1) amortised for each call; `is_busy` and the lists are O(writes not seen yet).
 
-Example: {a: x} is done in version 7. The store still has version 5, its reader requests {a: x}:
-dropped. The watch shows 7, another client makes it {a: y} in 8, the reader requests {a: x}: queued.
+Example: {a: x} is done in version 7. The store still has version 5, so the controller requests {a:
+x} again: dropped. The watch shows 7, another client makes it {a: y} in 8, the controller requests
+{a: x}: queued.
 """
 
 from collections import OrderedDict, deque
@@ -101,7 +103,7 @@ _Repeats = OrderedDict[tuple[str, WriteTarget], _Repeat]
 
 
 def _count_outcome(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
-    """Record one more write with this outcome."""
+    """Return the record of outcomes with one more write of this outcome."""
     key = write.manager, write.target
     before = repeats.pop(key, None)
     times = before.times + 1 if before is not None and before.write == write else 1
@@ -123,7 +125,7 @@ class WriteQueue:
         self._refused: _Repeats = OrderedDict()
 
     def put(self, write: Write, now_s: float) -> bool:
-        """Request a write. Returns False, and does not take it, when too many wait."""
+        """Request a write; return False without queuing it if too many wait."""
         self._expire(now_s)
         entries = self._entries.setdefault(write.manager, {})
         if write.target not in entries and len(entries) >= MAX_WAITING:
@@ -189,7 +191,7 @@ class WriteQueue:
         self._settle(write, _ANY, refused.refused_until_s)
 
     def retry_later(self, write: Write, at_s: float) -> None:
-        """Retry a failed write at `at_s`; a newer one takes its place, not before that."""
+        """Retry a failed write at `at_s`; a newer write replaces it, but does not start earlier."""
         entry = self._entries[write.manager][write.target]
         entry.active, entry.tries = None, entry.tries + 1
         if entry.waiting is None and not entry.is_withdrawn:
@@ -216,15 +218,13 @@ class WriteQueue:
                 self._drop_if_idle(manager, target, entry)
 
     def observe_list(self, resource: Resource[Any], versions: Mapping[Key, float]) -> None:
-        """Record a list of all objects of a resource by key; others are gone."""
+        """Record a complete list of a resource's objects by key; all other objects are deleted."""
         for entries in self._entries.values():
             for target in [each for each in entries if each.resource == resource]:
                 self.observe(target, versions.get((target.namespace, target.name), GONE))
 
     def is_busy(self, manager: str, now_s: float) -> bool:
-        """Return whether a write of the manager waits, is in flight, or is done and
-        not seen yet.
-        """
+        """Return whether the manager has a write that is waiting, in flight or not seen yet."""
         self._expire(now_s)
         return any(
             entry.waiting or entry.active or (entry.settled and entry.version != _ANY)
@@ -245,7 +245,7 @@ class WriteQueue:
 
     @property
     def next_at_s(self) -> float | None:
-        """When `begin` may have a write; None when nothing waits, -inf when it may have now."""
+        """The time at which `begin` may return a write: -inf for now, None if nothing waits."""
         if self._turns:
             return -inf
         return self._later[0][0] if self._later else None  # of one that was taken back, too
@@ -306,5 +306,5 @@ class WriteQueue:
 
 
 def version_number(version: str) -> float:
-    """Return a resource version as a number; one that is none is before all others."""
+    """Return a resource version as a number; -1 if it is not a number."""
     return float(version) if version.isascii() and version.isdigit() else _ANY

@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The end of a write: `metadata` of the object now, or `error`, why there is none."""
+    """The result of a write: the object's current `metadata`, or the `error`."""
 
     write: Write
     metadata: Metadata | None = None
@@ -59,7 +59,7 @@ class WriterMetrics:
 class Writer:
     """Sends the requested writes at the allowed rate while this master leads.
 
-    Of the writes of one object and manager the latest counts, one is in flight at a time, and
+    For each object and manager only the latest write counts and one write is in flight at a time;
     managers take turns. A refused write is dropped and reported; a failed one is retried.
     """
 
@@ -78,13 +78,13 @@ class Writer:
     _room: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, CONCURRENCY))
 
     def listen(self, manager: str, listener: Callable[[Settled], None]) -> None:
-        """Call the listener at the end of each write of a manager."""
+        """Call the listener whenever a write of a manager ends."""
         self._listeners[manager] = listener
         gauge = self.metrics.waiting.labels(manager.removeprefix(MANAGER_PREFIX))
         gauge.set_function(lambda: sum(1 for _ in self._queue.unfinished(manager)))
 
     def put(self, *writes: Write) -> None:
-        """Request writes. One that is in flight, or done and not seen yet, is not repeated."""
+        """Request writes. A write that is in flight, or done and not seen yet, is not repeated."""
         for write in writes:
             if not self._queue.put(write, self.clock()):
                 self._count(write.manager, "full")
@@ -100,7 +100,7 @@ class Writer:
             self._queue.withdraw(target, manager)
 
     def follow(self, store: Store[T]) -> None:
-        """Have the watch of a resource confirm the writes that took effect."""
+        """Confirm writes of a resource by its watch."""
 
         def seen(event: Listed[T] | Changed[T] | Removed[T]) -> None:
             if isinstance(event, Listed):
@@ -119,9 +119,7 @@ class Writer:
         store.subscribe(seen)
 
     def is_busy(self, manager: str) -> bool:
-        """Return whether a write of the manager waits, is in flight, or is done and
-        not seen yet.
-        """
+        """Return whether the manager has a write that is waiting, in flight or not seen yet."""
         return self._queue.is_busy(manager, self.clock())
 
     async def run(self) -> None:
@@ -204,7 +202,7 @@ class Writer:
         self.metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
 
     def _log_rarely(self, write: Write, result: str, what: str, error: KubeError) -> None:
-        """Log it, unless one of this manager and result was logged a moment ago."""
+        """Log the text, unless one with the same manager and result was logged a moment ago."""
         about, now_s = (write.manager, result), self.clock()
         if now_s - self._told_at_s.get(about, -inf) < LOG_INTERVAL_S:
             return
@@ -223,7 +221,7 @@ def _metadata(body: bytes) -> Metadata | None:
 def _version(write: Write, metadata: Metadata | None) -> str:
     """Return the version of the object now; empty if it is gone.
 
-    An object that is deleted and waits for a finalizer is returned as it is until then.
+    An object whose deletion waits for a finalizer still exists and has a version.
     """
     if metadata is None or (isinstance(write, Delete) and not metadata.deletion_timestamp):
         return ""

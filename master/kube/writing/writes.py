@@ -29,7 +29,7 @@ _BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicati
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """The object that is written. Its names suffice as a hash: few kinds share a name."""
+    """The object to write. Its names suffice as a hash, because few kinds share a name."""
 
     resource: Resource[Any] = field(hash=False)
     name: str
@@ -42,12 +42,12 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Sets the fields of an object, and removes others that this manager set before.
+    """Sets the fields of an object, and removes the others that this manager set before.
 
     `fields` is the manager's whole intent: `{"metadata": {"labels": …}, "spec": …}`. The object
-    must have this uid: an apply without it would recreate a node that was just deleted. An object
-    without a uid is ours alone, and is created where it is missing. `force` takes over fields of
-    other managers.
+    must have this uid: without it, an apply would recreate a node that was just deleted. An object
+    without a uid belongs to this product alone and is created if it is missing. `force` takes over
+    fields of other managers.
     """
 
     target: WriteTarget
@@ -98,7 +98,7 @@ Write = Apply | Create | Delete | Patch
 
 
 def call_of(write: Write) -> Call:
-    """Return the request of a write; it skips the rate limit, which the writer waits for."""
+    """Return the request of a write; the writer waits for the rate limit, so the call skips it."""
     resource, namespace = write.target.resource, write.target.namespace
     path = object_path(resource, write.target.name, namespace)
     query = {"fieldManager": write.manager}

@@ -1,1 +1,1 @@
-"""What becomes of a job and its pods at their creation: a JSON patch, warnings, or a refusal."""
+"""Admission of a job and its pods at creation: a JSON patch, warnings, or a refusal."""

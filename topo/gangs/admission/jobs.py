@@ -4,10 +4,11 @@
     → on both: gpu-group-size 16, gang-pods 8, gang-pods-per-group 2;
       gang-rank-offset 0 on master, 1 on worker; minAvailable 8 where the user gave none
 
-Ranks run over the templates in their order; templates without GPUs have none. A stamped job gives
-no patch. A job that gets no groups loses its stamps, which a copy of a job has: its pods would wait
-for a place in vain. Its pods get an annotation with the reason instead. A native job, whose nodes
-Volcano chooses, is stamped itself, too, so that it stays native if the default changes.
+Ranks are numbered over the templates in order; templates without GPUs have no ranks. A job that has
+the right stamps is not patched. A job that gets no groups loses stamps copied from another job,
+because its pods would wait for ever; its pods get an annotation with the reason instead. For a
+native job, whose nodes Volcano chooses, the job itself is stamped too, so that it stays native if
+the default changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,14 +31,14 @@ _SHOWN_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Why a job is left alone: its user chooses nodes by other means."""
+    """Why a job is left unchanged: its user chooses nodes by other means."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Stamped:
-    """The patch that stamps a job, empty where it has the stamps, and warnings for its user."""
+    """The patch that stamps a job, empty if the stamps are there, and warnings for the user."""
 
     patch: tuple[Operation, ...]
     warnings: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ class _Stamped:
 
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """The pods that start together: the terms, and their templates by rank."""
+    """The pods that start together: the terms of their groups, and their templates by rank."""
 
     terms: GroupTerms
     templates: Sequence[Template]
@@ -54,14 +55,14 @@ class _Gang:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The user's annotations, each once, and where each was found first."""
+    """The user's annotations, and for each the place where it was found first."""
 
     values: dict[str, Any]
     places: dict[str, str]
 
 
 def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
-    """Return the outcome for a job of these parts; O(templates)."""
+    """Return the outcome for a job; O(templates)."""
     asked = _asked(job, parts.templates, rules.keys)
     if asked is None:
         return UNCHANGED
@@ -84,7 +85,7 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
 def _asked(
     job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys
 ) -> _Asked | Refusal | None:
-    """Return what the job and its templates ask together; a refusal where two of them differ."""
+    """Return the annotations of the job and its templates; a refusal if two of them differ."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
     places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)] if of_job else []
     places += ((each.path, each.annotations) for each in templates if each.annotations)
@@ -108,7 +109,7 @@ def _place(path: Path, name: str) -> str:
 def _stamped(
     job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
 ) -> _Stamped | Refusal | _Left | None:
-    """Return how a job that asks for groups is changed; None where that is not known yet."""
+    """Return how a job that asks for groups is changed; None if that is still unknown."""
     gang = _gang(parts, asked, rules)
     if not isinstance(gang, _Gang):
         return gang
@@ -126,7 +127,7 @@ def _stamped(
 
 
 def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:
-    """Return the gang that the job is to be, or why it cannot be one."""
+    """Return the gang that the job becomes, or why it cannot become one."""
     keys = rules.keys
     terms = read_terms(asked.values, keys)
     if not isinstance(terms, GroupTerms):
@@ -148,7 +149,7 @@ def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Le
 def _patch(
     job: Mapping[str, Any], parts: JobParts, wanted: Iterable[tuple[Path, dict[str, str]]]
 ) -> tuple[Operation, ...]:
-    """Return the operations that give each place its annotations."""
+    """Return the operations that set the annotations of each place."""
     found = (entries(job, (*at, "metadata", "annotations"), values) for at, values in wanted)
     return (*chain.from_iterable(found), *parts.more)
 
@@ -177,7 +178,10 @@ def _stamp(request: Request, offset: int) -> Stamp:
 def _members(
     templates: Sequence[Template], rules: Rules
 ) -> Sequence[tuple[Template, int]] | Refusal:
-    """Return the templates whose pods take GPUs, with the number; a refusal where it differs."""
+    """Return the templates whose pods take GPUs, each with the GPUs of one pod; or a refusal.
+
+    It is refused if pods of two templates take different numbers of GPUs, or if no pod takes any.
+    """
     members: list[tuple[Template, int]] = []
     for each in templates:
         path = (*each.path, "spec")
@@ -197,7 +201,7 @@ def _members(
 
 
 def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:
-    """Return why pods of this size cannot fill a group; None where they can."""
+    """Return why pods of this size cannot fill a group; None if they can."""
     size, gpus = request.group_size or 0, request.gpus_per_pod
     if size % gpus:
         below, above = size - size % gpus, size - size % gpus + gpus
@@ -218,8 +222,8 @@ def _ungrouped(
 ) -> Iterator[Operation]:
     """Yield the operations that note why pods get no groups.
 
-    On the templates that ask for groups, or on the first one where only the job asks: one pod is
-    enough to identify the job.
+    The note goes on the templates that ask for groups, or on the first template if only the job
+    asks: one pod is enough to identify the job.
     """
     asking = [each for each in templates if keys.size in each.annotations]
     for each in asking or templates[:1]:

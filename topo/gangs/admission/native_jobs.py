@@ -1,4 +1,4 @@
-"""Jobs whose nodes Volcano chooses: why one is refused, and warnings for its user.
+"""Jobs whose nodes Volcano chooses: refusals, and warnings for the user.
 
 The annotations of the job itself get the stamp, too: Volcano copies them to the PodGroup, which
 `pod_group` judges.
@@ -17,7 +17,7 @@ from topo.placement.job.request import PlacementMode, Request
 def refusal_for(
     parts: JobParts, terms: GroupTerms, rules: Rules, places: Mapping[str, str]
 ) -> Refusal | None:
-    """Return why Volcano cannot choose its nodes. `places`: where each annotation was found."""
+    """Return why Volcano cannot choose the job's nodes; `places` says where each annotation is."""
     keys = rules.keys
     if not parts.has_pod_group:
         where = places.get(keys.way, places[keys.size])
@@ -32,7 +32,7 @@ def refusal_for(
 
 
 def warnings(request: Request, terms: GroupTerms, rules: Rules) -> Iterator[str]:
-    """Yield the warnings for its user, a sentence each."""
+    """Yield the warnings for the job's user, a sentence each."""
     if rules.unheeded:
         yield f"the groups of the job may be split: {rules.unheeded}"
     if terms.wait_s is not None:

@@ -1,4 +1,4 @@
-"""The rules by which objects are admitted, and the outcome for one."""
+"""The rules of admission, and the outcome for one object."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,9 +15,10 @@ from topo.placement.job.policy import Policy
 class Rules:
     """The rules of one master.
 
-    `gpu_resources` are whole GPUs; `way` counts for jobs that name none. For jobs whose nodes
-    Volcano chooses: the `tiers` of its HyperNodes, and `unheeded`: why its scheduler ignores
-    groups, or that this is unknown; empty where it does not.
+    `gpu_resources` are the resources that count as whole GPUs; `way` is the default for jobs that
+    name none. Two rules are for jobs whose nodes Volcano chooses: `tiers` are the tiers of its
+    HyperNodes; `unheeded` says why its scheduler ignores groups or may ignore them, and is empty if
+    it honours them.
     """
 
     keys: AnnotationKeys
@@ -50,7 +51,10 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOutcome:
-    """`patch` is RFC 6902; `refusal` says why an object is invalid. A warning is one line."""
+    """The outcome of admission: `patch` is RFC 6902, `refusal` says why an object is invalid.
+
+    A warning is one line.
+    """
 
     result: Result
     patch: tuple[Operation, ...] = ()

@@ -1,7 +1,7 @@
 """A PodGroup at its creation: the groups of a native gang as constraints for Volcano.
 
-Volcano's job controller makes it from its job, with the job's annotations, and the pods only then.
-Constraints that it already has stay: its user wrote them on the job.
+Volcano's job controller creates the PodGroup with the annotations of the job, before the pods.
+Constraints that the PodGroup already has stay: the user wrote them on the job.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """A pod of a stamped template at its creation: its rank, its group, and the gate that holds it.
 
-A gate that is never opened is the worst fault there is. So a pod gets one only if the controller
-can find and place its gang: it has a job as its controller, an index, and GPUs.
+A gate that is never opened is the worst possible fault. So a pod gets a gate only if the controller
+can find and place its gang: the pod has a job as its controller, an index, and GPUs.
 """
 
 from collections.abc import Iterator, Mapping

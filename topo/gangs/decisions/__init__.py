@@ -1,1 +1,1 @@
-"""Questions of the machine of gangs, answered on a capacity: a place, a check, an eviction."""
+"""Decisions for the machine of gangs, computed on a capacity: placement, check, eviction."""

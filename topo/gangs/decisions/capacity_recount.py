@@ -1,12 +1,12 @@
 """Whether a refused gang fits after all: an independent count, which raises an alert.
 
-It shares no array, no search and no booking with the engine. Free GPUs are those of the cluster's
-nodes less those of its pods and the holds, and groups are counted domain by domain.
+It shares no array, no search and no booking with the engine. The free GPUs are the GPUs of the
+cluster's nodes minus those of pods and holds, and groups are counted domain by domain.
 
 Why a yes is right: a domain whose nodes have S slots for pods of the gang, counted node by node,
 holds S // k whole groups of k pods, and a smaller last group is counted as a whole one. Only nodes
-without any doubt count. A no may be wrong: tolerations, pools, preferred groups and limits to a
-kind of group are not judged, and a hold counts again in addition to the pods that use it.
+whose state is certain count. A no may be wrong: tolerations, pools, preferred groups and limits to
+a kind of group are not judged, and a hold counts again in addition to the pods that use it.
 
 Cost: O(nodes) per gang, O(pods) once.
 
@@ -26,7 +26,7 @@ from topo.placement.job.request import PlacementMode, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Forest and cluster as they are stated, and the GPUs that pods and holds take of each node."""
+    """The forest and the cluster as observed, and the GPUs that pods and holds take per node."""
 
     forest: Forest
     cluster: Mapping[NodeName, ClusterNode]
@@ -50,7 +50,7 @@ def certainly_fits(request: Request, seen: Seen) -> bool:
 
 
 def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
-    """Return the nodes of each group of the lowest tier where an empty group holds so many pods."""
+    """Return the domains, as lists of nodes, of the lowest tier in which `pods` fit when empty."""
     tiers: dict[int, list[list[Node]]] = {}
     for group in _groups(seen.forest.roots):
         nodes = [each for _, each in group.walk() if isinstance(each, Node)]
@@ -81,7 +81,7 @@ def _slots(domain: list[Node], gpu_type: str, request: Request, seen: Seen) -> i
 
 
 def _gpus(node: Node, seen: Seen) -> int:
-    """Return the GPUs that pods can get of a node, as the cluster states them."""
+    """Return the GPUs that pods can use on a node, as the cluster states them."""
     stated = seen.cluster.get(node.name)
     there = dict(stated.allocatable or ()) if stated is not None and not stated.shared else {}
     return next((there[name] for name in seen.policy.gpu_resources if name in there), 0)

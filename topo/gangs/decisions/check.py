@@ -1,4 +1,4 @@
-"""The answer to `Check`: which planned nodes cannot take their pods any more."""
+"""The answer to `Check`: the planned nodes that can no longer take their pods."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ Losses = tuple[tuple[NodeName, str], ...]
 
 
 def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Losses:
-    """Return the nodes that are gone, closed, too full or not for the job, with why; O(pods).
+    """Return the nodes that are gone, closed, too full or not eligible, with the reason; O(pods).
 
-    `own` are the owners under which the waiting pods and their holds are booked.
+    `own` are the booking owners of the waiting pods and their holds.
     """
     request = check.request
     needs: Counter[NodeName] = Counter()
@@ -43,10 +43,10 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
 
 
 def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """Return the groups that are outside the group of the tree with most of the job's pods.
+    """Return the groups outside the tree group that contains most of the job's pods.
 
-    Only of a job that is to be inside one group of a kind. The pods that run count, or those that
-    wait where none runs. O(pods).
+    Only for a job that has to be inside one tree group of a kind. Running pods decide; if none
+    runs, waiting pods do. O(pods).
     """
     kind = check.request.within
     if kind is None:
@@ -61,13 +61,13 @@ def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
 
 
 def settled_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """Return the groups that are split or apart by their running pods alone; O(pods)."""
+    """Return the groups that their running pods alone make split or apart; O(pods)."""
     ran = replace(check, waiting=())
     return tuple(sorted({*split_groups(capacity, ran), *apart_groups(capacity, ran)}))
 
 
 def _group_of(capacity: CapacityView, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
-    """Return the path of a node's group of a kind, empty for none; None for an unknown node."""
+    """Return the path of a node's group of a kind, empty if it has none; None if it is unknown."""
     host = capacity.host(node)
     if host is None:
         return None
@@ -75,7 +75,7 @@ def _group_of(capacity: CapacityView, node: NodeName, kind: Kind) -> tuple[Group
 
 
 def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """Return the groups that are in several domains although they are required whole; O(pods)."""
+    """Return the groups that span several domains although they must not; O(pods)."""
     request = check.request
     places = [(pod.rank, node) for pod, node in check.waiting] + list(check.bound)
     # A node that left the cluster has no domain to compare.

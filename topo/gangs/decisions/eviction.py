@@ -1,21 +1,21 @@
 """Cheap evictions for a gang: nodes on which it fits once pods of lower priority are evicted.
 
-Result: nodes for all groups of a job. Cost is compared by the highest priority that is broken
+Result: nodes for all groups of a job. Costs are compared by the highest priority of a broken job
 (lower is better), then by pods, then by GPUs. Evicting one pod of a job breaks the job, so that all
 of its pods count, once; only the pods on the chosen nodes are evicted, and the GPUs of the other
 pods of a broken job are not counted as free.
 
-How: group by group, each into the domain where it adds the least cost; jobs that are broken already
-cost nothing more. In a domain slot by slot, each on the node where it adds the least. Ties go to
-the first in the order of the tree.
+How: group by group, each into the domain where it adds the least cost; a job that is already broken
+costs nothing more. Inside a domain slot by slot, each on the node where it adds the least cost.
+Ties go to the first in the order of the tree.
 
 Why it is right: a slot is counted only where the free GPUs of its node and those of its victims
 suffice for a pod, every victim has a lower priority, and no group crosses a domain. For one group
 of whole-node pods over jobs of one pod the cost is the minimum. For several groups, or for jobs on
-several nodes, it is greedy: it does not foresee that a dearer first domain breaks a job that has to
-be broken for a later group anyway.
+several nodes, the search is greedy: it does not foresee that a more expensive first domain may
+break a job that a later group breaks anyway.
 
-Cost: O(nodes + victims), and after each group the domains again that it broke a job in.
+Cost: O(nodes + victims); after each group, the domains of newly broken jobs are computed again.
 
 Example: dragonflies of two nodes. d1 runs job A (priority 1, on both nodes), d2 runs B (priority 0)
 on one node and C (priority 0) on the other, d3 runs D (priority 0) on one node, the other is free,
@@ -42,7 +42,7 @@ from topo.placement.view.free_view import FreeView
 class Evictable:
     """A bound pod that a scheduler may evict.
 
-    Its GPUs are booked under `owner`; `unit` is the job that is broken without it.
+    Its GPUs are booked under `owner`; `unit` is the job that its eviction breaks.
     """
 
     owner: str
@@ -83,7 +83,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Found:
-    """The choices so far, by group: its domain and its slots; `used` counts the slots of a node."""
+    """The choices so far: the domain and slots of each group; `used` counts the slots per node."""
 
     groups: list[tuple[int, list[_Slot]]] = field(default_factory=list)
     used: Counter[NodeName] = field(default_factory=Counter)
@@ -101,7 +101,7 @@ class _Found:
 def cheapest_evictions(
     capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]
 ) -> Evictions | None:
-    """Return the cheapest evictions that were found; None where all together do not suffice."""
+    """Return the cheapest evictions found; None if evicting all pods would not suffice."""
     request = asked.request
     # Only a whole job is planned over others, never some of its pods.
     if len(asked.wanted) != request.pods or asked.kept:
@@ -121,7 +121,7 @@ def cheapest_evictions(
 
 
 class _Over:
-    """The search on nodes of one GPU type."""
+    """The search on the nodes of one GPU type."""
 
     def __init__(
         self, capacity: CapacityView, asked: Place, view: FreeView, evictable: Sequence[Evictable]
@@ -186,7 +186,7 @@ class _Over:
         )
 
     def _sizes(self) -> list[int]:
-        """Return the pods of each group that is placed by itself, a smaller group last."""
+        """Return the pod count of each group that is placed separately, a smaller group last."""
         request, shape = self._asked.request, self._view.shape
         if request.mode is PlacementMode.PREFERRED:
             return [1] * request.pods
@@ -197,8 +197,9 @@ class _Over:
     def _next(self, found: _Found, size: int, ready: list[tuple[Cost, int]]) -> int | None:
         """Choose the cheapest domain for the next group; None where none suffices.
 
-        The heap has a lower bound of each domain's cost, except where a job was broken since. So a
-        cost is computed again before it is used, and each domain of a broken job is pushed again.
+        The heap has a lower bound of each domain's cost, unless a job in the domain was broken
+        after the push. So a cost is recomputed before it is used, and each domain of a broken job
+        is pushed again.
         """
         while ready:
             believed, domain = heappop(ready)
@@ -218,7 +219,7 @@ class _Over:
         return None
 
     def _slots(self, domain: int, pods: int, found: _Found) -> list[_Slot] | None:
-        """Return the cheapest slots for so many pods in a domain; None where there are too few."""
+        """Return the cheapest slots for so many pods in a domain; None if there are too few."""
         units, gone = set(found.units), set(found.gone)
         left: dict[NodeName, int] = {}
         for node, gpus in self._in(domain):
@@ -246,9 +247,9 @@ class _Over:
     def _victims(
         self, node: NodeName, free: int, gone: set[str], units: set[str]
     ) -> tuple[Evictable, ...] | None:
-        """Return the pods to evict from a node for one more pod; None where all do not suffice.
+        """Return the pods to evict from a node for one more pod; None if no choice suffices.
 
-        Pods of jobs that are broken anyway come first, then the cheapest.
+        Pods of jobs that are already broken come first, then the cheapest.
         """
         found: list[Evictable] = []
         there = [pod for pod in self._on.get(node, ()) if pod.owner not in gone]
@@ -263,7 +264,7 @@ class _Over:
         return tuple(found) if free >= self._gpus else None
 
     def _in(self, domain: int) -> list[tuple[NodeName, int]]:
-        """Return the open nodes of a domain that the job may use, and their GPUs."""
+        """Return the open nodes of a domain that the job may use, with their GPUs."""
         if domain not in self._nodes:
             firsts = self._view.layout.firsts[self._tier]
             mask = self._view.slots.mask

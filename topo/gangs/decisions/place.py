@@ -1,11 +1,11 @@
 """The answer to `Place`: the best places for new groups, the nearest nodes for single pods.
 
-Result: a node for each wanted pod. Groups of which no pod stays are placed by the engine, with the
-best objective. A pod whose group has pods that stay goes to the nearest node to them that has free
-GPUs: one of theirs first, then one in the smallest group of the tree that it shares with theirs.
-Where groups are required whole, it never leaves the domain of its group.
+Result: a node for each wanted pod. The engine places groups that have no remaining pod, with the
+best objective. A pod whose group has remaining pods goes to the nearest node with free GPUs: first
+a node of those pods, then a node in the smallest tree group shared with theirs. If groups are
+required whole, the pod never leaves the domain of its group.
 
-Cost: a search of the engine; for pods beside others, the nodes of their domain.
+Cost: a search of the engine; for groups with remaining pods, O(nodes of their domain).
 
 Example: a gang of groups of two nodes; dragonflies d1 (n1, n2), d2 (n3, n4). Rank 0 stays on n1,
 rank 1 lost n2. It is refused where groups are required: d1 has no other node. Preferred, it gets
@@ -35,8 +35,8 @@ _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "ga
 class Placed:
     """Nodes for the pods of a `Place`, in its order, and what to hold for them.
 
-    `request` is what these pods ask for, without the others of the gang. `evicted` are the pods to
-    evict for the plan; nothing is held then.
+    `request` covers only these pods, not the rest of the gang. `evicted` are the pods to evict for
+    the plan; if there are any, nothing is held.
     """
 
     nodes: tuple[NodeName, ...]
@@ -54,10 +54,10 @@ def answer_place(
     own: Sequence[str],
     evictable: Callable[[], Sequence[Evictable]] = tuple,
 ) -> Placed | Refused:
-    """Return the places now, or why there are none.
+    """Return the current places, or why there are none.
 
-    `own` are the owners under which the wanted pods and the replaced holds are booked. `evictable`
-    are the pods of lower priority than `asked.over` that its scheduler may evict for the gang.
+    `own` are the booking owners of the wanted pods and the replaced holds. `evictable` are the pods
+    of priority below `asked.over` that the gang's scheduler may evict.
     """
     without_own = capacity.with_changes(released=own)
     found = _placed(_with_taken(without_own, _KEPT, asked.without), asked)
@@ -81,7 +81,7 @@ def answer_place(
 
 
 def _with_taken(capacity: CapacityView, owner: str, nodes: Sequence[NodeName]) -> CapacityView:
-    """Return the capacity as if an owner had all that is free on some nodes."""
+    """Return the capacity as if one owner had booked everything that is free on some nodes."""
     return capacity.with_changes(taken={owner: capacity.free_on(nodes)})
 
 
@@ -104,7 +104,7 @@ def _placed(capacity: CapacityView, asked: Place) -> Placed | NoFit:
 
 
 def _asks_for_groups(refused: NoFit) -> bool:
-    """Return whether it was refused because there are no groups, rather than no free ones."""
+    """Return whether the job is refused because no such groups exist, rather than no free ones."""
     return refused.failed is FitTest.SPAN or "largest_gpus" in refused.shortfall
 
 
@@ -126,7 +126,7 @@ def _is_certified(plan: Plan) -> bool:
 
 
 def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
-    """Place pods of groups of which others stay; all of one GPU type."""
+    """Place pods whose groups have remaining pods; all of one GPU type."""
     size = asked.request.pods_per_group
     host = capacity.host(asked.kept[0][1]) if asked.kept else None
     # One GPU type for the whole job: that of the pods that stay.
@@ -160,9 +160,9 @@ def _place_new_groups(
     joining: Mapping[int, int],
     found: Mapping[int, list[NodeName]],
 ) -> dict[int, list[NodeName]] | NoFit:
-    """Place the groups of which no pod stays, by the engine, as if they came whole.
+    """Place groups without remaining pods by the engine, as if they were complete.
 
-    A group of which pods have ended gets a whole domain so, and uses as much of it as it needs.
+    So a group of which pods have ended gets a whole domain and uses as much of it as it needs.
     """
     new = sorted((group, pods) for group, pods in joining.items() if group not in found)
     if not new:
@@ -204,7 +204,7 @@ def _gpus(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
 def _nearest(
     capacity: CapacityView, request: Request, stay: Sequence[NodeName], pods: int
 ) -> list[NodeName] | NoFit:
-    """Return the nodes for so many pods that are nearest to those that stay."""
+    """Return the nodes for so many pods that are nearest to the remaining pods."""
     view = view_of(capacity, request, request.eligible.gpu_type or "")
     layout = view.layout
     homes = [capacity.position(node)[0] for node in stay if capacity.host(node) is not None]
@@ -239,7 +239,7 @@ def _nearest(
 
 
 def _out_of_reach(capacity: CapacityView, asked: Place) -> list[NodeName]:
-    """Return the nodes outside of the group that all of the gang must share; O(nodes)."""
+    """Return the nodes outside the tree group that all of the gang must share; O(nodes)."""
     kind = asked.request.within
     if kind is None or not asked.kept:
         return []

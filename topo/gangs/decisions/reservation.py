@@ -1,4 +1,4 @@
-"""The nodes to keep for a job that does not fit: those on which it is likely to fit first.
+"""The nodes to reserve for a job that does not fit: those on which it is likely to fit first.
 
 Result: domains for all of its groups in which the fewest slots have yet to become free, and in them
 the nodes with the most free slots. Ties go to the first in the order of the tree. Closed nodes are
@@ -7,13 +7,14 @@ left out: when they open is unknown.
 Why it is right. A domain with C slots, F of them free, takes its first F // k groups of k pods
 without waiting, the next one once k - F % k slots become free, each further one once k do. These
 numbers grow, so taking the smallest of all of them, domain by domain, is the least sum for any
-number of groups. The tail goes where it then needs least. With `within` each such group of the tree
-is tried by itself. Where groups may be split each pod counts by itself.
+number of groups. The smaller last group then goes where it misses the fewest slots. With `within`
+each tree group of that kind is tried separately. If groups may be split, each pod counts as a
+group.
 
 Cost: O(domains log domains) and the nodes of those chosen.
 
-Example: dragonflies of two nodes, free 1 0 2 1, a job of two groups of two pods. The third has a
-group free, the first needs one slot more. Kept: both nodes of the third and of the first.
+Example: dragonflies of two nodes, free 1 0 2 1, a job of two groups of two pods. The third has room
+for a group, the first misses one slot. Reserved: both nodes of the third and of the first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from topo.placement.view.free_view import FreeView
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Slots of domains of a tier; `missing` of them are not free yet."""
+    """Slots in domains of one tier; `missing` of them are not free yet."""
 
     missing: int
     tier: int
@@ -38,7 +39,7 @@ class _Choice:
 
 
 def reservation(capacity: CapacityView, request: Request) -> tuple[NodeName, ...]:
-    """Return the nodes in the order of the tree; none where the job does not fit on open nodes."""
+    """Return the nodes in tree order; empty if the job does not fit on the open nodes."""
     wished = request.eligible.gpu_type
     best: tuple[_Choice, FreeView, Slots] | None = None
     for gpu_type in (wished,) if wished is not None else capacity.gpu_types():
@@ -104,7 +105,7 @@ def _inside(
 
 
 def _steps(free: int, room: int, k: int, at: int) -> Iterator[tuple[int, int]]:
-    """Yield the slots that each further group of k pods has to wait for, and the domain."""
+    """Yield, for each further group of k pods, the slots still missing and the domain."""
     for number in range(1, room // k + 1):
         yield min(k, max(0, number * k - free)), at
 

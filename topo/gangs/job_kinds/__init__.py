@@ -1,1 +1,1 @@
-"""The kinds of jobs whose pods can be gangs: a row of `kinds` and a reader each."""
+"""The kinds of jobs whose pods can be gangs: the table `kinds`, and one reader per kind."""

@@ -1,4 +1,4 @@
-"""A batch/v1 Job as parts: the completion index of an Indexed one is the rank."""
+"""Reader of a batch/v1 Job; the completion index of an Indexed Job is the rank."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def batch_job(job: Mapping[str, Any]) -> JobParts:
 
 
 def _flaw(spec: Mapping[str, Any]) -> Refusal | None:
-    """Return why its pods have no ranks, or never run together; None where they can."""
+    """Return why the job's pods have no ranks or never run together; None if they do both."""
     if spec.get("completionMode") != "Indexed":
         what = "the pods of a Job that is not Indexed have no ranks to group them by"
         return Refusal(what, "spec.completionMode", "set completionMode: Indexed")

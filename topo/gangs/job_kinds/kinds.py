@@ -1,6 +1,6 @@
 """The table of job kinds: one row per kind of object whose pods can be gangs.
 
-A kind to add is a row here and its reader in this folder. The row feeds the admission webhook
+To add a kind, add a row here and its reader in this folder. The row feeds the admission webhook
 (which objects it reviews, which pods it gates), the index of a pod in its job, the metrics of
 reviews, and the rights and webhooks of the chart, which `tests/helm` checks against the table.
 """

@@ -1,4 +1,4 @@
-"""The pod templates of a job, read from its JSON object, and what one of their pods takes."""
+"""The pod templates of a job, read from its JSON object, and the GPUs of one of their pods."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
-    """What of a job concerns groups: its templates in the order of ranks.
+    """The parts of a job that concern groups: its templates in the order of ranks.
 
-    `own` says by what other means its user chooses nodes, `flaw` why it can have no groups. `more`
-    are operations in addition to its stamps. `has_pod_group`: Volcano makes one with its
-    annotations.
+    `own` says by what other means the user chooses nodes, `flaw` why the job can have no groups.
+    `more` are operations besides the stamps. `has_pod_group`: Volcano creates a PodGroup with the
+    job's annotations.
     """
 
     templates: tuple[Template, ...]
@@ -46,12 +46,12 @@ class JobParts:
 
 
 def count(value: object) -> int:
-    """Return a number of pods; 0 for any other value, which the API server refuses itself."""
+    """Return a number of pods; 0 for an invalid value, which the API server refuses itself."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def field_path(path: Iterable[str | int]) -> str:
-    """Return a path as Kubernetes writes it: `spec.tasks[1].template`."""
+    """Return a path in the notation of Kubernetes: `spec.tasks[1].template`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -61,7 +61,7 @@ def field_path(path: Iterable[str | int]) -> str:
 def pod_gpus(
     spec: Mapping[str, Any], resources: Sequence[str], path: Path = ("spec",)
 ) -> int | Refusal:
-    """Return the whole GPUs of a pod as the scheduler counts them; a refusal for no number."""
+    """Return a pod's whole GPUs as the scheduler counts them; a refusal for an invalid quantity."""
     pod = _PodSpec(
         _containers(spec.get("containers")),
         _containers(spec.get("initContainers")),
@@ -102,5 +102,5 @@ def _containers(value: object) -> tuple[_Container, ...]:
 
 
 def _quantities(value: object) -> Mapping[str, str]:
-    """Return the quantities as texts: a custom resource may hold numbers."""
+    """Return the quantities as texts, because a custom resource may hold numbers."""
     return {str(name): str(number) for name, number in mapping(value).items()}

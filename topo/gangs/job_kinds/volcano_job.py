@@ -1,4 +1,4 @@
-"""A Volcano Job as parts: its tasks in the order of ranks.
+"""Reader of a Volcano Job: its tasks in the order of ranks.
 
 Source: `volcano.sh/apis/pkg/apis/batch/v1alpha1/job.go` of v1.14.
 """
@@ -63,7 +63,7 @@ def _master(spec: Mapping[str, Any]) -> str:
 
 
 def _own_topology(spec: Mapping[str, Any], tasks: tuple[Mapping[str, Any], ...]) -> str:
-    """Return which field has Volcano choose nodes itself; a nomination would override it."""
+    """Return the field by which Volcano chooses nodes itself; a nomination would override it."""
     if mapping(spec.get("networkTopology")):
         return "spec.networkTopology is set"
     for number, task in enumerate(tasks):

@@ -1,1 +1,1 @@
-"""The machine of gangs: events in, instructions out; pure, and the same for the same events."""
+"""The state machine of gangs: events in, instructions out; pure and deterministic."""

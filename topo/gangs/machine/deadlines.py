@@ -1,4 +1,4 @@
-"""When to settle a gang again without an event: the earliest time of each."""
+"""The earliest time at which each gang has to be settled again without an event."""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -7,7 +7,7 @@ from topo.gangs.machine.gang import GangId
 
 
 class Deadlines:
-    """A heap of times. An entry that an earlier one replaced stays in it, and is harmless."""
+    """A heap of times. A time that an earlier one replaced stays in the heap and does no harm."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, GangId]] = []
@@ -15,7 +15,7 @@ class Deadlines:
 
     @property
     def next_s(self) -> float | None:
-        """The earliest time of all; None without one."""
+        """The earliest time of all; None if there is none."""
         return self._due[0][0] if self._due else None
 
     def put(self, gang_id: GangId, due_s: float, now_s: float) -> None:

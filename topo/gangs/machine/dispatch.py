@@ -1,8 +1,8 @@
-"""Pending writes: each is issued once, until it is seen done, refused, or late.
+"""Pending writes: each is issued once, and again only after it was refused or is late.
 
-A write is never repeated while its end is awaited, so that a slow API server is not flooded and no
-two writes of a pod race. Whether it is done is read from the next observation, not from an answer:
-what another leader did counts the same.
+A pending write is never repeated, so that a slow API server is not flooded and no two writes of a
+pod race. The next observation shows whether it is done, not the API server's answer: a write by
+another leader counts the same.
 
 Cost: O(members + pending writes) per step.
 
@@ -31,16 +31,17 @@ from topo.gangs.machine.record import Key, PendingWrite, Writes
 
 @dataclass(frozen=True, slots=True)
 class IssueTimes:
-    """The time, and when a write that is issued now is late."""
+    """The current time, and when a write that is issued now is late."""
 
     now_s: float
     late_s: float
 
 
 def unfinished_writes(given: Writes, gang: Gang) -> Writes:
-    """Return the pending writes that are not done in this observation; O(members + pending).
+    """Return the pending writes that this observation does not show as done; O(members + pending).
 
-    A pod's write names a version: once the pod has another one, it is done or will be refused.
+    A write of a pod names a version: once the pod has another version, the write is done or will be
+    refused.
     """
     if not given:
         return given
@@ -49,14 +50,14 @@ def unfinished_writes(given: Writes, gang: Gang) -> Writes:
 
 
 def unexpired_writes(given: Writes, now_s: float) -> Writes:
-    """Return the pending writes that are not late; the others may be issued again."""
+    """Return the pending writes that are not late; late ones may be issued again."""
     return {key: each for key, each in given.items() if each.until_s > now_s}
 
 
 def issue_writes(
     given: Writes, want: Mapping[Key, Instruction], gang_id: GangId, times: IssueTimes
 ) -> tuple[list[Instruction], Writes]:
-    """Return the writes to issue now, and the pending writes after that.
+    """Return the writes to issue now, and all writes that are pending afterwards.
 
     A subject with a pending write gets no second one. Labels are joined into one instruction each.
     O(wanted + pending).
@@ -78,7 +79,7 @@ def issue_writes(
 
 
 def cleanup_writes(left: Vanished) -> dict[Key, Instruction]:
-    """Return the writes that remove what is left of a gang that is gone."""
+    """Return the writes that remove the remains of a deleted gang."""
     want: dict[Key, Instruction] = {
         ("node", node): UnlabelNodes(left.id, (node,)) for node in left.labelled
     }

@@ -1,4 +1,4 @@
-"""The events of the machine. Each states the whole truth about its subject at that time."""
+"""The events of the machine. Each states the complete facts about its subject at that time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from topo.placement.job.request import PlacementMode
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The gang as it is in the cluster now. Of several in one step the last is enough."""
+    """The gang as it is in the cluster now. The last of several in one step is enough."""
 
     gang: Gang
 
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """The job is gone; these labels and holds are left. Repeated until none is left.
+    """The job is gone; these labels and holds remain. Repeated until none remains.
 
-    Also for what an earlier leader left of a gang that this leader never saw.
+    Also sent for the remains of a gang that an earlier leader managed and this leader never saw.
     """
 
     id: GangId
@@ -30,7 +30,7 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """All gangs were observed: the machine decides from here on."""
+    """All gangs were observed: the machine decides from now on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Planned:
     """The answer to `Place` number `ask`: a node for each wanted pod, booked under `hold`.
 
     `mode` is the mode that was used: `preferred` where a group had to be split. `evicts` names the
-    pods of lower priority that have to be evicted first; then nothing is booked and `hold` is only
-    a name.
+    pods of lower priority that have to be evicted first; if there are any, nothing is booked and
+    `hold` is only a name.
     """
 
     id: GangId
@@ -54,11 +54,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The answer to `Place` number `ask` without room: why, with numbers.
+    """The answer to `Place` number `ask` if there is no room: the reason, with numbers.
 
-    `reservation`, where it was asked for, are the nodes on which the job fits once they are free.
-    `behind`: it fits now on nodes that are kept for another gang. `never`: it would not fit on an
-    empty cluster. `ungrouped`: no groups of nodes are known.
+    `reservation`, if requested, are the nodes on which the job fits once they are free. `behind`:
+    the job fits now, but on nodes that are kept for another gang. `never`: the job would not fit on
+    an empty cluster. `ungrouped`: no groups of nodes are known.
     """
 
     id: GangId
@@ -76,9 +76,9 @@ class Checked:
     """The answer to `Check` number `ask`: planned nodes that cannot take their pods, with why.
 
     `blocked` says why the gang may not start although all its nodes are free (its queue is full).
-    `split` are required groups in several domains. `apart` are groups outside of the group of the
-    tree that all of the job has to share. `settled` are those of both whose running pods make it
-    so, wherever the other pods go.
+    `split` are required groups in several domains. `apart` are groups outside the tree group that
+    the whole job has to share. `settled` are the groups of `split` and `apart` for which running
+    pods alone are the cause, so that moving other pods does not help.
     """
 
     id: GangId
@@ -94,8 +94,8 @@ class Checked:
 class CapacityChanged:
     """The free capacity of these nodes changed, or whether they may be used.
 
-    `requeue_all`: some of them have more than before, so that what was refused may fit.
-    `regrouped` are those that came into other groups, so that gangs on them may be split.
+    `requeue_all`: some nodes have more room than before, so refused gangs may fit. `regrouped` are
+    nodes that moved to other groups, so gangs on them may be split.
     """
 
     nodes: tuple[NodeName, ...]
@@ -105,10 +105,10 @@ class CapacityChanged:
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """A write was refused for good: of a pod in `version` (a conflict), or of a node's label.
+    """A write was refused: of a pod in `version` (a conflict), or of a node's label.
 
     `subject` is the uid of the pod or the name of the node. The write is tried again once the
-    subject changed, or after a while.
+    subject has changed, or after a while.
     """
 
     id: GangId

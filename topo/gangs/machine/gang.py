@@ -1,7 +1,7 @@
-"""A gang as the cluster states it: the pods of a job, and what was written for them, as values.
+"""A gang as observed in the cluster: the pods of a job and the writes made for them, as values.
 
 Each observation states the whole gang. What the controller wrote comes back in it (`nominated`,
-`note`, `selection`, `labelled`, `holds`), so that a new leader goes on from what is there.
+`note`, `selection`, `labelled`, `holds`), so that a new leader continues from the observed state.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Note:
     """The place of a pod, as its annotation states it; written together with the nomination.
 
     `certified`: the plan is proven the best. `over`: pods of lower priority have to be evicted
-    first, so that nothing is held and `hold` is only a name.
+    first; then nothing is held and `hold` is only a name.
     """
 
     node: NodeName
@@ -54,16 +54,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A pod of a gang, as it was read in `version`.
+    """A pod of a gang, as read in `version`.
 
-    `gated`: our gate is on it; `other_gates`: so is one of another controller. `fixed` is the node
-    that another gate keeper chose for it. `node` is where it is bound, `nominated` where it is
-    nominated to, `selection` the value of the gang's label that it selects, empty for none.
-    `succeeded`: it has finished its work, so that its rank need not come again.
+    `gated`: our gate is on; `other_gates`: a gate of another controller is on. `fixed` is the node
+    that another gate controller chose. `node` is the bound node, `nominated` the nominated node,
+    `selection` the value of the gang's label that the pod selects, empty for none. `succeeded`: the
+    pod has finished its work and its rank need not be started again.
 
-    Three facts follow from these, and are worked out once, because each step asks for them many
-    times. `live`: it runs or is going to run. `waits`: it is live and not bound. `opened`: it waits
-    and our gate is off, so that its scheduler may bind it at any moment.
+    Three facts are derived from these, once, because each step reads them many times. `live`: the
+    pod runs or will run. `waits`: it is live and not bound. `opened`: it waits and our gate is off,
+    so that its scheduler may bind it at any moment.
     """
 
     uid: PodUid
@@ -96,14 +96,14 @@ class Member:
 class Gang:
     """The pods of a job that start together.
 
-    `request` is what the whole job asks for: `request.pods` is the number of pods that there will
-    be, and rank r is in group r // `request.pods_per_group`. `at_least` is how many of them the
-    scheduler starts together.
+    `request` covers the whole job: `request.pods` is the final number of pods, and rank r is in
+    group r // `request.pods_per_group`. `at_least` is how many of them the scheduler starts
+    together.
 
-    `awaits` says what has not admitted the gang yet (`queue q1 has 8 of 64 GPUs left`); empty once
-    it is admitted, also for room in its queue. `hopeless`: it would not be admitted if all other
-    jobs had ended. `ungated` says why its gates are to be opened without a plan (a person's order,
-    a clean-up); empty for a gang that is to be planned.
+    `awaits` says why the gang is not admitted yet (`queue q1 has 8 of 64 GPUs left`); it is empty
+    once the gang is admitted. `hopeless`: the gang would not be admitted even if all other jobs had
+    ended. `ungated` says why its gates are to be opened without a plan (a person's order, a
+    clean-up); empty for a gang that is to be planned.
 
     `created_s` is on the clock of `Gangs.advance`. After `wait_s` from then, a required group may
     be split; None for never. `preempts`: its pods may have others evicted. `unheeded_class` is the
@@ -133,7 +133,7 @@ class Gang:
     def bypassed_webhook(self) -> frozenset[PodUid]:
         """Return the pods that were created without a gate and wait for gated ones; O(members).
 
-        Only of a gang that is bound whole: kube-scheduler binds such a pod at once.
+        Only for a gang that is bound as a whole: kube-scheduler binds such a pod at once.
         """
         if self.binding is not Binding.WHOLE or self.ungated:
             return frozenset()

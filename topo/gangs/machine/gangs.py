@@ -1,11 +1,11 @@
 """Gangs from their pods to their nodes: a pure state machine, events in and instructions out.
 
-Each gang is observed as a whole whenever it changes (`Observed`) and compared with its plan: what
-is missing is issued as an instruction, what is pending is not issued again. So the machine has no
+Each gang is observed as a whole whenever it changes (`Observed`) and compared with its plan: a
+missing write becomes an instruction, and a pending write is not issued again. So the machine has no
 position in a sequence that it could lose: a write that failed, a pod that was created again, a
 leader that died between two writes are differences like any other. `write_order` has the order of
-the writes and why it is safe, `placement_requests` when which placement is due, `pending_queue`
-whose turn it is, `record` what is known of one gang.
+the writes and why it is safe, `placement_requests` decides which placement is due, `pending_queue`
+which gang is next, `record` holds the facts about one gang.
 
 Nothing here reads a clock: the same events at the same times give the same instructions.
 
@@ -110,7 +110,7 @@ class Gangs:
 
     @property
     def next_s(self) -> float | None:
-        """Return when to call `advance` at the latest, with or without events; None for never."""
+        """Return the latest time for the next call of `advance`, events or not; None for never."""
         return self._reminders.next_s
 
     def status(self, gang_id: GangId) -> GangStatus | None:
@@ -119,14 +119,14 @@ class Gangs:
         return status_of(record, self._queue) if record is not None else None
 
     def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
-        """Yield the status of every gang, in the order in which they came.
+        """Yield the status of every gang, in the order in which the gangs came.
 
-        O(gangs²) for those in the queue: for people who ask.
+        O(gangs²) for those in the queue, so not for hot paths.
         """
         return ((each, status_of(record, self._queue)) for each, record in self._records.items())
 
     def state(self) -> GangsState:
-        """Return all that the machine knows as a value; O(gangs)."""
+        """Return everything that the machine knows as a value; O(gangs)."""
         return GangsState(
             self._leading,
             tuple(self._records.values()),
@@ -140,10 +140,10 @@ class Gangs:
     # Events
 
     def advance(self, now_s: float, *events: Event) -> tuple[Instruction, ...]:
-        """Take the time and the events in their order, and return what is to be done now.
+        """Apply the time and the events in their order; return the instructions that follow.
 
-        Until `Leading` it only takes them in. O(members) for each gang of an event, O(log gangs)
-        for the queue, O(distinct requests) where there is more room.
+        Before `Leading` events are only recorded. O(members) for each gang of an event, O(log
+        gangs) for the queue, O(distinct requests) if there is more room.
         """
         for gang_id in self._reminders.take(now_s):
             if gang_id in self._records or gang_id in self._gone:
@@ -278,7 +278,7 @@ class Gangs:
     # Decisions
 
     def _settle(self, gang_id: GangId, now_s: float) -> list[Instruction]:
-        """Return what one gang needs now."""
+        """Return the instructions that one gang needs now."""
         times = IssueTimes(now_s, now_s + self._settings.given_s)
         removals: list[Instruction] = []
         if gang_id in self._gone:
@@ -297,7 +297,7 @@ class Gangs:
         return [*removals, *asked, *writes, *checks, *reports]
 
     def _settle_gone(self, gone: DeletedGang, times: IssueTimes) -> list[Instruction]:
-        """Return the writes that remove what is left of a gang whose job is gone."""
+        """Return the writes that remove the remains of a gang whose job is gone."""
         left = gone.left
         want = cleanup_writes(left)
         if not want:
@@ -313,7 +313,7 @@ class Gangs:
     def _asking(
         self, record: Record, need: Need, now_s: float
     ) -> tuple[Record, tuple[Instruction, ...]]:
-        """Return the record with its placement requested, or with its gang in the queue."""
+        """Return the record with its placement requested, or with its gang added to the queue."""
         gang, asked = record.gang, record.asked
         if asked is not None and (asked.until_s <= now_s or not answers(asked, need)):
             record = self._void(record)
@@ -333,7 +333,7 @@ class Gangs:
         return record, (record.asked.place,) if record.asked is not None else ()
 
     def _queue_request(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
-        """Return what a gang in the queue asks for now."""
+        """Return the current request of a gang in the queue."""
         gang, due_s = record.gang, preempts_s(record, self._settings)
         request = current_request(gang, now_s)
         alone = len(need.members) < request.pods
@@ -348,16 +348,16 @@ class Gangs:
         )
 
     def _keep_apart(self, asked: Place) -> Place:
-        """Return the request without the nodes that other gangs are planned over.
+        """Return the request without the nodes over which other gangs are planned.
 
-        Such plans are booked nowhere, so that the capacity does not know them.
+        Such plans are not booked, so the capacity does not know them.
         """
         if asked.over is None:
             return asked
         return replace(asked, spoken_for=self._planned_nodes.of_others(asked.id))
 
     def _next_turn(self, now_s: float) -> Iterator[Instruction]:
-        """Yield the request of the gang whose turn it is, while no other one is pending."""
+        """Yield the request of the gang that is next in the queue, unless one is pending."""
         turn = self._queue.next() if self._turn is None else None
         if turn is None:
             return
@@ -377,7 +377,7 @@ class Gangs:
         yield asked
 
     def _checking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
-        """Return the record with a check of its nodes requested, where one is due."""
+        """Return the record with a check of its nodes requested, if one is due."""
         asked = check_request(record, now_s, ask=self._asks + 1)
         if asked is None:
             return record, ()
@@ -385,10 +385,10 @@ class Gangs:
         return replace(record, check=asked.ask), (asked,)
 
     def _reporting(self, record: Record, need: Need) -> tuple[Record, tuple[Instruction, ...]]:
-        """Return the record with its state as reported, and the report where there is news.
+        """Return the record with its state marked as reported, and the report if it has changed.
 
-        A gang whose turn may come in this very step is reported after it (`_report_rest`); of
-        missing pods only the first count is, because the others follow within moments.
+        A gang that may be next in this step is reported after it (`_report_rest`). While pods are
+        missing, only the first count is reported, because the other pods follow within moments.
         """
         found, before = state_of(record, self._queue, need), record.reported
         if (state := found[0]) is GangState.IN_LINE:
@@ -400,7 +400,7 @@ class Gangs:
         return replace(record, reported=found), (ReportStatus(record.gang.id, *found),)
 
     def _report_rest(self) -> Iterator[Instruction]:
-        """Report the gangs whose turn did not come, once no placement is being asked for."""
+        """Report the gangs that were not next in this step, once no placement is pending."""
         if self._turn is not None:
             return
         unreported, self._unreported = self._unreported, {}
@@ -445,7 +445,7 @@ class Gangs:
     # Records
 
     def _put(self, record: Record) -> None:
-        """Keep a record, and have its gang settled in this step."""
+        """Store a record, and mark its gang to be settled in this step."""
         self._store(record)
         self._touched[record.gang.id] = None
 
@@ -464,7 +464,7 @@ class Gangs:
             self._turn = None
 
     def _answered(self, event: Planned | Refused) -> Record | None:
-        """Return the record that waits for this answer; None for an answer that is too late."""
+        """Return the record that waits for this answer; None if the answer is too late."""
         record = self._records.get(event.id)
         if record is None or record.asked is None or record.asked.place.ask != event.ask:
             return None
@@ -473,7 +473,7 @@ class Gangs:
         return record
 
     def _void(self, record: Record) -> Record:
-        """Return the record without its pending placement; a late answer is released."""
+        """Return the record without its pending placement; a late answer will be released."""
         if self._turn == record.gang.id:
             self._turn = None
         return replace(record, asked=None)
@@ -484,7 +484,7 @@ class Gangs:
         self._put(replace(record, asked=None, no_room=with_refusal(record, text)))
 
     def _remind(self, record: Record, now_s: float) -> None:
-        """Set when to settle the gang again: a write, an answer or its wait for groups is over."""
+        """Set when to settle the gang again: at the deadline of a write, an answer or its wait."""
         times = [given.until_s for given in record.given.values()]
         if record.asked is not None:
             times.append(record.asked.until_s)

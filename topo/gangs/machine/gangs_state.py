@@ -1,4 +1,4 @@
-"""All that the machine of gangs knows, as a value."""
+"""Everything that the machine of gangs knows, as a value."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,8 @@
 """The instructions of the machine: what its owner has to do for gangs.
 
-What was done shows in a later `Observed`; `Place` and `Check` are answered by events with the same
-number. An instruction is issued once, and again only after `WriteRefused` or when it is late.
+The effect of an instruction shows in a later `Observed`; `Place` and `Check` are answered by events
+with the same number. An instruction is issued once, and again only after `WriteRefused` or when it
+is late.
 """
 
 from dataclasses import dataclass
@@ -27,10 +28,10 @@ class Place:
     """Find nodes for the pods of `wanted`, in rank order, and hold them: `Planned` or `Refused`.
 
     `kept` are the gang's pods that stay where they are, as (rank, node): a wanted pod of a group
-    with such pods goes to that group's domain. What the wanted pods take already, and the holds of
-    `replaced`, count as free and are released together with the new booking; on a refusal they
-    stay. `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on which
-    the job would fit first.
+    with such pods goes to that group's domain. GPUs that the wanted pods already take, and the
+    holds of `replaced`, count as free and are released together with the new booking; on a refusal
+    they stay. `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on
+    which the job would fit first.
 
     `over`: without room, the gang may be planned over pods of a lower priority than this, if none
     of its pods is bound, but not on the nodes of `spoken_for`, on which other gangs are planned;
@@ -53,11 +54,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Check whether each pod's node can still take it, and the queue the gang: `Checked`.
+    """Check whether each pod's node can still take it, and whether the queue can take the gang.
 
-    `waiting` are the pods that are not bound, with their nodes; what they and `holds` take counts
-    as their own. `bound` are the other pods, by rank. `over`: what pods of a lower priority take
-    counts as free.
+    The answer is `Checked`. `waiting` are the unbound pods with their nodes; the GPUs of these pods
+    and of `holds` count as available to them. `bound` are the other pods, by rank. `over`: GPUs of
+    pods of lower priority count as free.
     """
 
     id: GangId
@@ -71,7 +72,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Release a hold; one that has ended is no error."""
+    """Release a hold; a hold that has ended is no error."""
 
     id: GangId
     hold: HoldId
@@ -79,7 +80,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class LabelNodes:
-    """Set the gang's label to these values on nodes, whatever value they have."""
+    """Set the gang's label to these values on nodes, replacing any other value."""
 
     id: GangId
     nodes: tuple[tuple[NodeName, Selection], ...]
@@ -121,7 +122,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class OpenUnplanned:
-    """Remove our gate from a pod in `version`, and leave the rest to its scheduler."""
+    """Remove our gate from a pod in `version`, and leave placement to its scheduler."""
 
     id: GangId
     pod: NamedPod
@@ -131,7 +132,7 @@ class OpenUnplanned:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatus:
-    """Report the state of the gang and why it is in it; given when either changes."""
+    """Report the state of the gang and its reason; issued when either changes."""
 
     id: GangId
     state: GangState

@@ -1,4 +1,4 @@
-"""The invariants of a gang's record, for `Gangs.validate`: they hold whatever happened."""
+"""The invariants of a gang's record, for `Gangs.validate`: they hold after every event."""
 
 from collections.abc import Iterator
 

@@ -1,26 +1,25 @@
-"""The order in which gangs are placed, and the nodes that are kept for the first one.
+"""The order in which gangs are placed, and the nodes that are kept for the first gang.
 
-Returns the gang whose placement is requested next, each time that one was placed or refused, until
-each was tried since there was more room last. Gangs are ordered by priority, then by age. Gangs
-that ask for the same are one bucket: once one of them is refused, the others are not tried, nor are
-larger requests of the same family (`QueueRequest.family`). A gang ahead of the head is still tried.
+Result: the gang to try next. Each gang is tried once whenever the free capacity grows. Gangs are
+ordered by priority, then by age. Gangs with equal requests form one bucket: once one of them is
+refused, the others are not tried, nor are larger requests of the same family
+(`QueueRequest.family`). A gang ahead of the head is still tried.
 
 With `reserve`, the default, the first gang that is refused is the head. The nodes on which it would
 fit first are kept for it: gangs behind it are placed without them. They are the nodes on which the
-fewest slots have yet to become free, among equals the first in the order of the tree
-(`reservation`).
+fewest slots are missing; ties go to the first in the order of the tree (`reservation`).
 
-Why the head is not delayed. No gang behind it takes a kept node, so that what has yet to become
-free there only decreases while the nodes stay what they are. When other nodes come nearer to being
-free, they are kept instead: the pair (slots missing, place in the tree) only ever decreases, and it
-does each time that a job on kept nodes ends. So the head waits for no other job than those that run
-there, however many smaller gangs come behind it. A gang that would never fit keeps nothing and
-holds up no other.
+Why the head is not delayed. No gang behind the head takes a kept node, so while the kept nodes stay
+the same, the number of missing slots on them only decreases. If other nodes have fewer missing
+slots, they are kept instead. So the pair (missing slots, place in the tree) only ever decreases,
+and it does so each time a job on kept nodes ends. The head therefore waits only for jobs that run
+there, however many smaller gangs follow. A gang that would never fit keeps no nodes and delays no
+other gang.
 
 `fifo` tries no gang behind the head; `greedy` keeps nothing, and starves large gangs.
 
-Cost: O(log gangs) to join, to leave and to be next; O(distinct requests) where there is more room.
-An answer about a request holds for all gangs that ask for the same.
+Cost: O(log gangs) for `join`, `leave` and `next`; O(distinct requests) when the free capacity
+grows. A refusal of a request is valid for all gangs with the same request.
 
 Example: 4 dragonflies of two nodes, all full but one; in the queue A (2 nodes of 8), B (1), C (1).
     A is tried first, and gets the free dragonfly. B is refused; C asks for the same as B, so that
@@ -58,10 +57,10 @@ class QueueOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """What a gang asks for; gangs that ask for the same get the same answer.
+    """The request of a gang in the queue; gangs with equal requests get the same answer.
 
-    `pods` are the uids where only this gang can ask for it: more whole groups of a gang that runs.
-    `over`: it may be planned over pods of a lower priority than this; None for no eviction.
+    `pods` are uids if only this gang can make the request: more whole groups of a running gang.
+    `over`: the gang may be planned over pods of lower priority than this; None for no eviction.
     """
 
     request: Request
@@ -70,9 +69,9 @@ class QueueRequest:
 
     @property
     def family(self) -> Request | None:
-        """The requests of which a larger one fits only where a smaller one does; None for none.
+        """The family of the request: if a member does not fit, no larger member does.
 
-        A request of less than one group is in none: it is placed in another tier than whole groups.
+        A request of less than one group has none: it is placed in another tier than whole groups.
         """
         alike = (
             not self.pods
@@ -85,9 +84,9 @@ class QueueRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueueTurn:
-    """The gang to be tried, `without` the nodes that are kept for another one.
+    """The gang to try now; `without` are the nodes that are kept for another gang.
 
-    `reserve`: if it is refused, nodes are kept for it. `over` is that of its `QueueRequest`.
+    `reserve`: if the gang is refused, nodes are kept for it. `over` is that of its `QueueRequest`.
     """
 
     id: GangId
@@ -130,7 +129,7 @@ class PendingQueue:
 
     @property
     def head(self) -> GangId | None:
-        """The gang that nodes are kept for, or that others wait for; None without one."""
+        """The gang for which nodes are kept, or for which others wait; None without one."""
         return self._head
 
     @property
@@ -139,7 +138,7 @@ class PendingQueue:
         return self._kept
 
     def answer(self, gang_id: GangId) -> Refused | None:
-        """Return the last refusal of what a gang asks for, to any gang of its bucket or family."""
+        """Return the last refusal of the gang's request, given to any gang of bucket or family."""
         request = self._requests[gang_id]
         found = self._answers.get(request)
         if found is None and request.family in self._families:
@@ -148,7 +147,7 @@ class PendingQueue:
         return found
 
     def ahead(self, gang_id: GangId) -> int:
-        """Return the number of gangs before this one; O(gangs), for people who ask."""
+        """Return the number of gangs ahead of this one; O(gangs), so not for hot paths."""
         position = self._positions[gang_id]
         return sum(other < position for other in self._positions.values())
 
@@ -163,7 +162,7 @@ class PendingQueue:
         heappush(self._candidates, (position, next(self._numbers), request))
 
     def leave(self, gang_id: GangId) -> None:
-        """Remove a gang that has its place or is gone; an unknown one is no error. O(log gangs)."""
+        """Remove a gang that was placed or is gone; an unknown one is ignored. O(log gangs)."""
         position = self._positions.pop(gang_id, None)
         if position is None:
             return
@@ -183,7 +182,7 @@ class PendingQueue:
             self._retry(self._requests[self._head])
 
     def requeue_all(self) -> None:
-        """Have all gangs tried again, since there is more room; O(distinct requests)."""
+        """Try all gangs again, because there is more room; O(distinct requests)."""
         self._refused.clear()
         self._refused_first.clear()
         self._least.clear()
@@ -193,7 +192,7 @@ class PendingQueue:
         heapify(self._candidates)
 
     def next(self) -> QueueTurn | None:
-        """Return the gang to be tried now; None where all were tried, or have to wait."""
+        """Return the gang to try now; None if all were tried or have to wait."""
         while self._candidates:
             position, _, request = self._candidates[0]
             bucket = self._buckets.get(request)
@@ -207,7 +206,7 @@ class PendingQueue:
         return None
 
     def refuse(self, refused: Refused) -> None:
-        """Record that the gang that was next does not fit."""
+        """Record that the gang returned by `next` does not fit."""
         request, position = self._requests[refused.id], self._positions[refused.id]
         self._refused[request] = self._answers[request] = refused
         family = request.family
@@ -253,14 +252,15 @@ class PendingQueue:
         return self._head is not None and position > self._positions[self._head]
 
     def _may_be_head(self, position: QueuePosition) -> bool:
-        """Whether nodes are kept for it if it is refused: there is no head before it."""
+        """Whether nodes would be kept for the gang if it is refused: no head is ahead of it."""
         return self._order is not QueueOrder.GREEDY and not self._is_behind_head(position)
 
     def _is_refused(self, request: QueueRequest, *, first: bool) -> bool:
-        """Whether it, or one of its family that is no larger, was refused since there was room.
+        """Whether the request, or one of its family that is no larger, was refused since.
 
-        One that may become the head is tried although gangs behind the head were refused the same:
-        kept nodes are not kept from it, and if it is refused, nodes are kept for it.
+        A gang that may become the head is tried although gangs behind the head were refused for the
+        same request: kept nodes are not withheld from it, and if it is refused, nodes are kept for
+        it.
         """
         if first:
             return request in self._refused_first
@@ -296,5 +296,5 @@ class PendingQueue:
         yield not waits <= candidates, "a gang is never tried"
 
     def waiting(self) -> Mapping[GangId, QueueRequest]:
-        """Return the gangs in the queue, and what each asks for."""
+        """Return the gangs in the queue with their requests."""
         return self._requests

@@ -1,15 +1,15 @@
-"""What a gang requests next: a placement of some of its pods, or a check of its nodes.
+"""The next request of a gang: a placement of some of its pods, or a check of its nodes.
 
-`placement_need` compares the plan with the pods that are there and returns the one placement that
-is due, what blocks it, or None for a gang that has all its nodes.
+`placement_need` compares the plan with the existing pods. It returns the one placement that is due,
+the reason that blocks it, or None for a gang that has all its nodes.
 
 Why it is right. Before a pod is opened, only the whole gang is placed: its pods start together or
-not at all. Once a pod is released, it keeps its node and selects for good what it selects, so that
-the others go beside it: first all pods without a node at once, then, while nothing runs, the whole
-gang again, else group by group, since groups of a job that runs may go on without each other. What
-was refused is not requested again before there is more room (`Refusals`), so that every sequence of
-requests ends. Pods that wait for others to be evicted are placed as a whole each time, because room
-may come elsewhere before.
+not at all. An opened pod keeps its node, and its selector cannot be changed, so the other pods have
+to be placed near it. All pods without a node are tried first, in one request. If that is refused
+and no pod runs, the whole gang is tried again; if pods run, the gang is tried group by group, since
+the groups of a running job may continue without each other. A refused request is not repeated
+before there is more room (`Refusals`), so every sequence of requests ends. Pods that wait for
+evictions are always placed as a whole gang, because room may become free elsewhere first.
 
 Cost: O(members) for a need, a request or a check.
 
@@ -38,14 +38,14 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class PlacementNeed:
-    """Pods that need nodes, by rank."""
+    """A placement that is due: the pods that need nodes, by rank."""
 
     purpose: Purpose
     members: tuple[Member, ...]
 
     @property
     def in_queue(self) -> bool:
-        """Whether the pending queue decides when it is requested."""
+        """Whether the request goes through the pending queue."""
         return self.purpose in {Purpose.FRESH, Purpose.GROWTH}
 
     @property
@@ -56,7 +56,7 @@ class PlacementNeed:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """Why a gang may not be placed yet. `some`: pods that exist may still go beside others."""
+    """Why a gang may not be placed yet. `some`: existing pods may still be placed near others."""
 
     state: GangState
     text: str
@@ -68,7 +68,7 @@ Need = PlacementNeed | Blocker | None
 
 
 def placement_need(record: Record) -> Need:
-    """Return the placement that is due, what blocks it, or None if the gang has all its nodes.
+    """Return the placement that is due, the reason that blocks it, or None if none is needed.
 
     O(members).
     """
@@ -96,12 +96,12 @@ def placement_need(record: Record) -> Need:
 
 
 def was_refused(record: Record, need: PlacementNeed) -> bool:
-    """Whether the need was refused since there was more room last."""
+    """Return whether the need was refused since the free capacity last grew."""
     return record.no_room is not None and (need.purpose, need.uids) in record.no_room.requests
 
 
 def with_refusal(record: Record, text: str) -> Refusals:
-    """Return the refusals with that of the pending placement, for the reason `text`."""
+    """Return the refusals with that of the pending placement added; `text` is the reason."""
     asked = record.asked
     assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
     before = record.no_room.requests if record.no_room is not None else frozenset()
@@ -110,16 +110,16 @@ def with_refusal(record: Record, text: str) -> Refusals:
 
 
 def answers(asked: PendingPlacement, need: Need) -> bool:
-    """Whether the answer to a pending placement is of use for the need."""
+    """Return whether the answer to a pending placement is useful for the need."""
     pods = frozenset(pod.uid for pod in asked.place.wanted)
     return isinstance(need, PlacementNeed) and (need.purpose, need.uids) == (asked.purpose, pods)
 
 
 def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed]:
-    """Yield the ways to place `moving` beside the pods that stay, in the order to try them.
+    """Yield the ways to place `moving` near the pods that stay, in the order to try them.
 
-    All at once; then the whole gang while nothing runs, else group by group: its moving pods, and
-    all of it where none of it runs.
+    First all of them in one request. Then the whole gang if no pod runs, else group by group: the
+    moving pods of a group, and the whole group if none of it runs.
     """
     if not moving:
         return
@@ -145,7 +145,7 @@ def _by_group(gang: Gang, members: tuple[Member, ...]) -> dict[int, tuple[Member
 
 
 def preempts_s(record: Record, settings: GangSettings) -> float | None:
-    """Return when a gang in the queue may be planned over others; None for never."""
+    """Return when a gang in the queue may be planned over other pods; None for never."""
     if settings.preempt_s is None or record.queued_since_s is None:
         return None
     may = record.gang.preempts and not record.is_released
@@ -153,10 +153,10 @@ def preempts_s(record: Record, settings: GangSettings) -> float | None:
 
 
 def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:
-    """Return the request for a need, without what the queue adds; O(members).
+    """Return the request for a need, without the fields that the queue adds; O(members).
 
-    It replaces the holds of the gang: the pods that stay are counted by their nominations, so that
-    a hold stays until the nominations of all its pods are seen.
+    The request replaces the gang's holds: remaining pods are counted by their nominations, so a
+    hold stays until the nominations of all its pods are seen.
     """
     gang = record.gang
     uids = need.uids
@@ -186,7 +186,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
 
 
 def check_request(record: Record, now_s: float, *, ask: int) -> Check | None:
-    """Return the check of its nodes that is due, before more pods are opened; None for none.
+    """Return the check of the nodes that is due before more pods are opened; None if none is due.
 
     O(members).
     """
@@ -211,7 +211,7 @@ def check_request(record: Record, now_s: float, *, ask: int) -> Check | None:
 
 
 def may_exchange_pods(gang: Gang) -> bool:
-    """Whether its scheduler may exchange the gang's pods among nodes that it clears for them.
+    """Whether the gang's scheduler may exchange its pods among nodes that it clears for them.
 
     Volcano's action `preempt` goes by the score of a node, not by nominations (`normalPreempt` in
     pkg/scheduler/actions/preempt/preempt.go, v1.14); kube-scheduler's pods select their group.
@@ -221,14 +221,14 @@ def may_exchange_pods(gang: Gang) -> bool:
 
 
 def current_request(gang: Gang, now_s: float) -> Request:
-    """Return what the gang asks for at `now_s`: after its wait, groups are only preferred."""
+    """Return the gang's request at `now_s`: after its wait, groups are only preferred."""
     if gang.wait_s is not None and now_s >= gang.created_s + gang.wait_s:
         return replace(gang.request, mode=PlacementMode.PREFERRED)
     return gang.request
 
 
 def _find_blocker(record: Record) -> Blocker | None:
-    """Return what keeps gated pods from being placed; None for nothing."""
+    """Return the reason that keeps gated pods from being placed; None if there is none."""
     gang = record.gang
     live = [member for member in gang.members if member.live]
     gated = [member for member in live if member.gated and member.fixed is None]
@@ -255,7 +255,7 @@ def _find_blocker(record: Record) -> Blocker | None:
 
 
 def _displaced_pods(record: Record) -> list[Member]:
-    """Return opened pods without a place, and pods whose node is lost or has another value."""
+    """Return opened pods that have no place, or whose node is lost or has another label."""
     values, plan = record.selections(), record.plan
     return [
         member
@@ -270,7 +270,7 @@ def _displaced_pods(record: Record) -> list[Member]:
 
 
 def _unplaced_pods(record: Record) -> list[Member]:
-    """Return the pods to be placed: gated ones, and those among them that bypassed the webhook."""
+    """Return the gated pods that need a place, and those that bypassed the webhook."""
     bypassed = record.gang.bypassed_webhook()
     return [
         member
@@ -283,7 +283,7 @@ def _unplaced_pods(record: Record) -> list[Member]:
 
 
 def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
-    """Return the unplanned pods of groups with kept pods, and those of whole new groups."""
+    """Return the unplanned pods of groups with kept pods, and those of entirely new groups."""
     gang = record.gang
     kept = {gang.group_of(m.rank) for m in gang.members if _kept_node(record, m) is not None}
     arrived = _unplaced_pods(record)
@@ -301,7 +301,7 @@ def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
 
 
 def _kept_node(record: Record, member: Member) -> NodeName | None:
-    """Return the node that a pod keeps, bound or planned; None where it has none or lost it."""
+    """Return the node that a pod keeps, bound or planned; None if it has none or lost it."""
     if not member.live:
         return None
     if member.node is not None:
@@ -324,7 +324,7 @@ def _unbound_pods(record: Record) -> tuple[Member, ...]:
 
 
 def _unselectable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
-    """Return the nodes that opened pods cannot select: their label has another value."""
+    """Return the nodes whose label value the opened pods do not select."""
     selected = {each.selection for each in need.members if each.opened and each.selection}
     if not selected:
         return ()

@@ -23,7 +23,7 @@ class PlannedNodes:
         return tuple(sorted(others))
 
     def follow(self, gang_id: GangId, before: Record | None, after: Record | None) -> None:
-        """Update for a record that came, changed or went; O(members) where its plan changed."""
+        """Update for a record that is new, changed or removed; O(members) if its plan changed."""
         if before is not None and after is not None and before.has_same_plan(after):
             return
         had, has = _nodes(before), _nodes(after)
@@ -35,7 +35,7 @@ class PlannedNodes:
             self._on_node.setdefault(node, {})[gang_id] = None
 
     def matches(self, records: Iterable[Record]) -> bool:
-        """Whether the index is that of these records, for `validate`; O(their members)."""
+        """Whether the index agrees with these records, for `validate`; O(their members)."""
         counted: dict[NodeName, set[GangId]] = {}
         for record in records:
             for node in _nodes(record):

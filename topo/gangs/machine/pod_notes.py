@@ -1,9 +1,9 @@
 """The notes of a plan: the place of each pod, and the value that the label of its node gets.
 
-All pods of a gang that is bound whole select one value. Of one that is bound pod by pod, each group
-has a value of its own, except that groups which share a node share its value: they are in one
-domain then, because a node is in one. An opened pod selects for good what it selects, so that its
-new node must have no other value.
+All pods of a gang that is bound as a whole select one value. In a gang that is bound pod by pod,
+each group has its own value, except that groups which share a node share its value; such groups are
+in one domain, because a node is in one. The selector of an opened pod cannot be changed, so its new
+node must not have another value.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from topo.model.ids import NodeName
 
 
 def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
-    """Return the notes of the placed pods; None where a node would need two values. O(members)."""
+    """Return the notes of the placed pods; None if a node would need two values. O(members)."""
     assert record.asked is not None, "a plan is an answer"  # noqa: S101 - for the type checker
     gang, wanted = record.gang, record.asked.place.wanted
     placed = {pod.uid: node for pod, node in zip(wanted, planned.nodes, strict=True)}
@@ -46,7 +46,7 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
 
 
 def _new(record: Record, planned: Planned, group: int) -> Selection:
-    """Return a value that no earlier plan had: the name of a hold is never used twice."""
+    """Return a value that no earlier plan used: the names of holds are never reused."""
     whole = record.gang.binding is Binding.WHOLE
     return Selection(planned.hold if whole else f"{planned.hold}-{group}")
 
@@ -54,7 +54,7 @@ def _new(record: Record, planned: Planned, group: int) -> Selection:
 def _values_of_others(
     record: Record, placed: Mapping[PodUid, NodeName]
 ) -> dict[NodeName, Selection]:
-    """Return the values of the nodes of the other pods of the gang, bound or planned."""
+    """Return the label values of the nodes of the gang's other pods, bound or planned."""
     values: dict[NodeName, Selection] = {}
     for member in record.gang.members:
         note = record.plan.get(member.uid)
@@ -72,7 +72,7 @@ def _values_of_groups(
     by_node: Mapping[NodeName, Selection],
     opened: Mapping[PodUid, Selection],
 ) -> dict[int, Selection]:
-    """Return the values that pods of each group select already, opened pods first."""
+    """Return the values that pods of each group already select, opened pods first."""
     values: dict[int, Selection] = {}
     for member in record.gang.members:
         share = selection_scope(record.gang, record.gang.group_of(member.rank))

@@ -1,4 +1,4 @@
-"""What the machine knows of one gang, as a value: what it saw, planned, requested and wrote."""
+"""The machine's knowledge of one gang, as a value: observed, planned, requested and written."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,9 +40,9 @@ class PendingPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Requests outside of the queue that were refused since there was more room last.
+    """Requests outside the queue that were refused since the free capacity last grew.
 
-    `text` is why the last of them was.
+    `text` is the reason of the last refusal.
     """
 
     requests: frozenset[tuple[Purpose, frozenset[PodUid]]]
@@ -51,9 +51,9 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """A write that was issued and is not seen done; `version` is that of its pod then.
+    """A write that was issued and not yet seen done; `version` is the pod's version at that time.
 
-    `refusals` counts how often it was refused in that version, `why` is the last reason.
+    `refusals` counts the refusals in that version, `why` is the last reason.
     """
 
     instruction: Instruction
@@ -69,7 +69,7 @@ Writes = Mapping[Key, PendingWrite]
 
 @dataclass(frozen=True, slots=True)
 class DeletedGang:
-    """What is left of a gang whose job is gone, and the writes that remove it."""
+    """The remains of a gang whose job is gone, and the writes that remove them."""
 
     left: Vanished
     given: Writes
@@ -81,10 +81,10 @@ class Record:
 
     `asked` is the placement that is requested. `no_room` are refused requests that are not repeated
     before there is more room. `check` is the number of the pending check. `checked`: the planned
-    nodes were seen free since the last change; `lost` are those that were not, with why. `blocked`
-    and `split` are what the last check said. `strayed`: since the last check a pod was bound
-    elsewhere than planned, or without a plan, or its node came into another group. `unproven`: the
-    plan was read from notes, which may be of two plans, so that a check comes before any write.
+    nodes were seen free since the last change; `lost` are the nodes that were not, with the reason.
+    `blocked` and `split` are results of the last check. `strayed`: since the last check a pod was
+    bound elsewhere than planned, or without a plan, or its node moved to another group. `unproven`:
+    the plan was read from notes, which may be of two plans, so that a check comes before any write.
     `evicts` names the pods of lower priority that the plan is over. `queued_since_s` is when the
     gang came into the queue. `reported` is its state and text as last reported.
     """
@@ -107,7 +107,7 @@ class Record:
 
     @property
     def is_released(self) -> bool:
-        """Whether a pod is past our gate, so that the other pods are placed beside it."""
+        """Whether a pod has passed our gate, so that the other pods have to be placed near it."""
         ungated = [each for each in self.gang.members if each.live and not each.gated]
         bypassed = self.gang.bypassed_webhook() if ungated else frozenset[PodUid]()
         return any(member.uid not in bypassed for member in ungated)
@@ -129,13 +129,13 @@ class Record:
         return [(m, plan[m.uid]) for m in self.gang.members if m.waits and m.uid in plan]
 
     def has_same_plan(self, other: "Record") -> bool:
-        """Whether nothing was observed or planned between the two; O(1)."""
+        """Whether gang and plan are the same objects in both records; O(1)."""
         return self.plan is other.plan and self.gang is other.gang
 
     def is_seated(self, member: Member, note: Note) -> bool:
-        """Whether the nomination and the note of the pod were seen in place.
+        """Whether the nomination and the note of the pod were observed as planned.
 
-        They are one write. The nomination of an opened pod may be gone: a scheduler clears it when
+        Both are one write. The nomination of an opened pod may be gone: a scheduler clears it when
         an attempt fails, and would clear it again.
         """
         if member.note != note:
@@ -143,12 +143,11 @@ class Record:
         return member.opened or member.nominated == self.nominated_node(note)
 
     def nominated_node(self, note: Note) -> NodeName | None:
-        """Return where a pod with this note is nominated to; None for nowhere.
+        """Return the node to nominate a pod with this note to; None if Volcano has to evict first.
 
-        Volcano evicts no pod for one whose nominated node lacks nothing but room: it takes that for
-        room that it made itself (`taskEligibleToPreempt` in
-        pkg/scheduler/actions/preempt/preempt.go, v1.13 and newer). Such pods select the planned
-        nodes all the same.
+        Volcano evicts no pod for one whose nominated node lacks only room: it assumes that it made
+        that room itself (`taskEligibleToPreempt` in pkg/scheduler/actions/preempt/preempt.go, v1.13
+        and newer). Such pods still select the planned nodes.
         """
         needs_eviction = note.over and self.gang.binding is Binding.WHOLE
         return None if needs_eviction else note.node
@@ -159,11 +158,11 @@ class Record:
         return any(note.over for _, note in self.waiting_pods())
 
     def holds(self) -> set[HoldId]:
-        """Return the holds that pods still wait on."""
+        """Return the holds of the pods that wait."""
         return {note.hold for _, note in self.waiting_pods() if not note.over}
 
     def selections(self) -> dict[NodeName, Selection]:
-        """Return the value that the pods of each node select, planned, opened or bound."""
+        """Return the label value that the pods of each node select, planned, opened or bound."""
         values: dict[NodeName, Selection] = {}
         for member in self.gang.members:
             node = member.node
@@ -180,11 +179,11 @@ class Record:
 
 
 def update_record(record: Record, gang: Gang) -> Record:
-    """Return the record after the gang was observed; the notes of pods that are gone are dropped.
+    """Return the record after an observation; the notes of deleted pods are dropped.
 
-    Before anything is opened, a plan is for all pods at once: if a pod or the hold is gone, or a
-    pod was created again, the whole plan is dropped. Where gates are to be opened without a plan,
-    only what pods select already is completed. O(members).
+    Before any pod is opened, a plan is for all pods at once: if a pod or the hold is gone, or a pod
+    was created again, the whole plan is dropped. If gates are to be opened without a plan, only
+    what pods select already is completed. O(members).
     """
     by_rank = tuple(sorted(gang.members, key=lambda member: (member.rank, member.uid)))
     gang = replace(gang, members=by_rank)
@@ -209,7 +208,7 @@ def _follow_bindings(
 ) -> tuple[dict[PodUid, Note], bool]:
     """Return the plan with the real nodes of pods bound elsewhere, and whether there are any.
 
-    The waiting pods of their groups lose their place: they are placed again beside those.
+    The waiting pods of their groups lose their places and are placed again near the bound ones.
     """
     nodes = {uid: member.node for uid, member in live.items() if uid in plan}
     away = {uid: node for uid, node in nodes.items() if node not in {None, plan[uid].node}}
@@ -235,8 +234,9 @@ def _has_new_unplanned_binding(
 def restore_record(gang: Gang) -> Record:
     """Return the record of a gang that is observed for the first time, with the plan of its notes.
 
-    An earlier leader may have died between any two writes. What it opened goes on as its notes
-    say; where it opened nothing, a plan counts if it is noted on all pods and held.
+    An earlier leader may have died between any two writes. If it opened a pod, the plan in the
+    notes continues. If it opened none, the plan is valid only if all pods have a note and the hold
+    exists.
     """
     notes = {m.uid: m.note for m in gang.members if m.live and m.note is not None}
     found = update_record(Record(gang=replace(gang, members=()), plan=notes), gang)
@@ -244,15 +244,15 @@ def restore_record(gang: Gang) -> Record:
 
 
 def drop_plan(record: Record) -> Record:
-    """Return the record without its plan; its holds and labels are then given back."""
+    """Return the record without its plan; its holds and labels are then released."""
     return replace(record, plan={}, checked=False, check=None, lost={}, split="", unproven=False)
 
 
 def drop_split_groups(record: Record, found: Checked) -> Record:
     """Return the record without the places of waiting pods in groups that are split or apart.
 
-    Where none of them waits, or running pods make it so already, it is a fact to be reported: the
-    other pods go where they are planned, since no other place of theirs would change it.
+    If none of those pods waits, or running pods alone are the cause, the split is only reported:
+    the other pods keep their planned nodes, since other places would not repair it.
     """
     settled = set(found.settled)
     groups = {*found.split, *(() if settled & {*found.apart} else found.apart)} - settled
@@ -272,7 +272,7 @@ def _named(groups: Iterable[int], but: Container[int]) -> str:
 
 
 def _is_complete(record: Record) -> bool:
-    """Whether the plan of a gang of which nothing is opened is for all of its pods, and held."""
+    """Whether a plan without opened pods covers all pods of the gang, and is held."""
     members = [m for m in record.gang.members if m.live and m.fixed is None]
     holds = {note.hold for note in record.plan.values()}
     return (
@@ -285,9 +285,9 @@ def _is_complete(record: Record) -> bool:
 
 
 def _align_selections(record: Record) -> Record:
-    """Return the record with the notes of pods that have to select the same set to what is opened.
+    """Return the record with notes changed to the values that opened pods select.
 
-    A late write of an earlier leader may have opened pods to an earlier plan.
+    A late write of an earlier leader may have opened pods for an earlier plan.
     """
     gang = record.gang
     selected: dict[int, Selection] = {}
@@ -307,5 +307,5 @@ def _align_selections(record: Record) -> Record:
 
 
 def selection_scope(gang: Gang, group: int) -> int:
-    """Return what selects one value: the gang (0) where it is bound whole, else each group."""
+    """Return the set of pods that select one value: 0 for the whole gang, else the group."""
     return 0 if gang.binding is Binding.WHOLE else group

@@ -28,10 +28,10 @@ def status_of(record: Record, queue: PendingQueue) -> GangStatus:
 
 
 def state_of(record: Record, queue: PendingQueue, need: Need) -> tuple[GangState, str]:
-    """Return the state and why the gang is in it; `need` is its `placement_need`. O(members).
+    """Return the state and its reason; `need` is the gang's `placement_need`. O(members).
 
-    The order of the tests is that of their weight: what a person has to mend comes before what the
-    machine does by itself.
+    The tests are ordered by importance: problems that a person has to fix come before those that
+    the machine fixes itself.
     """
     refused = next((each for each in record.given.values() if each.refusals > 1), None)
     if refused is not None:

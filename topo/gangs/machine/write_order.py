@@ -1,8 +1,8 @@
-"""The order of writes: what to write for a gang now, from its plan and what is seen of it.
+"""The order of writes: the writes that are due for a gang, from its plan and its observed state.
 
-Returns, for each pod, node and hold of a gang, the one next write. Nothing is remembered of what
-was written: what is there is compared with what the plan needs, so that a new leader goes on where
-an earlier one stopped.
+Result: for each pod, node and hold of a gang its one next write. Earlier writes are not remembered:
+the observed state is compared with the plan, so that a new leader continues where an earlier one
+stopped.
 
     1. nominate each pod, with its note           while it is not seen nominated as planned; only
                                                    the note where Volcano has to evict others
@@ -65,7 +65,7 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the plan is written, so that a check of its nodes decides."""
+        """Whether the plan is written completely, so that a check of its nodes is due next."""
         return not (self.stale or self.unlabelled or self.unseated)
 
 
@@ -82,7 +82,7 @@ def progress_of(record: Record) -> Progress:
 
 
 def next_writes(record: Record, pending: Container[Key] = frozenset()) -> dict[Key, Instruction]:
-    """Return the writes that are due now by their subjects, without those `pending`; O(members)."""
+    """Return the writes that are due now by subject, without the `pending` ones; O(members)."""
     gang = record.gang
     needed = record.holds()
     # A hold is released as soon as no pod waits on it, whatever else is pending.
@@ -116,7 +116,7 @@ def next_writes(record: Record, pending: Container[Key] = frozenset()) -> dict[K
 def can_open(record: Record, progress: Progress) -> bool:
     """Whether the gates may be opened now.
 
-    Where pods are bound one by one, a group that lost a node does not hold up the others.
+    If pods are bound one by one, a group that lost a node does not delay the other groups.
     """
     is_piecemeal = record.gang.binding is Binding.PIECEMEAL
     is_free = record.checked and not record.blocked and (is_piecemeal or not record.lost)
@@ -131,7 +131,7 @@ def named_pod(member: Member) -> NamedPod:
 def _next_pod_write(
     record: Record, member: Member, progress: Progress, *, may_open: bool
 ) -> Instruction | None:
-    """Return the next write of a pod that waits; None for none."""
+    """Return the next write of a waiting pod; None if there is none."""
     gang, note = record.gang, record.plan.get(member.uid)
     if note is None:
         why = _reason_without_plan(gang, member)
@@ -145,7 +145,7 @@ def _next_pod_write(
 
 
 def _reason_without_plan(gang: Gang, member: Member) -> str:
-    """Return why a pod without a plan is opened all the same; empty where it is not."""
+    """Return why a pod is opened although it has no plan; empty if it is not opened."""
     if not member.gated:
         return ""
     if member.fixed is not None:

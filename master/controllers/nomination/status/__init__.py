@@ -1,1 +1,1 @@
-"""The status of gangs: computed, kept, and written where people look."""
+"""The status of gangs: computed, stored, and written to Events and pod conditions."""

@@ -1,4 +1,4 @@
-"""The smallest change that lets a gang in, for the status of a gang without room."""
+"""The smallest change that would admit a gang, for the status of a gang without room."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,10 @@ from topo.placement.advice.suggestion import SuggestionKind
 async def smallest_change(
     gang: Gang, text: str, planner: Planner, clock: Callable[[], float]
 ) -> str:
-    """Return the smallest change that lets the gang in, empty where none is known.
+    """Return the smallest change that would admit the gang, empty if none is known.
 
-    `text` is why it waits, which is not repeated. The search runs in a thread, one gang at a time.
+    `text` is the reason why the gang waits; the result does not repeat it. The search runs in a
+    thread, one gang at a time.
     """
     request = current_request(gang, clock())
     outcome = await planner.explain_outcome(planner.plan(request), None)

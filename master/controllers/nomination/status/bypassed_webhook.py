@@ -1,5 +1,6 @@
-"""Pods without groups that ask for them: their job bypassed the webhook, or can have no groups, or
-its scheduler ignores them.
+"""Reports pods that ask for groups and have none.
+
+Either their job bypassed the webhook, or it can have no groups, or its scheduler ignores them.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from master.kube.volcano_config import Configured
 
 @dataclass(kw_only=True)
 class BypassedWebhook:
-    """Writes an Event for each such pod or job once, for as long as it is there."""
+    """Writes one Event per such pod or job, once for as long as the object exists."""
 
     index: GangIndex
     native: NativeGangs
@@ -29,12 +30,12 @@ class BypassedWebhook:
     _ungrouped: set[str] = field(default_factory=set, init=False)
 
     def pods(self) -> Mapping[Key, GangPod]:
-        """Return the pods that are there and were made without our webhook."""
+        """Return the existing pods that were created without our webhook."""
         native = self.native.bypassed(self.pod_groups.objects)
         return {**self.index.bypassed, **dict(native)}
 
     def report(self, now_s: float) -> int:
-        """Write the Events that are due. Return how many pods came since; `now_s` is Unix time."""
+        """Write the Events that are due; return how many pods are new. `now_s` is Unix time."""
         there = {pod.metadata.uid: pod for pod in self.pods().values()}
         found = {pod.metadata.uid: pod for pod in self.index.take_bypassed()} | there
         came = found.keys() - self._bypassed

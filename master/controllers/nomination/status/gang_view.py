@@ -1,4 +1,4 @@
-"""All gangs as people are shown them, whatever chooses their nodes."""
+"""All gangs with their status, for REST, the CLI and the doctor."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from topo.gangs.status import Transition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangView:
-    """The gangs of all policies, with what the store has of them.
+    """The gangs of all policies, joined with their stored status.
 
-    `policies` may change: while nothing is placed, others than the machine know the gangs.
-    `known_from_s` is since when transitions are seen here, Unix time.
+    `policies` may change: before placement starts, another policy than the machine's knows the
+    gangs. `known_from_s` is the Unix time from which this master has recorded transitions.
     """
 
     policies: Callable[[], Sequence[GangPolicy]]
@@ -23,16 +23,16 @@ class GangView:
     known_from_s: Callable[[], float]
 
     def all(self) -> tuple[Shown, ...]:
-        """Return all gangs; O(pods), O(gangs²) for those in the queue: for people who ask."""
+        """Return all gangs; O(pods), and O(gangs²) for those in the queue. Not for hot paths."""
         return tuple(self._stored(each) for policy in self.policies() for each in policy.all())
 
     def get(self, gang_id: GangId) -> Shown | None:
-        """Return a gang; None where there is none of this id."""
+        """Return a gang; None if the id is unknown."""
         found = (policy.get(gang_id) for policy in self.policies())
         return next((self._stored(each) for each in found if each is not None), None)
 
     async def get_advised(self, gang_id: GangId) -> Shown | None:
-        """Return a gang, with what lets it in now where there is no room for it."""
+        """Return a gang; without room for it, with the smallest change that would admit it."""
         if (known := self.known.get(gang_id)) is not None:
             await self.store.refresh_advice(known)
         return self.get(gang_id)
@@ -42,13 +42,13 @@ class GangView:
         return self.store.history(gang_id)
 
     def without_room(self) -> Mapping[GangId, Gang]:
-        """Return the gangs that are reported to have no room, whoever else waits."""
+        """Return the gangs whose reported state is that they have no room, in any policy."""
         announced = self.store.announced()
         waiting = (each for each, _, status in announced if status.state.row.is_advised)
         return {each: self.known[each] for each in waiting if each in self.known}
 
     def _stored(self, found: Shown) -> Shown:
-        """Add what is only known to the store, where it has the same state."""
+        """Add the stored details, if the stored state is the current one."""
         gang, status = found
         kept = self.store.get(gang.id)
         if kept is None or kept.state is not status.state:

@@ -1,10 +1,10 @@
-"""Opens the gates of pods where no master has placed gangs for a long time.
+"""Opens the gates of pods if no master has placed gangs for a long time.
 
-Masters may live without one of them placing gangs: the lease cannot be written, or the leader has
-never known its tree or its cluster. Then every replica opens gates: two of them write the same, and
-each write names the version of its pod. Time in which this master does not hear the API server does
-not count, because after an outage a master leads within seconds. Without any master no gate is
-opened.
+Masters may run although none of them places gangs: the lease cannot be written, or the leader never
+got its tree or its cluster. Then every replica opens gates. That is safe: two replicas write the
+same, and each write names the version of its pod. Time in which this master cannot reach the API
+server does not count, because after an outage a master leads within seconds. If no master runs, no
+gate is opened.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ _log = structlog.get_logger(__name__)
 class GateTimeout:
     """Counts the time without a master that places gangs, and opens their gates after `limit_s`.
 
-    `is_attended`: a master places gangs, as far as this one knows. `is_heard`: this master hears
-    the API server.
+    `is_attended`: a master places gangs, as far as this one knows. `is_heard`: this master gets
+    answers from the API server.
     """
 
     limit_s: float
@@ -58,11 +58,11 @@ class GateTimeout:
 
     @property
     def is_over(self) -> bool:
-        """Whether no master has placed gangs for so long that gates are opened."""
+        """Whether no master has placed gangs for so long that gates have to be opened."""
         return 0.0 < self.limit_s <= self._since_s
 
     async def run(self) -> None:
-        """Look every `LOOK_S` until cancelled."""
+        """Check every `LOOK_S` until cancelled."""
         looked_s = self.clock()
         while True:
             await asyncio.sleep(LOOK_S)
@@ -86,7 +86,7 @@ class GateTimeout:
         self._open_gates(why)
 
     def _open_gates(self, why: str) -> None:
-        """Request the write of every gated pod; one that is pending is not repeated."""
+        """Request that every gate is opened; a pending write is not repeated."""
         pods = self.pods.objects.values()
         gated = [pod for pod in pods if isinstance(pod, GangPod) and pod.gated]
         for pod in sorted(gated, key=lambda pod: pod.rank):

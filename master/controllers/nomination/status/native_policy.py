@@ -1,7 +1,7 @@
-"""Gangs whose nodes Volcano chooses: their status is counted from the nodes that their pods got.
+"""Gangs whose nodes Volcano chooses: their status follows from the nodes that their pods got.
 
-Volcano may be configured to ignore groups, an operator may change a PodGroup, a pod that comes
-again may be bound elsewhere: whatever Volcano was asked, the nodes of the bound pods decide.
+Volcano may be configured to ignore groups, an operator may change a PodGroup, a recreated pod may
+be bound elsewhere. So the status depends on the nodes of the bound pods, not on the request.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ PODS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativePolicy:
-    """`unheeded`: why Volcano heeds no groups; empty where it does."""
+    """`unheeded`: why Volcano ignores groups; empty if it honours them."""
 
     gangs: NativeGangs
     context: GangContext
@@ -39,7 +39,7 @@ class NativePolicy:
                 yield found
 
     def get(self, gang_id: GangId) -> Shown | None:
-        """Return a gang; None for one that is not native."""
+        """Return a gang; None if it is not native."""
         pods = self.gangs.pods(gang_id)
         if not pods:
             return None
@@ -55,9 +55,9 @@ class NativePolicy:
         return gang, native_status(gang, asked, tree)
 
     def report(self) -> None:
-        """Report gangs that changed since; O(their pods), `PODS_AT_ONCE` and a gang at most.
+        """Report changed gangs; O(their pods), at most `PODS_AT_ONCE` pods and one gang more.
 
-        Only a split group is announced: Volcano reports the rest in its own Events.
+        Only a split group is announced: Volcano reports everything else in its own Events.
         """
         for gang_id in self.gangs.take(PODS_AT_ONCE):
             found = self.get(gang_id)

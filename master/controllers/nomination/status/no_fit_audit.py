@@ -1,7 +1,7 @@
 """Audit of gangs without room: counts the capacity again, independently of the engine.
 
-Room that is found is a mistake of this program, unless it came just then: only what is found twice
-in a row, a minute apart, counts.
+If the audit finds room, the engine is wrong, unless the room became free just then. So only room
+that is found twice in a row, a minute apart, counts.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 class NoFitAudit:
-    """Looks every minute; `waiting` are the gangs that are reported to have no room."""
+    """Runs every minute; `waiting` returns the gangs that are reported to have no room."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class NoFitAudit:
         gauge(registry, "topo_master_gangs_denied_room", lambda: len(self.denied))
 
     async def run(self) -> None:
-        """Look every minute until cancelled."""
+        """Run the audit every minute until cancelled."""
         while True:
             await asyncio.sleep(RECOUNT_S)
             await self.look()
 
     async def look(self) -> None:
-        """Count once, in a thread, on copies."""
+        """Run the audit once, in a thread, on copies."""
         waiting = self._waiting()
         found = await off_loop(self._count(waiting)) if waiting else frozenset[GangId]()
         denied = found & self._found & self._waiting().keys()
@@ -61,7 +61,7 @@ class NoFitAudit:
         self._found, self.denied = found, denied
 
     def _count(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
-        """Return a function that finds the gangs with room; what it reads does not change."""
+        """Return a function that finds the gangs with room, from data that does not change."""
         forest, cluster, policy = self._state.forest, dict(self._state.cluster), self._state.policy
         held = [hold.gpus for hold in self._state.holds()]
         pods = tuple(self._pods.objects.values())

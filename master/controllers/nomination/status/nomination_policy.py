@@ -1,4 +1,4 @@
-"""Gangs that the leading master places: the machine has their status once it decides."""
+"""Gangs that the leading master places; the machine has their status."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,8 +19,10 @@ _ONE_DOMAIN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NominationPolicy:
-    """`evicts_nobody`: why Volcano would evict no pod for a gang, empty where it would or where
-    that is unknown. `preempts`: gangs may be opened over pods of lower priority.
+    """The policy of nominated gangs.
+
+    `evicts_nobody`: why Volcano evicts no pod for a gang; empty if it does or this is unknown.
+    `preempts`: whether gangs may be planned over pods of lower priority, to be evicted.
     """
 
     machine: Gangs
@@ -29,20 +31,20 @@ class NominationPolicy:
     preempts: bool
 
     def all(self) -> Iterator[Shown]:
-        """Yield all gangs; O(pods), O(gangs²) for those in the queue."""
+        """Yield all gangs; O(pods), and O(gangs²) for those in the queue."""
         for gang_id, status in self.machine.statuses():
             if (gang := self.known.get(gang_id)) is not None:
                 yield gang, self._described(gang, status)
 
     def get(self, gang_id: GangId) -> Shown | None:
-        """Return a gang; None for one that is unknown here."""
+        """Return a gang; None if the machine does not know it."""
         status, gang = self.machine.status(gang_id), self.known.get(gang_id)
         if status is None or gang is None:
             return None
         return gang, self._described(gang, status)
 
     def describe(self, gang: Gang, state: GangState, text: str) -> str:
-        """Return the text of a state with what the gang's scheduler would not do."""
+        """Return the text of a state, with what the gang's scheduler would fail to do."""
         return with_doubts(gang, state, text, self.evicts_nobody())
 
     def _described(self, gang: Gang, status: GangStatus) -> GangStatus:
@@ -58,7 +60,7 @@ def _might_be_mixed(gang: Gang) -> bool:
 
 
 def with_doubts(gang: Gang, state: GangState, text: str, evicts_nobody: str) -> str:
-    """Return the text with what keeps Volcano from evicting pods for the gang, where it has to."""
+    """Return the text; if Volcano has to evict pods for the gang but will not, with the reason."""
     if gang.binding is not Binding.WHOLE or state is not GangState.PREEMPTS:
         return text
     if evicts_nobody:

@@ -1,6 +1,6 @@
-"""Gangs while nothing is placed: which groups there are, or what is free, is not known yet.
+"""Status of gangs while nothing can be placed: the groups or the free capacity are unknown.
 
-Their status, and gates that a person wants opened all the same.
+Gates that a person wants opened are opened all the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ LOOK_S = 1.0
 
 @dataclass(kw_only=True)
 class StartupPolicy:
-    """`why`: what is not known yet; `write` asks for a gate to be opened, `flush` writes Events."""
+    """`why`: what is unknown so far. `write` opens a gate, `flush` writes Events."""
 
     gangs: Callable[[], Iterable[Gang]]
     ungated: Mapping[GangId, str]
@@ -34,11 +34,11 @@ class StartupPolicy:
     _looked_s: float = field(default=0.0, init=False)
 
     def begin(self) -> None:
-        """This master came to lead."""
+        """Note that this master began to lead."""
         self._began_s = self._looked_s = self.clock()
 
     def look(self) -> None:
-        """Open what is to be opened, report why the others wait; O(pods), once a second."""
+        """Open the requested gates, and report why the other gangs wait; O(pods), once a second."""
         now_s = self.clock()
         if now_s - self._looked_s < LOOK_S:
             return

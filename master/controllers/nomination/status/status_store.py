@@ -1,8 +1,8 @@
-"""The status of every gang as it was reported last, and its last transitions. One owner.
+"""The last reported status of every gang, and its last transitions. One owner.
 
-A report that changes the state is a transition; one that changes the text alone is none. Each is
-written where people look, for a gang without room once the smallest change that lets it in is
-found.
+A report that changes the state is a transition; a report that changes only the text is not. Each
+report is written to Events and conditions. For a gang without room that happens after the search
+for the smallest change that would admit it.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class _Entry:
 class StatusStore:
     """The statuses by gang.
 
-    `write` puts a status where people look. `recall` reads the last transition that an earlier
-    leader wrote. `clock` is the master's, `now` is Unix time.
+    `write` publishes a status. `recall` reads the last transition that an earlier leader wrote.
+    `clock` is the master's, `now` is Unix time.
     """
 
     advise: Advise
@@ -47,7 +47,7 @@ class StatusStore:
     _searches: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def get(self, gang_id: GangId) -> GangStatus | None:
-        """Return the status that was reported last; None without one."""
+        """Return the last reported status; None if there is none."""
         entry = self._entries.get(gang_id)
         return entry.status if entry is not None else None
 
@@ -57,7 +57,7 @@ class StatusStore:
         return tuple(entry.history) if entry is not None else ()
 
     def announced(self) -> Iterator[tuple[GangId, str, GangStatus]]:
-        """Yield each announced gang, its namespace with its name, and its status."""
+        """Yield the id, the namespace with the name, and the status of each announced gang."""
         for gang_id, entry in self._entries.items():
             if entry.is_announced and entry.status is not None:
                 yield gang_id, entry.name, entry.status
@@ -67,7 +67,7 @@ class StatusStore:
         return Counter(status.state for _, _, status in self.announced())
 
     def longest_s(self) -> Mapping[GangState, float]:
-        """Return for each state how long the gang has been in it that came into it first."""
+        """Return for each state how long the gang that has been in it longest is there."""
         now_s, found = self.clock(), dict[GangState, float]()
         for _, _, status in self.announced():
             found[status.state] = max(now_s - status.since_s, found.get(status.state, 0.0))
@@ -78,13 +78,13 @@ class StatusStore:
         return tuple(self._entries)
 
     def forget(self, gang_id: GangId) -> None:
-        """Drop a gang that is gone, with its history."""
+        """Drop a deleted gang and its history."""
         self._entries.pop(gang_id, None)
 
     def report(self, gang: Gang, state: GangState, text: str, *, announce: bool = True) -> None:
-        """Keep the status of a gang, and write it where it is to be announced and is news.
+        """Store the status of a gang; publish it if it is to be announced and has changed.
 
-        What is not announced is kept for the history alone.
+        A status that is not announced is stored for the history only.
         """
         entry = self._entries.get(gang.id)
         if entry is None:
@@ -113,22 +113,22 @@ class StatusStore:
             self.write(gang.id, status)
 
     async def refresh_advice(self, gang: Gang) -> None:
-        """Search again for what lets the gang in: an earlier answer may be of no use by now.
+        """Search again for the smallest change, because an earlier answer may be outdated by now.
 
-        Nothing is written.
+        Nothing is published.
         """
         status = self.get(gang.id)
         if status is not None and status.state.row.is_advised:
             await self._search(gang, status)
 
     def end_searches(self) -> None:
-        """Drop the searches that ended. Raises what one of them raised."""
+        """Remove the searches that ended. Raises the exception of a failed one."""
         for task in [each for each in self._searches if each.done()]:
             self._searches.discard(task)
             task.result()
 
     async def cancel(self) -> None:
-        """Cancel all searches, and return once they ended."""
+        """Cancel all searches; return when they have ended."""
         for task in self._searches:
             task.cancel()
         await asyncio.gather(*self._searches, return_exceptions=True)
@@ -139,7 +139,7 @@ class StatusStore:
             self.write(gang.id, found)
 
     async def _search(self, gang: Gang, status: GangStatus) -> GangStatus | None:
-        """Return the status with what lets the gang in; None if it has another one meanwhile."""
+        """Return the status with the smallest change; None if the status has changed meanwhile."""
         would_fit = await self.advise(gang, status.text)
         entry = self._entries.get(gang.id)
         # Since the search began, the gang may have been reported again, or be gone.

@@ -1,4 +1,4 @@
-"""Writes the status of gangs where people look: Events on the job, a condition on its first pod."""
+"""Publishes the status of gangs: Events on the job, a condition on the gang's first pod."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class StatusWriter:
-    """Writes at a rate that leaves the API server free for placements."""
+    """Publishes at a rate that leaves the API server free for placements."""
 
     def __init__(self, writer: Writer, reporter: Reporter, condition: str) -> None:
         self._writer, self._condition_type = writer, condition
@@ -38,9 +38,9 @@ class StatusWriter:
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
     def write(self, pod: GangPod, status: GangStatus, since_s: float, now_s: float) -> None:
-        """Write the status of the gang of which this is the first pod.
+        """Write the status of a gang; `pod` is the gang's first pod.
 
-        `since_s` is when the gang came into its state; both are Unix times.
+        `since_s` is when the gang entered its state; both times are Unix times.
         """
         row = status.state.row
         if row.event:
@@ -54,15 +54,15 @@ class StatusWriter:
             self._writer.put(self._condition(pod, status, since_s))
 
     def may_have_waited(self, gang_id: str) -> None:
-        """The gang waits, and the condition that an earlier leader wrote may be on its pod."""
+        """Note that the gang waits and that its pod may have a condition from an earlier leader."""
         self._waited.add(gang_id)
 
     def forget(self, gang_id: str) -> None:
-        """Drop a gang that is gone with its pods."""
+        """Drop a gang that was deleted with its pods."""
         self._waited.discard(gang_id)
 
     def write_bypassed(self, pod: GangPod, now_s: float) -> None:
-        """Write that a pod was made without a gate, or its PodGroup without groups."""
+        """Write that a pod was created without a gate, or its PodGroup without groups."""
         note = (
             "its pods ask for groups and were made without our admission webhook, so their"
             " scheduler may place them alone; see whether the webhook answers, and whether it"
@@ -72,17 +72,17 @@ class StatusWriter:
         self._series.add(_about(pod), gang_event(BYPASSED_WEBHOOK.reason, note), now_s)
 
     def write_ungrouped(self, pod: GangPod, why: str, now_s: float) -> None:
-        """Write to the job of the pod why it has no groups."""
+        """Write to the pod's job why the pod has no groups."""
         note = f"no groups are planned for the job: {why}"
         self._series.add(_about(pod), gang_event(UNGROUPED.reason, note), now_s)
 
     def write_ignored(self, pod: GangPod, why: str, now_s: float) -> None:
-        """Write to the job of the pod that its scheduler ignores its groups."""
+        """Write to the pod's job that the scheduler ignores its groups."""
         note = f"its groups may be split: {why}; topo doctor has the patch"
         self._series.add(_about(pod), gang_event(GROUPS_IGNORED.reason, note), now_s)
 
     def flush(self, now_s: float) -> None:
-        """Write the Events whose turn it is."""
+        """Write the Events that are due."""
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
         for told in self._series.due(now_s, room):
             target = WriteTarget(EVENTS, told.name, told.namespace)
@@ -112,7 +112,7 @@ class StatusWriter:
 
 
 def _about(pod: GangPod) -> Regarding:
-    """The job; the pod itself where it has none."""
+    """Return the job of the pod; the pod itself if it has no job."""
     owner, namespace = pod.owner, pod.metadata.namespace
     if owner is None:
         metadata = pod.metadata

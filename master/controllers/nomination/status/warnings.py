@@ -1,7 +1,7 @@
 """The findings of `topo doctor` about gangs: a warning for each condition, with examples.
 
-A state that passes by itself is no finding: `topo gangs` shows a gang that waits for room or for
-its queue.
+A state that ends by itself is not a finding: a gang that waits for room or for its queue is only
+shown by `topo gangs`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _AFTER_S = {GangCondition.NOT_BOUND: NOT_BOUND_S}
 def gang_warnings(
     gangs: Iterable[tuple[str, GangStatus]], slipped: Mapping[Key, GangPod], now_s: float
 ) -> tuple[WarningDocument, ...]:
-    """Return the warnings now; `slipped` are pods that were made without our gate. O(gangs)."""
+    """Return the current warnings; `slipped` are pods created without our gate. O(gangs)."""
     names: dict[GangCondition, list[str]] = {}
     for name, status in gangs:
         condition = status.state.row.condition

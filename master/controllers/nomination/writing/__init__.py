@@ -1,1 +1,1 @@
-"""Writes for gangs to pods and nodes: made from instructions, awaited until they are seen."""
+"""Writes to pods and nodes for gangs: derived from instructions, tracked until observed."""

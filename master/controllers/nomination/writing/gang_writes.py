@@ -17,7 +17,7 @@ NODES_MANAGER = f"{MANAGER_PREFIX}gangs"
 def pod_patch(
     asked: Nominate | Open | OpenUnplanned, namespace: str, keys: AnnotationKeys
 ) -> Patch:
-    """Return the patch that an instruction about a pod asks for."""
+    """Return the patch for an instruction about a pod."""
     match asked:
         case Nominate():
             return nomination_patch(asked, namespace, keys)
@@ -30,8 +30,8 @@ def pod_patch(
 def nomination_patch(asked: Nominate, namespace: str, keys: AnnotationKeys) -> Patch:
     """Return the patch of a nomination: node, note and hold in one write.
 
-    A patch of the status takes annotations along, so that the GPUs of the nomination are never
-    counted in addition to those of its hold.
+    A status patch may contain annotations. So the hold is visible together with the nomination, and
+    no reader counts the GPUs of both.
     """
     hold = None if asked.note.over else asked.note.hold
     annotations = {keys.placement: note_codec.encode_note(asked.id, asked.note), keys.hold: hold}
@@ -49,7 +49,10 @@ def nomination_patch(asked: Nominate, namespace: str, keys: AnnotationKeys) -> P
 
 
 def opening_patch(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Return the patch that removes our gate and adds the selector: no scheduler sees one alone."""
+    """Return the patch that removes our gate and adds the selector, in one write.
+
+    No scheduler ever sees one of the two changes alone.
+    """
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
@@ -68,7 +71,7 @@ def opening_patch(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
 
 
 def unplanned_patch(asked: OpenUnplanned, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Return the patch that removes our gate and notes why."""
+    """Return the patch that removes our gate and notes the reason."""
     annotations = {keys.placement: note_codec.encode_unplanned(asked.why)}
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
@@ -82,9 +85,9 @@ def unplanned_patch(asked: OpenUnplanned, namespace: str, keys: AnnotationKeys) 
 def node_label_patch(
     name: str, uid: str, changes: Mapping[GangId, Selection | None], keys: AnnotationKeys
 ) -> Patch:
-    """Return the patch that sets labels of gangs on a node; None removes one, all others stay.
+    """Return the patch that sets gang labels on a node; None removes a label, all others stay.
 
-    A large gang has one for each of its nodes, and a merge costs the API server less than an apply.
+    A large gang needs one patch per node, and a merge costs the API server less than an apply.
     """
     wanted = {keys.node_label(gang_id): value for gang_id, value in sorted(changes.items())}
     return Patch(
@@ -96,5 +99,5 @@ def node_label_patch(
 
 
 def gate_removal(keys: AnnotationKeys) -> dict[str, Any]:
-    """Return the spec of a patch that removes our gate alone: the list is merged by names."""
+    """Return a `spec` patch that removes only our gate: gates are merged by name."""
     return {"schedulingGates": [{"$patch": "delete", "name": keys.gate}]}

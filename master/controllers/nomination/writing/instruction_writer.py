@@ -1,4 +1,4 @@
-"""Instructions of the machine → writes to pods and nodes, and what became of each write."""
+"""Writes the machine's instructions to pods and nodes, and collects the refusals."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from topo.model.ids import NodeName
 
 @dataclass(kw_only=True)
 class InstructionWriter:
-    """Writes what the machine instructs. `wake` has the loop take up what was refused."""
+    """Writes the machine's instructions. `wake` starts an iteration that handles a refusal."""
 
     sources: Sources
     writer: Writer
@@ -41,14 +41,14 @@ class InstructionWriter:
         self.writer.listen(gang_writes.NODES_MANAGER, self._node_settled)
 
     def write_pod(self, asked: Nominate | Open | OpenUnplanned) -> None:
-        """Write what an instruction about a pod asks for."""
+        """Write an instruction about a pod."""
         write = gang_writes.pod_patch(asked, self.reader.namespace(asked.id), self.keys)
         self._asked[write.target] = asked.id
         self.inflight.add(asked.id, (write.target.namespace, write.target.name))
         self.writer.put(write)
 
     def label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
-        """Write the labels of a gang to nodes; None takes one off."""
+        """Write gang labels to nodes; None removes a label."""
         for name in wanted:
             self.inflight.add(gang_id, ("", name))
         for refused in self.labels.write(gang_id, wanted):
@@ -57,7 +57,7 @@ class InstructionWriter:
             self.wake()
 
     def take_refused(self) -> list[WriteRefused]:
-        """Return and clear the writes that were refused since the last call."""
+        """Return and clear the writes refused since the last call."""
         refused, self._refused = self._refused, []
         return refused
 

@@ -1,4 +1,4 @@
-"""The labels of gangs on nodes, as one write for each node, kept until they are seen there."""
+"""Gang labels on nodes: one write per node, tracked until the watch shows the labels."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +14,7 @@ from topo.model.ids import NodeName
 
 
 class NodeLabels:
-    """Labels nodes for gangs. The write of a node keeps what other gangs want there. Mutable."""
+    """Labels nodes for gangs; a write keeps what other gangs want on the node. Mutable."""
 
     def __init__(
         self, index: GangIndex, nodes: Store[NodeObject], writer: Writer, keys: AnnotationKeys
@@ -26,7 +26,7 @@ class NodeLabels:
     def write(
         self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]
     ) -> Iterator[WriteRefused]:
-        """Write a gang's labels; None takes one off. Yield the nodes that do not exist."""
+        """Write a gang's labels; None removes one. Yield the nodes that do not exist."""
         for name, value in wanted.items():
             node = self._nodes.objects.get(("", name))
             if node is None:
@@ -39,7 +39,7 @@ class NodeLabels:
             )
 
     def confirm(self, names: Iterable[NodeName]) -> None:
-        """Drop what is wanted of these nodes and seen there."""
+        """Drop the wanted labels of these nodes that the watch has shown."""
         for name in names:
             there, wanted = self._index.labels(name), self._wanted.pop(name, {})
             left = {each: value for each, value in wanted.items() if there.get(each) != value}
@@ -47,7 +47,7 @@ class NodeLabels:
                 self._wanted[name] = left
 
     def settled(self, settled: Settled) -> Iterator[WriteRefused]:
-        """Yield what each gang loses by a write that was refused."""
+        """Yield a refusal for each gang whose labels a refused write was to set."""
         if settled.error is None:
             return
         name = NodeName(settled.write.target.name)
