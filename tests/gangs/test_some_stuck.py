@@ -5,7 +5,7 @@ import pytest
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.machine.gang import Binding, GangId
-from topo.gangs.machine.instructions import Nominate
+from topo.gangs.machine.instructions import LabelNodes, Nominate, UnlabelNodes
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -112,3 +112,20 @@ def test_a_group_that_lost_its_node_before_the_gates_were_opened_holds_up_no_oth
     leader.settle()
     assert sorted(cluster.bound(A)) == [0, 2, 3, 4, 5]
     assert all(len(homes) == 1 for homes in cluster.groups(A).values())
+
+
+def test_a_gang_that_moves_loses_its_old_label_before_it_gets_the_new_one() -> None:
+    cluster = Cluster(dragonflies(2, 2))
+    leader = Leader.over(cluster)
+    cluster.submit(job("a", 3, 32))
+    leader.turn()  # labels and nominations, no gate is open
+    lost = cluster.members(A)[2].nominated
+    assert lost in cluster.labels[A]
+    cluster.intrude("f", lost)
+    first = leader.take(*leader.news())
+    assert any(lost in each.nodes for each in first if isinstance(each, UnlabelNodes))
+    assert not [each for each in first if isinstance(each, LabelNodes)]
+    for each in first:
+        cluster.write(each)
+    leader.settle()
+    assert set(cluster.labels[A]) == set(cluster.bound(A).values())
