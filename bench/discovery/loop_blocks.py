@@ -121,7 +121,7 @@ def _service(home: Path, role: Role = ALONE) -> Service:
 
 async def _take_up(nodes: int, home: Path) -> Blocks:
     """A follower hears a leader for the first time; the cluster's nodes are counted."""
-    memory = built_state(nodes).memory()
+    memory = built_state(nodes).persistent_state()
     service = _service(home, FOLLOWER)
     take_up = build_take_up(service.engine, service.placements, service.replica, service.readiness)
     async with _counted(service, _Pages(_names(cluster.cluster(nodes)), 0)):
@@ -134,7 +134,7 @@ async def _take_up(nodes: int, home: Path) -> Blocks:
 
 async def _restored(nodes: int, home: Path) -> Blocks:
     """The kept state is taken up by who comes to lead, and kept again."""
-    memory = built_state(nodes).memory()
+    memory = built_state(nodes).persistent_state()
     service = _service(home)
     state = State("topo-master-state", 1.0, Mode.SWITCHBOX, memory)
     collector.freeze_startup()
@@ -143,7 +143,7 @@ async def _restored(nodes: int, home: Path) -> Blocks:
         await service.engine.restore(memory, 1.0)
         if service.saver is not None:
             await service.saver.loaded(state)
-        await service.engine.memory()
+        await service.engine.persistent_state()
     return seen
 
 

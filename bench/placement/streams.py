@@ -14,7 +14,7 @@ from bench.scale import Progress, Scale
 from topo.placement.capacity.capacity import Capacity
 from topo.sim.baselines import STRICT
 from topo.sim.streams.figures import Figures, average
-from topo.sim.streams.jobs import MIXES, Flow, drawn
+from topo.sim.streams.jobs import MIXES, Flow, draw_jobs
 from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, run
 from topo.sim.worlds import maps
 
@@ -73,7 +73,7 @@ def _runs(
     seeds, jobs = size
     gpus = sum(host.gpus for host in capacity.hosts())
     flow = Flow(jobs=jobs, load=load[1], capacity_gpus=gpus)
-    streams = [drawn(MIXES[load[0]], flow, FIRST_SEED + seed) for seed in range(seeds)]
+    streams = [draw_jobs(MIXES[load[0]], flow, FIRST_SEED + seed) for seed in range(seeds)]
     return {policy: [run(capacity, jobs, policy) for jobs in streams] for policy in policies}
 
 

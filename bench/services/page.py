@@ -106,7 +106,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
 
 def kept(nodes: int) -> bytes:
     """The state file of a master that knows the whole cluster."""
-    memory = built_state(nodes).memory()
+    memory = built_state(nodes).persistent_state()
     return SavedDiscovery.of(memory, time.time()).with_holds(SETTINGS.mode, HoldsMemory(FORMAT, ()))
 
 

@@ -41,19 +41,19 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
             fix = did_you_mean(given, parameter.words, f"give {' or '.join(parameter.words)}")
             return problem(400, f"there is no {given!r}", field=parameter.name, fix=fix)
     with refuse_when_full():
-        body = await service.api_limits.graphs.run(partial(_prepared, service, chosen))
+        body = await service.api_limits.graphs.run(partial(_prepare_graph, service, chosen))
     if isinstance(body, web.Response):
         return body
     return web.Response(body=body, content_type=GRAPH_MEDIA[chosen["format"]])
 
 
-def _prepared(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
+def _prepare_graph(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
     """Return what makes the answer in any thread, from values frozen now on the loop."""
     run = service.engine.history.run_id
-    return partial(_made, service.topology.view(), service.engine.facts(), run, query)
+    return partial(_render_graph, service.topology.view(), service.engine.facts(), run, query)
 
 
-def _made(
+def _render_graph(
     view: TopologyView, facts: Mapping[NodeName, NodeFacts], run: str, query: Query
 ) -> bytes | web.Response:
     # networkx takes 0.1 s and 15 MB that a master without this call does not need.
@@ -64,7 +64,7 @@ def _made(
     parts = None if name is None else find_groups(forest, name)
     if name is not None and not parts:
         return unknown_group(name, forest)
-    if devices == "vertices" and (nodes := _nodes(view, parts)) > MAX_DEVICE_NODES:
+    if devices == "vertices" and (nodes := _node_count(view, parts)) > MAX_DEVICE_NODES:
         what = f"GPUs and NICs of {nodes} nodes are too many for vertices"
         fix = f"name a group of at most {MAX_DEVICE_NODES} nodes"
         return problem(400, what, field="devices", fix=fix)
@@ -79,7 +79,7 @@ def _made(
     return FORMATS[query["format"]](graph)
 
 
-def _nodes(view: TopologyView, parts: tuple[Selected, ...] | None) -> int:
+def _node_count(view: TopologyView, parts: tuple[Selected, ...] | None) -> int:
     forest = view.snapshot.forest
     if parts is None:
         placed = sum(not isinstance(vertex, Group) for _, vertex in forest.walk())

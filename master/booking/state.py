@@ -132,9 +132,9 @@ class BookingState:
         bookings = self._bookings.state()
         return LogHeader(policy=self.policy, limits=self._limits, hosts=hosts, bookings=bookings)
 
-    def memory(self) -> HoldsMemory:
+    def persistent_state(self) -> HoldsMemory:
         """Return what the state file keeps of the holds."""
-        return self._bookings.memory(self._now())
+        return self._bookings.persistent_state(self._now())
 
     # What changes them. This is the only place that does.
 
@@ -211,7 +211,7 @@ class BookingState:
         dropped = self._bookings.restore(memory, self._now())
         for hold in dropped:
             self.metrics.count(What.EXPIRED)
-            _log.info("hold expired while the master was away", hold=hold.id, pods=_pods(hold))
+            _log.info("hold expired while the master was away", hold=hold.id, pods=_pod_count(hold))
         if len(self._bookings):
             _log.info("holds restored", holds=len(self._bookings))
         for _ in self._bookings:
@@ -250,10 +250,10 @@ class BookingState:
         if self.on_hold is not None:
             self.on_hold(change)
         hold = change.hold
-        gpus = _pods(hold) * hold.wish.request.gpus_per_pod
+        gpus = _pod_count(hold) * hold.wish.request.gpus_per_pod
         strayed = {"elsewhere": dict(change.elsewhere)} if change.elsewhere else {}
-        _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus, **strayed)
+        _log.info(f"hold {change.what}", hold=hold.id, pods=_pod_count(hold), gpus=gpus, **strayed)
 
 
-def _pods(hold: Hold) -> int:
+def _pod_count(hold: Hold) -> int:
     return hold.wish.request.pods

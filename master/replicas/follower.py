@@ -132,16 +132,16 @@ class Follower:
     async def _ask(self, url: str) -> None:
         """Poll the state, and the sources where there is something to show them with."""
         self._worked_s = 0.0
-        failure = await self._failed(self._heard(url, self.clock()))
+        failure = await self._poll_failure(self._poll_state(url, self.clock()))
         if self.origin is not None:
-            failure = await self._failed(self._hear_sources(url)) or failure
+            failure = await self._poll_failure(self._poll_sources(url)) or failure
         if failure and not self._failure:
             _log.warning("the leader's state is not known", leader=url, why=failure[:300])
         if self._failure and not failure:
             _log.info("the leader's state is known again", leader=url)
         self._failure = failure
 
-    async def _failed(self, hearing: Awaitable[None]) -> str:
+    async def _poll_failure(self, hearing: Awaitable[None]) -> str:
         """Return why a poll failed; empty if it did not."""
         try:
             await hearing
@@ -149,7 +149,7 @@ class Follower:
             return str(error) or "no reason is known"
         return ""
 
-    async def _heard(self, url: str, asked_s: float) -> None:
+    async def _poll_state(self, url: str, asked_s: float) -> None:
         """Poll the state. Raises `NoAnswerError`, `BadInputError`; `ValueError` for
         another answer.
         """
@@ -173,7 +173,7 @@ class Follower:
             self._worked_s = self.clock() - began_s
         self.heard_s = heard_s
 
-    async def _hear_sources(self, url: str) -> None:
+    async def _poll_sources(self, url: str) -> None:
         """Poll the sources. Raises `NoAnswerError`; `ValueError` for another answer."""
         asked_s = self.clock()
         answer = await self._answer(url + source_states.PATH, source_states.MAX_BYTES, {})

@@ -59,8 +59,8 @@ class LeaderDocuments:
 
     async def _make(self, now_s: float) -> LeaderDocument:
         tag, unix_s = self._tag(), time.time()
-        memory, copied_s = await self.engine.memory()
-        holds = self.bookings.memory()
+        memory, copied_s = await self.engine.persistent_state()
+        holds = self.bookings.persistent_state()
 
         def packed() -> bytes:
             content = SavedDiscovery.of(memory, unix_s).with_holds(self.mode, holds)

@@ -78,7 +78,7 @@ class StateCopy:
         changes = self.saver.bookings.saved.changes
         if discovery is None or not self._is_news(discovery, changes):
             return
-        holds = self.saver.bookings.memory()
+        holds = self.saver.bookings.persistent_state()
         writing = timed_in_thread(partial(self._write, discovery, holds))
         try:  # the last copy must not be overtaken by this one
             _, self._worked_s = await uninterrupted(writing)

@@ -215,7 +215,7 @@ class StateSaver:
     async def _new_discovery(self) -> SavedDiscovery:
         """Return what is saved of discovery now, made in a thread."""
         now_s = time.time()
-        memory, copied_s = await self.engine.memory()
+        memory, copied_s = await self.engine.persistent_state()
         made, packed_s = await timed_in_thread(lambda: SavedDiscovery.of(memory, now_s))
         self._worked_s = copied_s + packed_s
         return made
@@ -227,7 +227,7 @@ class StateSaver:
 
     async def _written(self, make: Callable[[], Awaitable[SavedDiscovery]]) -> bool:
         """Save discovery with the current holds and notify those who wait for it."""
-        holds = self.bookings.memory()
+        holds = self.bookings.persistent_state()
         changes = self.bookings.saved.start_save()
         # The last save must not be overtaken by this one.
         return await uninterrupted(self._written_whole(make, holds, changes))

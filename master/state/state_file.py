@@ -51,7 +51,7 @@ class StateFile:
     def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
         """Implement `StateStore`; an unusable file is renamed to `NAME.<Unix time>.unusable`."""
         self._take()
-        self._known = _version(self._path)
+        self._known = _read_version(self._path)
         content = self._content()
         if content is None:
             return None
@@ -72,7 +72,7 @@ class StateFile:
             what = f"{len(content)} bytes are more than the {self._limit_bytes} that are read again"
             raise OSError(errno.EFBIG, what)
         self._acquire()
-        now = _version(self._path)
+        now = _read_version(self._path)
         if now is not None and now != self._known:
             what = "somebody else changed it: restart the master to take it up, or move it away"
             raise OSError(errno.ESTALE, what)
@@ -88,7 +88,7 @@ class StateFile:
         self._lock.release()
 
     def _know(self, written: os.stat_result) -> None:
-        self._known = _told_apart(written)
+        self._known = _version_of(written)
 
     def _take(self) -> None:
         """Lock the file and remove what a kill left; log where that fails.
@@ -170,15 +170,15 @@ class StateFile:
         _log.warning(what, reason=found.reason, **moved)
 
 
-def _version(path: Path) -> _Version | None:
+def _read_version(path: Path) -> _Version | None:
     """Return what identifies this version of the file, None where there is none."""
     try:
-        return _told_apart(path.stat())
+        return _version_of(path.stat())
     except OSError:
         return None
 
 
-def _told_apart(found: os.stat_result) -> _Version:
+def _version_of(found: os.stat_result) -> _Version:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 

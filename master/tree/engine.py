@@ -146,10 +146,10 @@ class Engine:
         """Return whether a worker's facts of this node are known. O(1)."""
         return self._discovery.facts(node) is not None
 
-    async def memory(self) -> tuple[Memory, float]:
+    async def persistent_state(self) -> tuple[Memory, float]:
         """Return what a state file keeps, and the CPU seconds that it took, in a thread."""
         async with self._in_use:
-            return await uninterrupted(timed_in_thread(self._discovery.memory))
+            return await uninterrupted(timed_in_thread(self._discovery.persistent_state))
 
     async def restore(self, memory: Memory, age_s: float) -> None:
         """Replace all that is known by the state of an earlier process.

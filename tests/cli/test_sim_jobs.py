@@ -11,7 +11,7 @@ from topo.cli import sim_files
 from topo.cli.exit_codes import Exit
 from topo.sim.baselines import BASELINES
 from topo.sim.streams.figures import Figures
-from topo.sim.streams.jobs import MIXES, Flow, drawn
+from topo.sim.streams.jobs import MIXES, Flow, draw_jobs
 from topo.sim.streams.stream import EXTRA_DOMAINS, POLICIES, run
 from topo.sim.worlds.maps import MACHINES, capacity_of, grid
 
@@ -114,7 +114,7 @@ def test_the_csv_has_a_line_for_every_policy_and_stream(topo: Topo, tmp_path: Pa
 
 def test_the_picture_is_well_formed_and_draws_every_policy(tmp_path: Path) -> None:
     capacity = capacity_of(grid(2, 3, 8))
-    jobs = drawn(MIXES["llm"], Flow(jobs=40, load=1.0, capacity_gpus=384), 1)
+    jobs = draw_jobs(MIXES["llm"], Flow(jobs=40, load=1.0, capacity_gpus=384), 1)
     found = {policy: [run(capacity, jobs, policy)] for policy in ("topo", "random")}
     file = tmp_path / "figures.svg"
     sim_files.write(file, sim_files.as_svg(found, 'jobs < 41 & "more"'))

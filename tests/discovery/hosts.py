@@ -87,7 +87,7 @@ def pair(**settings: object) -> Discovery:
 def restarted(state: Discovery, at_s: float, **settings: object) -> Discovery:
     """Another process of the master with the same memory."""
     again = discovery(**settings)  # type: ignore[arg-type]
-    again.restore(state.memory(), 1.0, at_s)
+    again.restore(state.persistent_state(), 1.0, at_s)
     again.validate()
     return again
 

@@ -183,7 +183,7 @@ def test_a_node_that_the_cluster_does_not_list_is_not_ready_once_it_has_listed_i
     assert [r.code for r in nodes(state)["b"].reasons] == ["not-in-cluster"]
     assert together(state) == {frozenset("ab")}, "where it is does not change"
     again = discovery()
-    again.restore(state.memory(), 5.0, 0.0)
+    again.restore(state.persistent_state(), 5.0, 0.0)
     assert nodes(again)["b"].reasons == nodes(state)["b"].reasons
     state.advance(2.0, seen("b"))
     assert nodes(state)["b"].status is Status.READY
@@ -227,9 +227,9 @@ def test_a_restart_keeps_what_the_cluster_said():
     """A node is not Ready for a moment only because the cluster was not asked yet."""
     state, again = discovery(), discovery()
     state.advance(0.0, *ring(["a", "b"]), seen("a", SILENT, internal_ip="10.0.0.7"))
-    again.restore(state.memory(), 5.0, 0.0)
+    again.restore(state.persistent_state(), 5.0, 0.0)
     assert nodes(again)["a"].reasons == nodes(state)["a"].reasons
-    assert again.memory().cluster_nodes == state.memory().cluster_nodes
+    assert again.persistent_state().cluster_nodes == state.persistent_state().cluster_nodes
 
 
 @given(st.permutations(range(4)), st.sets(st.sampled_from("abcd")))

@@ -189,7 +189,9 @@ class Consistency(RuleBasedStateMachine):
     def master_restarts(self) -> None:
         """Through the bytes of the state file: the same nodes in the same places."""
         fresh = self._fresh()
-        fresh.restore(MEMORY.validate_json(MEMORY.dump_json(self.state.memory())), 1.0, self.now_s)
+        fresh.restore(
+            MEMORY.validate_json(MEMORY.dump_json(self.state.persistent_state())), 1.0, self.now_s
+        )
         assert shape(fresh) == shape(self.state)
         self.state = fresh
 

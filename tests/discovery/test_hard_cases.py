@@ -58,7 +58,7 @@ def test_a_restart_does_not_take_a_group_apart_for_a_clone(order):
     first = discovery()
     first.advance(0.0, *ring(["a", "b"]))
     first.advance(61.0, report("c", ["a"], local=server("b")))
-    memory = first.memory()
+    memory = first.persistent_state()
     shuffled = type(memory)(
         memory.format,
         memory.generation,
@@ -135,7 +135,7 @@ def test_a_conflict_of_gpus_tells_what_they_state_now():
         (conflict,) = state.snapshot.forest.conflicts
         assert f"c1.1, {other}.1" in conflict.text
     again = discovery(Mode.NVLINK)
-    again.restore(state.memory(), 1.0, 10.0)
+    again.restore(state.persistent_state(), 1.0, 10.0)
     assert again.snapshot.forest.conflicts == state.snapshot.forest.conflicts
 
 
@@ -234,7 +234,7 @@ def test_what_came_and_went_leaves_nothing_behind():
         pair = [f"n{i}a", f"n{i}b"]
         state.advance(float(i), *ring(pair))
         state.advance(float(i), *(NodeRemoved(NodeName(n)) for n in pair))
-    memory = state.memory()
+    memory = state.persistent_state()
     assert (memory.nodes, memory.names, memory.links) == ((), (), ())
     assert state.known == ()
     state.validate()
@@ -298,7 +298,7 @@ def test_a_placeholder_uuid_on_many_boards_keeps_the_links_that_were_there(crowd
 def test_a_name_that_a_crowd_carries_joins_nothing_and_costs_nothing(monkeypatch):
     """Boards of one system and server UUID: each report looks at a few machines and claims."""
     number, looks = 300, Counter[str]()
-    for owner, name in ((Machines, "_join"), (Wiring, "_partners")):
+    for owner, name in ((Machines, "_matching_nodes"), (Wiring, "_partners")):
         monkeypatch.setattr(owner, name, counted(getattr(owner, name), looks))
     machines = tuple(
         ManagedMachine(f"m{i}", (("system_uuid", "0"), ("node_name", f"n{i}")), "s")

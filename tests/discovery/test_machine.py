@@ -111,7 +111,7 @@ class Cluster(RuleBasedStateMachine):
     def master_restarts_with_its_state(self) -> None:
         """A new process takes up the state file; silence counts from when the worker found it."""
         fresh = discovery(Mode.SWITCHBOX)
-        fresh.restore(self.state.memory(), 1.0, self.now_s)
+        fresh.restore(self.state.persistent_state(), 1.0, self.now_s)
         self.state = fresh
         for name, at_s in self.heard.items():
             if self.now_s - at_s < 30.0:

@@ -223,7 +223,7 @@ def test_a_restored_state_shows_the_same_tree(seen, assigned):
     first = discovery(Mode.SWITCHBOX)
     first.advance(1.0, ManagerReported(managed(boxes(assigned))), *reports_of(seen))
     second = discovery(Mode.SWITCHBOX)
-    second.restore(first.memory(), age_s=5.0, now_s=100.0)
+    second.restore(first.persistent_state(), age_s=5.0, now_s=100.0)
     assert render(second.snapshot.forest) == render(first.snapshot.forest)
     assert second.snapshot.restored_age_s == 5.0
     assert second.snapshot.generation == first.snapshot.generation + 1
@@ -245,7 +245,7 @@ def test_a_master_that_restarts_in_between_never_serves_a_wrong_neighbour(steps)
             state = discovery(Mode.DRAGONFLY)
         elif what == 3:
             state, old = discovery(Mode.DRAGONFLY), state
-            state.restore(old.memory(), 1.0, now_s)
+            state.restore(old.persistent_state(), 1.0, now_s)
         else:
             lost = facts(names[which])
             state.advance(now_s, WorkerReported(lost))

@@ -383,7 +383,7 @@ def test_restored_nodes_wait_for_their_workers_and_go_stale_without_them():
     first = discovery(Mode.CONFIG)
     first.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})), report("a"), report("b"))
     second = discovery(Mode.CONFIG)
-    second.restore(first.memory(), age_s=12.0, now_s=500.0)
+    second.restore(first.persistent_state(), age_s=12.0, now_s=500.0)
     assert document(TopologyView(second.snapshot), "config", 500.0)["restored_age_s"] == 12.0
     assert not_ready(second) == set()
     second.advance(529.0, report("b"))
@@ -404,7 +404,7 @@ def test_a_link_that_was_down_is_down_after_a_restart():
     for _ in range(2):
         first.advance(1.0, report("a"))
     second = discovery()
-    second.restore(first.memory(), 1.0, 10.0)
+    second.restore(first.persistent_state(), 1.0, 10.0)
     assert not_ready(second) == {"a"}
     for _ in range(3):
         second.advance(11.0, report("a", ["b"]))

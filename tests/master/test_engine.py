@@ -119,9 +119,9 @@ class _Stopped(Discovery):
             self._stop()
         return super().advance(now_s, *events)
 
-    def memory(self) -> Memory:
+    def persistent_state(self) -> Memory:
         self._stop()
-        return super().memory()
+        return super().persistent_state()
 
     def go_on(self) -> None:
         self._go_on.set()
@@ -183,7 +183,7 @@ async def test_nothing_is_applied_while_what_a_restart_keeps_is_gathered() -> No
     async with _running(engine):
         engine.submit(WorkerReported(facts("n1")))
         await _generation(engine, 1)
-        gathering = asyncio.create_task(engine.memory())
+        gathering = asyncio.create_task(engine.persistent_state())
         await core.stopped.wait()
         engine.submit(WorkerReported(facts("n2")))
         await asyncio.sleep(0)

@@ -94,7 +94,7 @@ class Master:
         self.sessions = self._new_sessions()
 
     def restart(self) -> None:
-        memory, self.state = self.state.memory(), self._new_state()
+        memory, self.state = self.state.persistent_state(), self._new_state()
         self.state.restore(memory, 1.0, clock())
         self.sessions = self._new_sessions()
         self.runs = True
@@ -303,7 +303,7 @@ def test_a_manager_that_is_away_while_the_master_restarts_makes_nobody_not_ready
     state.advance(0.0, ManagerReported(boxes), *wired)
     before = shape(state)
     fresh = discovery(Mode.SWITCHBOX)
-    fresh.restore(state.memory(), 1.0, 100.0)
+    fresh.restore(state.persistent_state(), 1.0, 100.0)
     fresh.advance(101.0, *wired)
     beats = [WorkerBeat(NodeName(name)) for name in NAMES]
     at_s = 101.0
@@ -325,7 +325,7 @@ def test_a_node_that_was_stale_stays_so_over_a_restart_until_it_speaks() -> None
     state.advance(3.0, Ticked())
     assert nodes(state)["node-2"].reasons
     fresh = discovery(beat_s=1.0)
-    fresh.restore(state.memory(), 1.0, 100.0)
+    fresh.restore(state.persistent_state(), 1.0, 100.0)
     assert [r.code for r in nodes(fresh)["node-2"].reasons] == ["worker-stale"]
     assert not nodes(fresh)["node-1"].reasons
     fresh.advance(101.0, ring(list(NAMES[:2]))[1])

@@ -11,7 +11,7 @@ from topo.sim.baselines import STRICT
 from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.streams import stream
 from topo.sim.streams.figures import Figures, average
-from topo.sim.streams.jobs import MIXES, Flow, StreamJob, drawn, request
+from topo.sim.streams.jobs import MIXES, Flow, StreamJob, draw_jobs, request
 from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Stream, placer_of, run
 from topo.sim.worlds.maps import capacity_of, grid
 
@@ -27,7 +27,7 @@ def timeless(figures: Figures) -> Figures:
 
 def small() -> tuple[Capacity, tuple[StreamJob, ...]]:
     capacity = capacity_of(grid(3, 4, 8))
-    return capacity, drawn(MIXES["llm-tails"], Flow(jobs=120, load=1.1, capacity_gpus=768), 7)
+    return capacity, draw_jobs(MIXES["llm-tails"], Flow(jobs=120, load=1.1, capacity_gpus=768), 7)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

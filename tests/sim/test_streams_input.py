@@ -15,9 +15,9 @@ from topo.sim.streams.jobs import (
     MIXES,
     TAIL_GPUS,
     Flow,
-    drawn,
-    pod_list,
-    replayed,
+    draw_jobs,
+    read_pod_gpus,
+    replay_sizes,
     request,
 )
 from topo.sim.worlds.maps import capacity_of, grid, read_map
@@ -34,21 +34,21 @@ def trace(name: str) -> Path:
 
 
 def test_the_same_seed_draws_the_same_jobs_and_another_one_others():
-    jobs = drawn(MIXES["llm"], FLOW, 1)
-    assert jobs == drawn(MIXES["llm"], FLOW, 1)
-    assert jobs != drawn(MIXES["llm"], FLOW, 2)
+    jobs = draw_jobs(MIXES["llm"], FLOW, 1)
+    assert jobs == draw_jobs(MIXES["llm"], FLOW, 1)
+    assert jobs != draw_jobs(MIXES["llm"], FLOW, 2)
 
 
 @pytest.mark.parametrize("mix", MIXES)
 def test_jobs_offer_the_load_that_was_asked_for(mix):
-    jobs = drawn(MIXES[mix], FLOW, 3)
+    jobs = draw_jobs(MIXES[mix], FLOW, 3)
     offered = sum(job.gpus * job.duration_s for job in jobs) / jobs[-1].arrival_s
     assert offered == pytest.approx(0.9 * 10_240, rel=0.15)
     assert sorted(job.duration_s for job in jobs)[2000] == pytest.approx(MEDIAN_S, rel=0.1)
 
 
 def test_the_mix_with_tails_has_them_in_one_job_of_fifty():
-    sizes = Counter(job.gpus for job in drawn(MIXES["llm-tails"], FLOW, 4))
+    sizes = Counter(job.gpus for job in draw_jobs(MIXES["llm-tails"], FLOW, 4))
     assert sizes[TAIL_GPUS] / 4000 == pytest.approx(0.02, abs=0.007)
     assert request(TAIL_GPUS).tail == 4
     assert not any(request(gpus).tail for gpus, _ in MIXES["llm"] if gpus >= 64)
@@ -60,14 +60,14 @@ def test_a_job_has_one_pod_below_a_node_and_whole_nodes_from_there_on():
 
 
 def test_a_trace_starts_again_when_it_is_over():
-    jobs = replayed((8, 4, 2), Flow(jobs=7, load=1.0, capacity_gpus=64), 1)
+    jobs = replay_sizes((8, 4, 2), Flow(jobs=7, load=1.0, capacity_gpus=64), 1)
     assert [job.gpus for job in jobs] == [8, 4, 2, 8, 4, 2, 8]
 
 
 def test_a_pod_list_gives_its_pods_of_whole_gpus(tmp_path):
     file = tmp_path / "pods.csv"
     file.write_text("name,num_gpu,gpu_milli\na,1,460\nb,8,1000\nc,0,0\nd,1,1000\n")
-    assert pod_list(file) == (8, 1)
+    assert read_pod_gpus(file) == (8, 1)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_what_is_no_pod_list_is_refused_with_the_place(tmp_path, text, where):
     file = tmp_path / "pods.csv"
     file.write_text(text)
     with pytest.raises(BadInputError, match=where):
-        pod_list(file)
+        read_pod_gpus(file)
 
 
 def test_a_pod_list_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(BadInputError, match="CSV pod list"):
-        pod_list(tmp_path / "none.csv")
+        read_pod_gpus(tmp_path / "none.csv")
 
 
 MAP = """ip,DSW,PSW,ASW
@@ -142,7 +142,7 @@ def test_a_map_that_is_not_there_or_no_text_is_refused(tmp_path):
 def test_any_text_is_a_map_and_a_pod_list_or_is_refused(tmp_path_factory, text):
     file = tmp_path_factory.mktemp("any") / "file.csv"
     file.write_text(text, encoding="utf-8", newline="")
-    for read in (read_map, pod_list):
+    for read in (read_map, read_pod_gpus):
         with suppress(BadInputError):
             assert read(file)
 
@@ -172,5 +172,5 @@ def test_the_openb_nodes_have_their_gpus_and_types():
 
 
 def test_the_openb_pods_are_mostly_small():
-    sizes = pod_list(trace("openb_pod_list_multigpu50.csv"))
+    sizes = read_pod_gpus(trace("openb_pod_list_multigpu50.csv"))
     assert Counter(sizes)[8] == 556

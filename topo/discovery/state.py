@@ -401,14 +401,14 @@ class Discovery:
         records = self._workers.records.values()
         return {record.name: record.facts for record in records if record.facts is not None}
 
-    def memory(self) -> Memory:
+    def persistent_state(self) -> Memory:
         """Return what a state file keeps; O(nodes)."""
         membership = self._membership
         topology = membership.machines.topology
         return Memory(
             format=FORMAT,
             generation=self.snapshot.generation,
-            nodes=tuple(record.memory() for record in self._workers.records.values()),
+            nodes=tuple(record.persistent_state() for record in self._workers.records.values()),
             links=tuple(membership.wiring.edges()),
             names=membership.names,
             topology=topology if topology.machines else None,

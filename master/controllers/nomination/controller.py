@@ -161,7 +161,7 @@ class Nomination:
             self.changes.index.mark(gang_id)
         await self._turn(())
         for gang_id in self.reader.gated():
-            self.status.writer.may_have_waited(gang_id)
+            self.status.writer.note_waiting(gang_id)
         await self._turn((Leading(),))
 
     def _flush(self) -> None:

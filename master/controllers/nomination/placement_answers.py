@@ -69,7 +69,11 @@ class PlacementAnswers:
         found = answer_place(capacity, asked, owners, evictable)
         if isinstance(found, Refused):
             return found
-        held = self._held(asked, found, before) if not found.evicted else self._named(asked)
+        held = (
+            self._hold_nodes(asked, found, before)
+            if not found.evicted
+            else self._begin_unbooked_plan(asked)
+        )
         if isinstance(held, HoldRefused):
             text = f"{held.refusal.what}; {held.refusal.fix}"
             return Refused(id=asked.id, ask=asked.ask, text=text, shortfall={})
@@ -107,12 +111,14 @@ class PlacementAnswers:
         """Release a hold; a hold that has ended is no error."""
         self._state.advance(HoldReleased(hold))
 
-    def _named(self, asked: Place) -> HoldId:
+    def _begin_unbooked_plan(self, asked: Place) -> HoldId:
         """Return a name for a plan that books nothing, and release the holds that it replaces."""
         self._state.advance(*(HoldReleased(hold) for hold in asked.replaced))
         return HoldId(f"over-{secrets.token_hex(6)}")
 
-    def _held(self, asked: Place, found: Placed, before: Sequence[Pod]) -> HoldId | HoldRefused:
+    def _hold_nodes(
+        self, asked: Place, found: Placed, before: Sequence[Pod]
+    ) -> HoldId | HoldRefused:
         """Book the nodes, and release in the same step the pods and holds that this replaces."""
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
         key = f"{_PREFIX}{asked.id}/{hold_id}"

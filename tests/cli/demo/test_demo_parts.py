@@ -163,8 +163,8 @@ def test_the_banner_of_a_world_fits_80_columns(monkeypatch: pytest.MonkeyPatch) 
     simulated = worlds.chosen("nvl72-18x4")
     out = io.StringIO()
     said = Messages(Console(file=out, width=80, highlight=False))
-    said.starting(simulated, plan.DemoPorts(1, 2, 3), plan.DemoPorts(9001, 2, 9443))
-    said.suggestions(simulated, Demo("http://127.0.0.1:1", "/x", (), "nvl72-18x4"))
+    said.print_starting(simulated, plan.DemoPorts(1, 2, 3), plan.DemoPorts(9001, 2, 9443))
+    said.print_suggestions(simulated, Demo("http://127.0.0.1:1", "/x", (), "nvl72-18x4"))
     lines = out.getvalue().splitlines()
     assert lines[:2] == [
         "starting 18 workers and a master on this machine",

@@ -51,7 +51,7 @@ async def dies(way: Way) -> bool:
 @asynccontextmanager
 async def next_leader(cluster: GangCluster, dead: Leader, *, holds: Holds) -> AsyncIterator[Leader]:
     """The one that takes over, from what is in the cluster and maybe the holds that were kept."""
-    kept = dead.placements.state.memory() if holds == "kept" else None
+    kept = dead.placements.state.persistent_state() if holds == "kept" else None
     async with leader(cluster, Way(cluster.api), kept) as running:
         yield running
 

@@ -93,7 +93,7 @@ class World:
         service.find_existing(HoldRequest(job, 5.0, "key"))
         await service.render_list(lambda *_: b"")
         self.gangs.gangs_with_holds()
-        self.state.memory()
+        self.state.persistent_state()
         self.state.header()
 
     async def reports(self, _: Request) -> None:

@@ -38,7 +38,7 @@ def store_in(
 
 
 def discovery(nodes: int = 4, saved_at_s: float = 1e9, generation: int | None = None):
-    memory = built_state(nodes).memory()
+    memory = built_state(nodes).persistent_state()
     if generation is not None:
         memory = Memory(**{**_fields(memory), "generation": Generation(generation)})
     return SavedDiscovery.of(memory, saved_at_s)
@@ -73,7 +73,7 @@ async def test_what_was_saved_is_found_by_another_master_and_its_age_is_known() 
     other = store_in(maps)
     found = await other.load(MODE, 1e9 + 60)
     assert isinstance(found, State)
-    assert found.memory == built_state(4).memory(), "sets are written in any order"
+    assert found.memory == built_state(4).persistent_state(), "sets are written in any order"
     assert found.holds == holds(7.0)
     assert other.age_s(1e9 + 60) == 60
     assert not other.is_new

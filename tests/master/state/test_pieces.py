@@ -154,7 +154,7 @@ class PieceStore(StateStore):
 async def test_a_store_of_small_values_needs_nothing_else() -> None:
     store = PieceStore()
     assert await store.load(Mode.SWITCHBOX, 0.0) is None
-    memory = built_state(20).memory()
+    memory = built_state(20).persistent_state()
     discovery = SavedDiscovery.of(memory, 100.0)
     await store.save(discovery, Mode.SWITCHBOX, HoldsMemory(1, ()))
     assert len(store.values) > 10
@@ -167,7 +167,7 @@ async def test_a_store_of_small_values_needs_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:
-    memory = built_state(10_000).memory()
+    memory = built_state(10_000).persistent_state()
     discovery = SavedDiscovery.of(memory, 1.8e9)
     content = discovery.with_holds(Mode.SWITCHBOX, HoldsMemory(1, ()))
     made = split(content, discovery.generation)

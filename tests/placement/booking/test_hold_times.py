@@ -57,7 +57,7 @@ class Machine:
 
     def save(self) -> None:
         self.bookings.advance(self.now.clock_s)
-        self.file = MEMORY.dump_json(self.bookings.memory(self.now))
+        self.file = MEMORY.dump_json(self.bookings.persistent_state(self.now))
         self.saved_s = self.running_s
 
     def do(self, step: str, by_s: float) -> None:

@@ -203,7 +203,7 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     reserved(holds, capacity, wish(1, hold_s=60), name="kept", now_s=100.0)
     committed(holds, HoldId("kept"), 100.0)
     text = TypeAdapter(HoldsMemory).dump_json(
-        holds.memory(ClockReading("boot-1", 100.0, 1_000_100.0))
+        holds.persistent_state(ClockReading("boot-1", 100.0, 1_000_100.0))
     )
 
     # Another boot, whose clock is at 5, two minutes later by the wall clock.
@@ -228,7 +228,7 @@ def test_holds_of_an_earlier_version_get_no_more_than_their_own_length_again() -
     capacity = two_dragonflies()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=120), name="h1")
-    memory = replace(holds.memory(ClockReading("", 0.0, 2_000_000.0)), saved=None)
+    memory = replace(holds.persistent_state(ClockReading("", 0.0, 2_000_000.0)), saved=None)
     again = Bookings(two_dragonflies())
     again.restore(memory, ClockReading("", 0.0, 1_000_000.0))
     found = again.find(HoldId("h1"))

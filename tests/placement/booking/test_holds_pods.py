@@ -352,11 +352,11 @@ def test_a_kept_hold_and_its_pods_may_come_back_in_either_order(first: str):
     bookings = Bookings(capacity)
     pods = bound(pod("p0", "n0"), pod("p1", "n1"))
     if first == "hold":
-        bookings.restore(before.memory(ClockReading("", 1, 1)), ClockReading("", 1, 1))
+        bookings.restore(before.persistent_state(ClockReading("", 1, 1)), ClockReading("", 1, 1))
         bookings.advance(2, *pods)
     else:
         bookings.advance(1, *pods)
-        bookings.restore(before.memory(ClockReading("", 2, 2)), ClockReading("", 2, 2))
+        bookings.restore(before.persistent_state(ClockReading("", 2, 2)), ClockReading("", 2, 2))
         assert of_holds(bookings.advance(2)) == ["bound h1"]
     assert bookings.find(HoldId("h1")) == Ended(HoldId("h1"), "bound", 2)
     bookings.advance(3, PodGone("p0"), PodGone("p1"))

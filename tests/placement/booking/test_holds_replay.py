@@ -63,7 +63,7 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
         if kept:
             committed(holds, hold.id, 50.0)
 
-    text = MEMORY.dump_json(holds.memory(ClockReading("", 50.0, 1e9)))
+    text = MEMORY.dump_json(holds.persistent_state(ClockReading("", 50.0, 1e9)))
     fresh = three_dragonflies()
     again = Bookings(fresh)
     now = ClockReading("", started_s, 1e9 + later_s)

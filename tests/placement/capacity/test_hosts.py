@@ -361,7 +361,7 @@ class TwoDoors(RuleBasedStateMachine):
             host = copy.host(name)
             assert host is not None
             assert host.open is (assume == "free")
-            assert joined(*host.halves, Policy()) == host
+            assert joined(*host.forest_and_cluster, Policy()) == host
 
     @invariant()
     def it_is_as_built_from_nothing(self) -> None:

@@ -94,14 +94,14 @@ class JobsOptions:
 
     def streams(self, gpus: int) -> "list[tuple[StreamJob, ...]]":
         """The streams, on a cluster of so many GPUs."""
-        from topo.sim.streams.jobs import MIXES, Flow, drawn, pod_list, replayed
+        from topo.sim.streams.jobs import MIXES, Flow, draw_jobs, read_pod_gpus, replay_sizes
 
         flow = Flow(jobs=self.jobs, load=self.load, capacity_gpus=gpus)
         seeds = range(1, self.seeds + 1)
         if self.trace is None:
-            return [drawn(MIXES[str(self.mix)], flow, seed) for seed in seeds]
-        sizes = pod_list(self.trace)
-        return [replayed(sizes, flow, seed) for seed in seeds]
+            return [draw_jobs(MIXES[str(self.mix)], flow, seed) for seed in seeds]
+        sizes = read_pod_gpus(self.trace)
+        return [replay_sizes(sizes, flow, seed) for seed in seeds]
 
     def title(self, where: str) -> str:
         """What runs where, in a line."""

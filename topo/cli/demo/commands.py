@@ -112,5 +112,5 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     active = faults.active(running)
     document = {"master": running.master, "processes": running.pids, "faults": active}
     connection.print_document(
-        document, output, lambda marks: messages.status(running, active, marks)
+        document, output, lambda marks: messages.render_status(running, active, marks)
     )

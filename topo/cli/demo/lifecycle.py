@@ -48,7 +48,7 @@ class _RunningDemo:
             pids[event.program.name] = event.pid
         else:
             pids.pop(event.program.name, None)
-            self.messages.died(event)
+            self.messages.print_death(event)
             if not self.is_up and event.deaths >= _TOO_MANY_DEATHS:
                 self.hopeless = event
         self.demo = replace(self.demo, pids=pids)
@@ -89,7 +89,7 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
             token_file=str(files.api_token),
             prometheus=ports.url(ports.prometheus) if prometheus else "",
         )
-        messages.starting(world, ports, DemoPorts(*usual_ports))
+        messages.print_starting(world, ports, DemoPorts(*usual_ports))
         started = _RunningDemo(home, demo, messages)
         beside = [prometheus.program(files, names, ports)] if prometheus else []
         try:
@@ -99,14 +99,14 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
             ):
                 document = await _until_ready(master, started, clock)
                 started.is_up = True
-                messages.ready(document, clock() - began)
+                messages.print_ready(document, clock() - began)
                 if not once:
-                    messages.suggestions(world, started.demo)
+                    messages.print_suggestions(world, started.demo)
                     await _follow(master, messages)
         except asyncio.CancelledError:
             return Exit.OK if started.is_up else Exit.INTERRUPTED
         finally:
-            messages.ended()
+            messages.print_ended()
     return Exit.OK
 
 
@@ -135,10 +135,10 @@ async def _until_ready(
             is_ready, words = _seen(newest, len(started.demo.nodes))
             if is_ready:
                 return newest
-        started.messages.progress(words)
+        started.messages.update_progress(words)
         await asyncio.sleep(_LOOK_S)
     if newest is not None:
-        started.messages.tree(newest)
+        started.messages.print_tree(newest)
     raise _not_up(f"no Ready tree after {_TIMEOUT_S:.0f} s")
 
 
@@ -162,11 +162,11 @@ async def _follow(master: MasterClient, messages: Messages) -> None:
     async for event in follow(master, retry_s=_RETRY_S):
         if isinstance(event, MasterLost):
             if not lost:
-                messages.lost(event.refusal)
+                messages.print_lost(event.refusal)
             lost = True
         elif isinstance(event, Connected):
             if lost:
-                messages.found(event.generation)
+                messages.print_found(event.generation)
             lost = False
         else:
-            messages.changed(event["changes"])
+            messages.print_changes(event["changes"])

@@ -35,8 +35,8 @@ class Messages:
         self._marks = terminal.glyphs(console)
         self._status: Status | None = None
 
-    def starting(self, world: World, ports: DemoPorts, usual: DemoPorts) -> None:
-        """The demo starts; says so where a usual port was taken that it needs."""
+    def print_starting(self, world: World, ports: DemoPorts, usual: DemoPorts) -> None:
+        """Print that the demo starts, and which usual ports are replaced because they are taken."""
         managed, nodes = is_managed(world), len(world.nodes)
         manager = "a cluster manager, " if managed else ""
         workers = f"{nodes} worker{plural(nodes)}"
@@ -49,25 +49,25 @@ class Messages:
             self._status = self._console.status("starting the processes")
             self._status.start()
 
-    def progress(self, words: str) -> None:
-        """The progress line, where there is one."""
+    def update_progress(self, words: str) -> None:
+        """Change the progress line; do nothing where there is none."""
         if self._status is not None:
             self._status.update(words)
 
-    def ready(self, document: TopologyDocument, seconds: float) -> None:
-        """The tree is complete and Ready."""
+    def print_ready(self, document: TopologyDocument, seconds: float) -> None:
+        """Print the complete tree and the seconds until all of it was Ready."""
         self._end_progress()
         self._print(f"the tree stands after {seconds:.1f} s", "green")
         self._console.print()
-        self.tree(document)
+        self.print_tree(document)
 
-    def tree(self, document: TopologyDocument) -> None:
-        """A tree, whatever its state."""
+    def print_tree(self, document: TopologyDocument) -> None:
+        """Print a tree in any state."""
         self._end_progress()
         self._console.print(render_topology(document, self._marks))
 
-    def suggestions(self, world: World, demo: Demo) -> None:
-        """The URL and what to try."""
+    def print_suggestions(self, world: World, demo: Demo) -> None:
+        """Print the URL and commands to try."""
         self._console.print(f"\nThe API is at {demo.master}/node_group. Try in another terminal:")
         prepared = [(line, "") for line in suggestions.preparation()]
         rows = (
@@ -79,24 +79,24 @@ class Messages:
             self._console.print(f"\nPrometheus is at {demo.prometheus}: a data source for Grafana.")
         self._console.print("\nChanges appear below; Ctrl-C ends everything.\n", style="bold")
 
-    def changed(self, moved: Iterable[ChangeDocument]) -> None:
-        """One line per change."""
+    def print_changes(self, moved: Iterable[ChangeDocument]) -> None:
+        """Print one line per change."""
         for change in moved:
             self._console.print(changes.render_change(change, self._marks, before=_now()))
 
-    def lost(self, refusal: Refusal) -> None:
-        """The master went away."""
+    def print_lost(self, refusal: Refusal) -> None:
+        """Print that the master does not answer, and why."""
         self._print_with_time(
             Text(f"{self._marks.attention} {plain(refusal.what)}", style="yellow")
         )
 
-    def found(self, generation: int) -> None:
-        """The master came back."""
+    def print_found(self, generation: int) -> None:
+        """Print that the master answers again."""
         text = f"{self._marks.ready} the master answers again, generation {generation}"
         self._print_with_time(Text(text, style="green"))
 
-    def died(self, death: Died) -> None:
-        """Who ended, how, the end of its log, and that it is started again."""
+    def print_death(self, death: Died) -> None:
+        """Print which process died, how, the end of its log, and when it is restarted."""
         words = (
             f"{self._marks.attention} {death.program.name} (pid {death.pid}) {death.how}; "
             f"starting it again in {death.restart_in_s:g} s"
@@ -105,8 +105,8 @@ class Messages:
         for line in death.last_lines:
             self._console.print(Hanging(Text("    "), Text(plain(line), style="dim")))
 
-    def ended(self) -> None:
-        """Nothing of the demo is left."""
+    def print_ended(self) -> None:
+        """Print that everything is stopped and removed."""
         self._end_progress()
         self._print("everything is stopped and removed")
 
@@ -126,8 +126,8 @@ def _now() -> Text:
     return Text(f"{time.strftime('%H:%M:%S')}  ", style="dim")
 
 
-def status(demo: Demo, faults: Sequence[str], glyphs: terminal.Glyphs) -> RenderableType:
-    """Its address, a line per process, a line per active fault."""
+def render_status(demo: Demo, faults: Sequence[str], glyphs: terminal.Glyphs) -> RenderableType:
+    """Return the address, a line per process and a line per active fault."""
     width = max((len(name) for name in demo.pids), default=0)
     return Stack(
         Text(f"{plain(demo.master)}/node_group", style="bold"),

@@ -63,10 +63,10 @@ def names_of(
         ("server_uuid", server),
         *listed,
     )
-    return tuple(dict.fromkeys(_named(stated))) if listed else _named(stated)
+    return tuple(dict.fromkeys(_normalized_names(stated))) if listed else _normalized_names(stated)
 
 
-def _named(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
+def _normalized_names(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
     """Return the names in lower case: firmware and systems disagree about the case of UUIDs."""
     return tuple(
         [f"{key}={name}" for key, value in stated if value and (name := value.strip().lower())]
@@ -196,7 +196,10 @@ class Machines:
         """Check that each machine is joined as its names say now, and that the indices follow."""
         require(self._joined.keys() == self._machines.keys(), "a machine was not joined")
         for machine, found in self._joined.items():
-            require(found == self._join(machine), f"the join of machine {machine} is out of date")
+            require(
+                found == self._matching_nodes(machine),
+                f"the join of machine {machine} is out of date",
+            )
             of_node = self._of_node.keys_of(found[0]) if len(found) == 1 else self._failures
             require(machine in of_node, f"the join of machine {machine} is not listed")
         for node, names in self._names.items():
@@ -217,8 +220,8 @@ class Machines:
 
     def _index(self) -> None:
         """Index the machines' names again; a placeholder is no name."""
-        keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
-        by_name = _indexed(keyed)
+        keyed = {machine.id: self._names_to_join_by(machine) for machine in self._machines.values()}
+        by_name = _index_names(keyed)
         shared = by_name.several.items()
         # Boards with the vendor's default UUID all state one name; it identifies none of them.
         placeholders = {name for name, machines in shared if len(machines) > PLACEHOLDER_ABOVE}
@@ -226,22 +229,22 @@ class Machines:
             keyed = {
                 m: tuple(n for n in names if n not in placeholders) for m, names in keyed.items()
             }
-            by_name = _indexed(keyed)
+            by_name = _index_names(keyed)
         self._keyed, self._by_name = keyed, by_name
         self._joined, self._of_node, self._failures = {}, InvertedIndex(), {}
         self.listed_anew = True
 
-    def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
+    def _names_to_join_by(self, machine: ManagedMachine) -> tuple[Named, ...]:
         """Return the names that a machine can be joined by, in the order in which they
         are tried.
         """
         stated = dict(machine.names)
-        return _named([(key, stated.get(key)) for key in self._keys])
+        return _normalized_names([(key, stated.get(key)) for key in self._keys])
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
         affected: set[NodeName] = set()
         for machine in machines:
-            found, before = self._join(machine), self._joined.get(machine)
+            found, before = self._matching_nodes(machine), self._joined.get(machine)
             if found == before:
                 continue
             if before is not None:
@@ -261,7 +264,7 @@ class Machines:
         else:
             del self._failures[machine]
 
-    def _join(self, machine: str) -> tuple[NodeName, ...]:
+    def _matching_nodes(self, machine: str) -> tuple[NodeName, ...]:
         ambiguous: set[NodeName] = set()
         for name in self._keyed[machine]:
             found = self._nodes.sole.get(name)
@@ -289,7 +292,7 @@ class Machines:
         return UnjoinedMachine(machine, stated.names, where, text)
 
 
-def _indexed(keyed: Mapping[str, tuple[Named, ...]]) -> InvertedIndex[Named, str]:
+def _index_names(keyed: Mapping[str, tuple[Named, ...]]) -> InvertedIndex[Named, str]:
     by_name: InvertedIndex[Named, str] = InvertedIndex()
     for machine, names in keyed.items():
         by_name.add(names, machine)

@@ -34,7 +34,7 @@ def read_mapping(document: object) -> ManagerMapping | Refusal:
         mapping = ManagerMapping.model_validate(document)
     except ValidationError as error:
         return refusal_of(error, MANUAL)
-    for section, found in _tried(mapping):
+    for section, found in _try_samples(mapping):
         if isinstance(found, Refusal):
             what = f"tried on sample.{section}: {found.what}"
             return Refusal(what, found.where, found.fix)
@@ -66,20 +66,20 @@ def understand_events(rule: EventsRule, document: object, asked: str) -> EventPa
     return mapped if isinstance(mapped, Refusal) else read_events(mapped, asked)
 
 
-def _tried(mapping: ManagerMapping) -> Iterator[tuple[str, object]]:
+def _try_samples(mapping: ManagerMapping) -> Iterator[tuple[str, object]]:
     """Return each section that reads an answer, with what it makes of its sample."""
     sample, auth, events, health = mapping.sample, mapping.auth, mapping.events, mapping.health
     yield "topology", _try_topology(mapping)
     if events is not None:
         read_page = partial(understand_events, events, asked=sample.events_asked)
-        yield "events", _tried_on(sample.events, read_page)
+        yield "events", _try_sample(sample.events, read_page)
     if isinstance(auth, LoginAuth):
-        yield "login", _tried_on(sample.login, partial(map_login, auth))
+        yield "login", _try_sample(sample.login, partial(map_login, auth))
     if health is not None:
-        yield "health", _tried_on(sample.health, partial(map_health, health))
+        yield "health", _try_sample(sample.health, partial(map_health, health))
 
 
-def _tried_on(document: object, read: Callable[[object], object]) -> object:
+def _try_sample(document: object, read: Callable[[object], object]) -> object:
     return _NO_SAMPLE if document is None else read(document)
 
 

@@ -193,7 +193,7 @@ class NodeRecord:
             return ()
         return tuple(reason for s, reason in sorted(self.verdict.down.items()) if s[0] == SLOW)
 
-    def memory(self) -> NodeMemory:
+    def persistent_state(self) -> NodeMemory:
         """Return what a state file keeps of this node."""
         return NodeMemory(
             identity=self.identity,

@@ -60,13 +60,13 @@ def answer_place(
     of priority below `asked.over` that the gang's scheduler may evict.
     """
     without_own = capacity.with_changes(released=own)
-    found = _placed(_with_taken(without_own, _KEPT, asked.without), asked)
+    found = _place_pods(_with_taken(without_own, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
         return found
-    over = _over(without_own, asked, evictable()) if asked.over is not None else None
+    over = _place_by_evicting(without_own, asked, evictable()) if asked.over is not None else None
     if over is not None:
         return over
-    behind = bool(asked.without) and isinstance(_placed(without_own, asked), Placed)
+    behind = bool(asked.without) and isinstance(_place_pods(without_own, asked), Placed)
     kept = reservation(without_own, asked.request) if asked.reserve else ()
     return Refused(
         id=asked.id,
@@ -85,7 +85,9 @@ def _with_taken(capacity: CapacityView, owner: str, nodes: Sequence[NodeName]) -
     return capacity.with_changes(taken={owner: capacity.free_on(nodes)})
 
 
-def _over(capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]) -> Placed | None:
+def _place_by_evicting(
+    capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]
+) -> Placed | None:
     found = cheapest_evictions(capacity, asked, evictable)
     if found is None:
         return None
@@ -95,11 +97,11 @@ def _over(capacity: CapacityView, asked: Place, evictable: Sequence[Evictable]) 
     )
 
 
-def _placed(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+def _place_pods(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     # A whole job gets the engine's objective; parts of one go near their own groups.
     if not asked.kept and len(asked.wanted) == asked.request.pods:
-        return _by_engine(capacity, asked.request)
-    reachable = _with_taken(capacity, _BEYOND, _out_of_reach(capacity, asked))
+        return _place_by_engine(capacity, asked.request)
+    reachable = _with_taken(capacity, _BEYOND, _nodes_out_of_reach(capacity, asked))
     return _place_with_kept(reachable, asked)
 
 
@@ -108,7 +110,7 @@ def _asks_for_groups(refused: NoFit) -> bool:
     return refused.failed is FitTest.SPAN or "largest_gpus" in refused.shortfall
 
 
-def _by_engine(capacity: CapacityView, request: Request) -> Placed | NoFit:
+def _place_by_engine(capacity: CapacityView, request: Request) -> Placed | NoFit:
     plan = place(capacity, request)
     if isinstance(plan, NoFit):
         return plan
@@ -144,14 +146,20 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     for group, pods in joining.items():
         if group not in stay:
             continue
-        nodes = _nearest(capacity, request, stay[group], pods)
+        nodes = _nearest_nodes(capacity, request, stay[group], pods)
         if isinstance(nodes, NoFit):
             return nodes
         # What one group gets is not free for the next one.
-        capacity = capacity.with_changes(taken={f"{_JOINING} {group}": _gpus(request, nodes)})
+        capacity = capacity.with_changes(
+            taken={f"{_JOINING} {group}": _gpus_per_node(request, nodes)}
+        )
         found[group] = nodes
     fresh = _place_new_groups(capacity, request, joining, found)
-    return fresh if isinstance(fresh, NoFit) else _in_order(capacity, asked, request, found | fresh)
+    return (
+        fresh
+        if isinstance(fresh, NoFit)
+        else _order_by_pod(capacity, asked, request, found | fresh)
+    )
 
 
 def _place_new_groups(
@@ -168,7 +176,7 @@ def _place_new_groups(
     if not new:
         return {}
     whole = sum(request.group_pods[group] for group, _ in new)
-    plan = _by_engine(capacity, replace(request, pods=whole))
+    plan = _place_by_engine(capacity, replace(request, pods=whole))
     if isinstance(plan, NoFit):
         return plan
     left = iter(plan.nodes)
@@ -176,15 +184,15 @@ def _place_new_groups(
     return {group: nodes[group][:pods] for group, pods in new}
 
 
-def _in_order(
+def _order_by_pod(
     capacity: CapacityView, asked: Place, request: Request, found: Mapping[int, list[NodeName]]
 ) -> Placed:
-    """Return the nodes in the order of the wanted pods."""
+    """Return the placement with its nodes in the order of the wanted pods."""
     size = request.pods_per_group
     left = {group: iter(nodes) for group, nodes in found.items()}
     nodes = tuple(next(left[pod.rank // size]) for pod in asked.wanted)
     groups = tuple(
-        PlannedGroup(group, tail=False, pods=_counted(each), domains=())
+        PlannedGroup(group, tail=False, pods=_pods_per_node(each), domains=())
         for group, each in sorted(found.items())
     )
     held = replace(request, pods=len(nodes))
@@ -193,15 +201,15 @@ def _in_order(
     return Placed(nodes, held, groups, request.mode, gpu_type, certified=False)
 
 
-def _counted(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
+def _pods_per_node(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
     return tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
 
 
-def _gpus(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
-    return booked([_counted(nodes)], request.gpus_per_pod)
+def _gpus_per_node(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
+    return booked([_pods_per_node(nodes)], request.gpus_per_pod)
 
 
-def _nearest(
+def _nearest_nodes(
     capacity: CapacityView, request: Request, stay: Sequence[NodeName], pods: int
 ) -> list[NodeName] | NoFit:
     """Return the nodes for so many pods that are nearest to the remaining pods."""
@@ -238,7 +246,7 @@ def _nearest(
     return NoFit(request, FitTest.SLOTS, numbers, text)
 
 
-def _out_of_reach(capacity: CapacityView, asked: Place) -> list[NodeName]:
+def _nodes_out_of_reach(capacity: CapacityView, asked: Place) -> list[NodeName]:
     """Return the nodes outside the tree group that all of the gang must share; O(nodes)."""
     kind = asked.request.within
     if kind is None or not asked.kept:

@@ -136,7 +136,7 @@ class BookingsView:
         ended = tuple(self._ends[hold_id] for hold_id in self._ended)
         return BookingsState(tuple(self), tuple(self._pods.values()), ended)
 
-    def memory(self, now: ClockReading) -> HoldsMemory:
+    def persistent_state(self, now: ClockReading) -> HoldsMemory:
         """Return what a state file keeps at this moment.
 
         Pods are not kept: a new process learns of them from the cluster.

@@ -78,8 +78,8 @@ class Host:
         return self.taints, self.pool_taints, self.pool
 
     @property
-    def halves(self) -> "tuple[Host | None, ClusterNode | None]":
-        """The two statements it was joined from. Without a cluster it is its own forest half."""
+    def forest_and_cluster(self) -> "tuple[Host | None, ClusterNode | None]":
+        """The two halves it was joined from. Without a cluster it is its own forest half."""
         return (self, None) if self.cluster is None else (self.forest, self.cluster)
 
 

@@ -82,11 +82,11 @@ class HostFollower:
         """
         gone = [name for name in removed if self.cluster.pop(name, None) is not None]
         # A node changes more often than what placement takes of it.
-        # `halves` keeps what the forest said, so that a change of the cluster needs no forest.
+        # The host keeps what the forest said, so that a change of the cluster needs no forest.
         nodes = {n.name: n for n in changed if self.cluster.get(n.name) != n}
         self.cluster |= nodes
         hosts = {name: self._capacity.host(name) for name in (*gone, *nodes)}
-        halves = {name: host and host.halves[0] for name, host in hosts.items()}
+        halves = {name: host and host.forest_and_cluster[0] for name, host in hosts.items()}
         return tuple(name for name, half in halves.items() if self._join(name, half))
 
     def _join(self, name: NodeName, half: Host | None) -> bool:

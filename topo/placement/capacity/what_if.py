@@ -57,7 +57,7 @@ def apply_assumptions(capacity: CapacityView, assumptions: Assumptions) -> Capac
 
 def open_host(host: Host, policy: Policy) -> Host:
     """Return a host as it is once repaired and uncordoned, in both of its halves."""
-    forest, cluster = host.halves
+    forest, cluster = host.forest_and_cluster
     return _joined(
         forest and replace(forest, ready=True, cordoned=False, taints=_own(forest.taints)),
         cluster and replace(cluster, ready=True, unschedulable=False, taints=_own(cluster.taints)),
@@ -66,14 +66,14 @@ def open_host(host: Host, policy: Policy) -> Host:
 
 
 def _down(host: Host, policy: Policy) -> Host:
-    forest, cluster = host.halves
+    forest, cluster = host.forest_and_cluster
     return _joined(
         forest and replace(forest, ready=False), cluster and replace(cluster, ready=False), policy
     )
 
 
 def _drained(host: Host, policy: Policy) -> Host:
-    forest, cluster = host.halves
+    forest, cluster = host.forest_and_cluster
     return _joined(
         forest and replace(forest, cordoned=True),
         cluster and replace(cluster, unschedulable=True),

@@ -187,7 +187,7 @@ class SplitSearch:
         branch = self._branch(tier, domain)
         if tier == self.view.shape.tier:
             loose, tail = given
-            groups = self._whole(domain) - tail * self.loose.less
+            groups = self._whole_groups(domain) - tail * self.loose.less
             if groups or loose or tail:
                 yield Share(domain, groups, bool(tail), loose)
             return
@@ -200,11 +200,11 @@ class SplitSearch:
         found = self._known.get((tier, domain))
         if found is None:
             at_groups = tier == self.view.shape.tier
-            found = self._leaf(domain) if at_groups else self._joined(tier, domain)
+            found = self._leaf(domain) if at_groups else self._join_children(tier, domain)
             self._known[tier, domain] = found
         return found
 
-    def _joined(self, tier: int, domain: int) -> _Branch:
+    def _join_children(self, tier: int, domain: int) -> _Branch:
         children = [self._branch(tier - 1, child) for child in self.tables.children(tier, domain)]
         slots, below = sum(each.slots for each in children), sum(each.cost for each in children)
         rest = sum(max((x for x, _, _ in each.options), default=0) for each in children)
@@ -239,7 +239,7 @@ class SplitSearch:
 
     def _leaf_of(self, domain: int, costs: Sequence[int]) -> _Branch:
         shape, loose = self.view.shape, self.loose
-        slots, most = self._whole(domain) * shape.k, len(costs) - 1
+        slots, most = self._whole_groups(domain) * shape.k, len(costs) - 1
         cost = costs[slots]
         options = [
             (x, 0, costs[slots + x] - cost) for x in range(1, min(loose.pods, most - slots) + 1)
@@ -261,7 +261,7 @@ class SplitSearch:
         """Return slots that are taken beside those of all whole groups that fit."""
         return self.loose.pods + (self._tail_slots() if self.loose.tail else 0)
 
-    def _whole(self, domain: int) -> int:
+    def _whole_groups(self, domain: int) -> int:
         """Return whole groups that a domain of their tier holds."""
         view = self.view
         return int(view.groups(view.shape.tier)[domain]) if view.group_can_fit else 0

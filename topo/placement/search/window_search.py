@@ -58,13 +58,13 @@ def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocat
     if tier == view.shape.tier:
         return spread(view, Share(domain, *need))
     key = tier, domain, need
-    if key not in view.allocations:
+    if key not in view.allocation_cache:
         bounds = view.layout.below(tier, tier - 1)
         children = range(bounds[domain], bounds[domain + 1])
         # The window rule asks for the same few needs of the same domains again and again.
         found = best_of(view, ways_over(view, tier - 1, children, need))
-        view.allocations[key] = found[1] if found else None
-    return view.allocations[key]
+        view.allocation_cache[key] = found[1] if found else None
+    return view.allocation_cache[key]
 
 
 def ways_over(view: FreeView, tier: int, domains: range, need: Demand) -> Iterator[Allocation]:
@@ -191,10 +191,10 @@ def spread(view: FreeView, share: Share) -> Allocation:
     if shape.tier == 1:
         return Allocation((share,), {domain: pods})
     key = shape.tier, domain, (share.groups, share.tail)
-    known = view.allocations.get(key)
+    known = view.allocation_cache.get(key)
     if known is None:
         tier1_pods = _over_children(view, domain, pods)
-        known = view.allocations[key] = (
+        known = view.allocation_cache[key] = (
             Allocation((share,), tier1_pods) if tier1_pods else Allocation((), {})
         )
     return known

@@ -47,8 +47,8 @@ class FreeView:
         return FreeView(self.layout, single, self.slots, self.free)
 
     @cached_property
-    def allocations(self) -> dict[tuple[int, int, tuple[int, bool]], Allocation | None]:
-        """What was found inside domains by tier, domain and need, for the rest of the search."""
+    def allocation_cache(self) -> dict[tuple[int, int, tuple[int, bool]], Allocation | None]:
+        """Allocations found so far, by tier, domain and need; searches fill and read it."""
         return {}
 
     @cached_property

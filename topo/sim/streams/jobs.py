@@ -62,17 +62,17 @@ class Flow:
     capacity_gpus: int
 
 
-def drawn(sizes: Sizes, flow: Flow, seed: int) -> tuple[StreamJob, ...]:
+def draw_jobs(sizes: Sizes, flow: Flow, seed: int) -> tuple[StreamJob, ...]:
     """Jobs of a mix: Poisson arrivals; the same seed, the same jobs whatever places them."""
     choice = random.Random(f"jobs {seed}")
     values, weights = zip(*sizes, strict=True)
-    return _timed(choice.choices(values, weights, k=flow.jobs), flow, choice)
+    return _assign_times(choice.choices(values, weights, k=flow.jobs), flow, choice)
 
 
-def replayed(gpus: Sequence[int], flow: Flow, seed: int) -> tuple[StreamJob, ...]:
+def replay_sizes(gpus: Sequence[int], flow: Flow, seed: int) -> tuple[StreamJob, ...]:
     """Jobs of a trace in its order, from the beginning again when it is over."""
     sizes = [gpus[number % len(gpus)] for number in range(flow.jobs)]
-    return _timed(sizes, flow, random.Random(f"jobs {seed}"))
+    return _assign_times(sizes, flow, random.Random(f"jobs {seed}"))
 
 
 def request(gpus: int) -> Request:
@@ -84,8 +84,8 @@ def request(gpus: int) -> Request:
     return Request(pods=pods, gpus_per_pod=NODE_GPUS, group_size=group_size)
 
 
-def pod_list(path: Path) -> tuple[int, ...]:
-    """GPUs of each pod of an openb pod list (columns `num_gpu`, `gpu_milli`), whole GPUs only.
+def read_pod_gpus(path: Path) -> tuple[int, ...]:
+    """Return the whole GPUs of each pod of an openb pod list (columns `num_gpu`, `gpu_milli`).
 
     The format is that of cluster-trace-gpu-v2023 (github.com/alibaba/clusterdata). Raises
     `BadInputError` for a file that cannot be read or has no such pods.
@@ -109,7 +109,7 @@ def pod_list(path: Path) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _timed(sizes: Sequence[int], flow: Flow, choice: random.Random) -> tuple[StreamJob, ...]:
+def _assign_times(sizes: Sequence[int], flow: Flow, choice: random.Random) -> tuple[StreamJob, ...]:
     mean_gpus = sum(sizes) / len(sizes)
     mean_s = MEDIAN_S * math.exp(SIGMA**2 / 2)
     per_s = flow.load * flow.capacity_gpus / (mean_gpus * mean_s)

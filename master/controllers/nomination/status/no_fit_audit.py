@@ -53,20 +53,20 @@ class NoFitAudit:
     async def look(self) -> None:
         """Run the audit once, in a thread, on copies."""
         waiting = self._waiting()
-        found = await off_loop(self._count(waiting)) if waiting else frozenset[GangId]()
+        found = await off_loop(self._prepare_search(waiting)) if waiting else frozenset[GangId]()
         denied = found & self._found & self._waiting().keys()
         for gang_id in denied - self.denied:
             fix = "report it with `topo why` of it and /v1/topology; a restart of the master helps"
             _log.error("a gang waits although there is room", gang=gang_id, fix=fix)
         self._found, self.denied = found, denied
 
-    def _count(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
+    def _prepare_search(self, waiting: Mapping[GangId, Gang]) -> Callable[[], frozenset[GangId]]:
         """Return a function that finds the gangs with room, from data that does not change."""
         forest, cluster, policy = self._state.forest, dict(self._state.cluster), self._state.policy
         held = [hold.gpus for hold in self._state.holds()]
         pods = tuple(self._pods.objects.values())
 
-        def count() -> frozenset[GangId]:
+        def find_gangs_with_room() -> frozenset[GangId]:
             used = Counter[NodeName]()
             for pod in pods:
                 if (node := pod.node or pod.nominated) is not None:
@@ -78,4 +78,4 @@ class NoFitAudit:
             fit = {request for request in asked if certainly_fits(request, seen)}
             return frozenset(gang_id for gang_id, gang in waiting.items() if gang.request in fit)
 
-        return count
+        return find_gangs_with_room

@@ -53,7 +53,7 @@ class StatusWriter:
             self._waited.discard(about)
             self._writer.put(self._condition(pod, status, since_s))
 
-    def may_have_waited(self, gang_id: str) -> None:
+    def note_waiting(self, gang_id: str) -> None:
         """Note that the gang waits and that its pod may have a condition from an earlier leader."""
         self._waited.add(gang_id)
 
