@@ -70,7 +70,7 @@ class Running:
     warnings: Callable[[], tuple[WarningDocument, ...]] = tuple
 
 
-def _labels(view: ControllerView) -> Running:
+def _build_labels(view: ControllerView) -> Running:
     comparer = LabelComparer(
         view.nodes, view.writer, view.forest, keys=view.label_keys, grace=view.grace
     )
@@ -80,7 +80,7 @@ def _labels(view: ControllerView) -> Running:
     return Running(controller)
 
 
-def _hypernodes(view: ControllerView) -> Running:
+def _build_hypernodes(view: ControllerView) -> Running:
     comparer = HyperNodeComparer(
         view.hypernodes, view.writer, view.forest, domain=view.domain, grace=view.grace
     )
@@ -92,7 +92,7 @@ def _hypernodes(view: ControllerView) -> Running:
     return Running(controller, comparer.warnings)
 
 
-def _annotations(view: ControllerView) -> Running:
+def _build_annotations(view: ControllerView) -> Running:
     comparer = AnnotationComparer(
         view.nodes,
         view.writer,
@@ -107,7 +107,7 @@ def _annotations(view: ControllerView) -> Running:
     return Running(controller)
 
 
-def _events(view: ControllerView) -> Running:
+def _build_events(view: ControllerView) -> Running:
     return Running(
         EventController(
             nodes=view.nodes,
@@ -121,18 +121,18 @@ def _events(view: ControllerView) -> Running:
     )
 
 
-def _nomination(view: ControllerView) -> Running:
+def _build_nomination(view: ControllerView) -> Running:
     nomination = view.nomination()
     return Running(nomination, nomination.warnings)
 
 
 HYPERNODES, NOMINATION = "hypernodes", "nomination"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
-    "labels": _labels,
-    HYPERNODES: _hypernodes,
-    "annotations": _annotations,
-    "events": _events,
-    NOMINATION: _nomination,
+    "labels": _build_labels,
+    HYPERNODES: _build_hypernodes,
+    "annotations": _build_annotations,
+    "events": _build_events,
+    NOMINATION: _build_nomination,
 }
 """By the name that `--controllers` takes."""
 BY_DEFAULT = tuple(name for name in ROWS if name != NOMINATION)

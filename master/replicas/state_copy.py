@@ -74,7 +74,7 @@ class StateCopy:
         self._file.close()
 
     async def _copy(self) -> None:
-        discovery = self.saver.newest if self.replica.is_fed else await self._heard()
+        discovery = self.saver.newest if self.replica.is_fed else await self._leader_discovery()
         changes = self.saver.bookings.saved.changes
         if discovery is None or not self._is_news(discovery, changes):
             return
@@ -101,7 +101,7 @@ class StateCopy:
         is_old = self._clock() - self._copied_s >= REFRESH_S
         return is_old and (self.follower.heard_s or 0.0) > self._copied_s
 
-    async def _heard(self) -> SavedDiscovery | None:
+    async def _leader_discovery(self) -> SavedDiscovery | None:
         """Return the leader's discovery state, with the time as of which it is known to hold."""
         told, age_s = self.follower.newest, self.follower.age_s
         if told is None or age_s is None:

@@ -172,18 +172,18 @@ class Ring:
         self._pieces.append(new)
         self.held_bytes += new.held_bytes
         # Whole segments only: an edit without the forest before it cannot be applied.
-        while len(self._starts) > 1 and (limit := self._passed(at_s)) is not None:
-            self._go(self._starts[1], limit)
+        while len(self._starts) > 1 and (limit := self._exceeded_limit(at_s)) is not None:
+            self._drop_and_count(self._starts[1], limit)
         if self.held_bytes > self._limit_bytes:
-            self._go(len(self._pieces), "bytes")
+            self._drop_and_count(len(self._pieces), "bytes")
 
-    def _passed(self, at_s: float) -> Limit | None:
+    def _exceeded_limit(self, at_s: float) -> Limit | None:
         """Return the limit that the oldest segment is beyond."""
         if self._pieces[self._starts[1]].moment.at_s <= at_s - self._age_s:
             return "age"
         return "bytes" if self.held_bytes > self._limit_bytes else None
 
-    def _go(self, stop: int, limit: Limit) -> None:
+    def _drop_and_count(self, stop: int, limit: Limit) -> None:
         self.dropped[limit] += stop
         self._drop(stop)
 

@@ -109,7 +109,7 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     from topo.cli.demo_directory import required_demo
 
     running = required_demo()
-    active = faults.active(running)
+    active = faults.active_sentences(running)
     document = {"master": running.master, "processes": running.pids, "faults": active}
     connection.print_document(
         document, output, lambda marks: messages.render_status(running, active, marks)

@@ -24,10 +24,10 @@ def cut(node: str | None, slot: int) -> tuple[str, ...]:
     """
     demo = required_demo()
     if node is None:
-        raise usage("it is missing", "NODE", _what_can_be_cut(demo))
+        raise usage("it is missing", "NODE", _example_cut(demo))
     ends = _cable_ends(demo, node, slot)
     for end in ends:
-        _write(demo, end.node, _active(demo, end.node) | {end})
+        _write(demo, end.node, _read_faults(demo, end.node) | {end})
     return tuple(_sentence(end) for end in ends)
 
 
@@ -38,17 +38,17 @@ def add(words: str | None) -> str:
     """
     demo = required_demo()
     if words is None:
-        raise usage("it is missing", "SENTENCE", _what_can_break(demo))
+        raise usage("it is missing", "SENTENCE", _example_faults(demo))
     parsed = parse_timeline(f"at 0s: {words}")
     if isinstance(parsed, Refusal):
         raise CliError(Exit.USAGE, Refusal(parsed.what, "SENTENCE", parsed.fix))
     (sentence,) = parsed.sentences
     node = sentence.fault.node
     _check_node(demo, node)
-    refused = impossible(sentence.fault, _whole(demo, node))
+    refused = impossible(sentence.fault, _healthy_facts(demo, node))
     if refused is not None:
         raise CliError(Exit.USAGE, refused)
-    standing = _active(demo, node)
+    standing = _read_faults(demo, node)
     if not sentence.begins and sentence.fault not in standing:
         return f"{sentence}: it was not broken"
     others = standing - {sentence.fault}
@@ -59,31 +59,34 @@ def add(words: str | None) -> str:
 def heal() -> int:
     """End every fault; how many there were. Raises `CliError` where no demo runs."""
     demo = required_demo()
-    broken = {node: faults for node in demo.nodes if (faults := _active(demo, node))}
+    broken = {node: faults for node in demo.nodes if (faults := _read_faults(demo, node))}
     for node in broken:
         _write(demo, node, ())
     return sum(len(faults) for faults in broken.values())
 
 
-def active(demo: Demo) -> list[str]:
+def active_sentences(demo: Demo) -> list[str]:
     """Return the sentences that hold now, in the order of the nodes."""
-    return [_sentence(fault) for node in demo.nodes for fault in sorted(_active(demo, node))]
+    return [_sentence(fault) for node in demo.nodes for fault in sorted(_read_faults(demo, node))]
 
 
-def _what_can_be_cut(demo: Demo) -> str:
+def _example_cut(demo: Demo) -> str:
     """Return an example that works in this demo, and the nodes there are."""
     cabled = [str(host.name) for host in worlds.chosen(demo.world).nodes if host.peers]
     there = [name for name in demo.nodes if name in cabled]
     if not there:
-        return f"no node of this demo has a cable to another; {_what_can_break(demo)}"
+        return f"no node of this demo has a cable to another; {_example_faults(demo)}"
     nodes = f"{there[0]} to {there[-1]}" if len(there) > 1 else there[0]
     return f"`topo demo cut {there[0]}`; nodes with a cable: {nodes}"
 
 
-def _what_can_break(demo: Demo) -> str:
-    """Examples that work on the first node."""
+def _example_faults(demo: Demo) -> str:
+    """Return faults that can be tried on the first node, as an example in an error."""
     node = demo.nodes[0]
-    said = (f"`topo demo fault '{each}'`" for each in possible(NodeName(node), _whole(demo, node)))
+    said = (
+        f"`topo demo fault '{each}'`"
+        for each in possible(NodeName(node), _healthy_facts(demo, node))
+    )
     return f"such as {', '.join(said)}"
 
 
@@ -91,7 +94,7 @@ def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
     """Return the two ends of the cable in a slot of a node."""
     _check_node(demo, node)
     fault = Fault(FaultKind.REMOTE_GONE, NodeName(node), index=slot)
-    if refused := impossible(fault, _whole(demo, node)):
+    if refused := impossible(fault, _healthy_facts(demo, node)):
         if refused.fix.startswith("possible"):  # no slot of the node has a cable
             fix = f"{refused.fix} (`topo demo fault SENTENCE` does it)"
             raise usage(refused.what, "NODE", fix)
@@ -110,7 +113,7 @@ def _check_node(demo: Demo, node: str) -> None:
         raise usage(f"the demo has no node {node!r}", "NODE", fix)
 
 
-def _whole(demo: Demo, node: str) -> NodeFacts:
+def _healthy_facts(demo: Demo, node: str) -> NodeFacts:
     """Return what the node has while nothing is wrong with it: what its worker replays."""
     recording = bundle.read(demo.replay_dir(node))
     if isinstance(recording, Refusal):
@@ -118,7 +121,7 @@ def _whole(demo: Demo, node: str) -> NodeFacts:
     return facts_of(recording)
 
 
-def _active(demo: Demo, node: str) -> frozenset[Fault]:
+def _read_faults(demo: Demo, node: str) -> frozenset[Fault]:
     try:
         text = (demo.replay_dir(node) / FAULTS_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -138,12 +138,12 @@ class ShownHardware:
             now, listed = dict(self._now.ports), {gpu.index for gpu in facts.gpus}
             for gpu, most in self.ports:
                 if (wired := now.get(gpu, 0)) < most and gpu in listed:
-                    text = _with_failing(f"GPU {gpu}: {wired} of {most} link ports", facts)
+                    text = _shortfall_text(f"GPU {gpu}: {wired} of {most} link ports", facts)
                     bad[_port_subject(gpu)] = Reason(NodeCondition.PORTS_MISSING, text)
         if "links" in missed and self._now.links != self.links:
             bad |= self._missing_links(facts)
         if "nics" in missed and self._now.nics < self.nics:
-            text = _with_failing(f"{self._now.nics} of {self.nics} network ports", facts)
+            text = _shortfall_text(f"{self._now.nics} of {self.nics} network ports", facts)
             bad[NICS] = Reason(NodeCondition.NICS_MISSING, text)
         return bad
 
@@ -208,6 +208,6 @@ def _nics(facts: NodeFacts) -> int:
     return sum([not nic.virtual for nic in facts.nics])
 
 
-def _with_failing(what: str, facts: NodeFacts) -> str:
+def _shortfall_text(what: str, facts: NodeFacts) -> str:
     why = failing_probes(facts)
     return f"{what} reported ({why})" if why else f"{what} reported"

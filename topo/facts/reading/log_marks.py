@@ -13,10 +13,10 @@ _Begins = Callable[[str], Iterator[int]]
 def titles(pattern: re.Pattern[str]) -> _Begins:
     """Return the places of all matches: each is a title, which begins an output."""
 
-    def begins(text: str) -> Iterator[int]:
+    def find_starts(text: str) -> Iterator[int]:
         return (match.start() for match in pattern.finditer(text))
 
-    return begins
+    return find_starts
 
 
 def repeats(pattern: re.Pattern[str]) -> _Begins:
@@ -25,7 +25,7 @@ def repeats(pattern: re.Pattern[str]) -> _Begins:
     So it is with lines of which an output has one per device: GPU 0 again is another output.
     """
 
-    def begins(text: str) -> Iterator[int]:
+    def find_starts(text: str) -> Iterator[int]:
         seen: set[str] = set()
         for match in pattern.finditer(text):
             name = match.group(1)
@@ -34,4 +34,4 @@ def repeats(pattern: re.Pattern[str]) -> _Begins:
                 yield match.start()
             seen.add(name)
 
-    return begins
+    return find_starts

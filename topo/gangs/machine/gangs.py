@@ -155,7 +155,7 @@ class Gangs:
             for gang_id in self._touched:
                 out += self._settle(gang_id, now_s)
             self._touched.clear()
-            out += self._next_turn(now_s)
+            out += self._ask_for_next(now_s)
             out += self._report_rest()
         return tuple(out)
 
@@ -356,7 +356,7 @@ class Gangs:
             return asked
         return replace(asked, spoken_for=self._planned_nodes.of_others(asked.id))
 
-    def _next_turn(self, now_s: float) -> Iterator[Instruction]:
+    def _ask_for_next(self, now_s: float) -> Iterator[Instruction]:
         """Yield the request of the gang that is next in the queue, unless one is pending."""
         turn = self._queue.next() if self._turn is None else None
         if turn is None:

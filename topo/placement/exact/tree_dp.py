@@ -63,12 +63,12 @@ class ExactSearch:
         each.
         """
         options = [self.options(tier, domain, least) for domain in domains]
-        return self._joined(tier, domains, options, need)
+        return self._cheapest_allocation(tier, domains, options, need)
 
     def inside(self, tier: int, domain: int, need: Demand) -> Allocation | None:
         """Return the best way to meet the need from one domain of a tier."""
         if tier == self.view.shape.tier:
-            return self._at_groups(domain, need)
+            return self._allocation_of_groups(domain, need)
         # Fills the table of this domain and of those below it.
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
@@ -79,7 +79,7 @@ class ExactSearch:
         ]
         return joined(part for part in parts if part is not None)
 
-    def _at_groups(self, domain: int, need: Demand) -> Allocation:
+    def _allocation_of_groups(self, domain: int, need: Demand) -> Allocation:
         shape, share = self.view.shape, Share(domain, *need)
         if domain in self.by_window:
             return spread(self.view, share)
@@ -97,7 +97,7 @@ class ExactSearch:
             )
         return [option for option in found[0] if option[0] >= least]
 
-    def _joined(
+    def _cheapest_allocation(
         self, tier: int, domains: Sequence[int], options: list[list[Option]], need: Demand
     ) -> Allocation | None:
         knapsack = Knapsack(*need)
@@ -109,9 +109,9 @@ class ExactSearch:
             knapsack.add(each, rest)
         if knapsack.table[-1] is None:
             return None
-        return self._picked(tier, domains, knapsack.picks(*need))
+        return self._allocation_of_picks(tier, domains, knapsack.picks(*need))
 
-    def _picked(
+    def _allocation_of_picks(
         self, tier: int, domains: Sequence[int], picks: list[tuple[int, int, int]]
     ) -> Allocation:
         parts = [self.inside(tier, domains[i], (x, bool(t))) for i, x, t in picks]
