@@ -20,7 +20,7 @@ from topo.placement.job.words import counted, listed
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The constraint for some pods: the highest `tier` allowed, None for any (soft)."""
+    """How close some pods must be: inside one group of tier `tier` or lower; None for no limit."""
 
     tier: int | None
     pods: int | None = None

@@ -1,4 +1,4 @@
-"""Addresses of peers: whether traffic stays on this machine or within known networks."""
+"""Addresses of peers: whether traffic stays on this machine or in known networks."""
 
 from collections.abc import Iterable, Sequence
 from ipaddress import (

@@ -21,7 +21,7 @@ def full_jitter(base_s: float, ceiling_s: float) -> wait_base:
 
 
 class RetryLaterError(TopoError):
-    """An attempt that may be repeated, after `retry_after_s` if the peer asks for a pause."""
+    """A failed attempt that may be repeated, after `retry_after_s` if the peer asks for a pause."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -39,9 +39,10 @@ def requested_wait_s(
 def retry_after_or(
     wait: wait_base, ceiling_s: float = RETRY_AFTER_CEILING_S
 ) -> Callable[[RetryCallState], float]:
-    """Return a wait that is the longer of `wait` and the peer's request, up to `ceiling_s`.
+    """Return a strategy that waits for the longer of `wait` and the peer's request.
 
-    The longer of the two keeps the jitter where all clients got the same short `Retry-After`.
+    It waits at most `ceiling_s`. The longer of the two keeps the jitter if all clients got the same
+    short `Retry-After`.
     """
 
     def longer(retry_state: RetryCallState) -> float:

@@ -16,7 +16,7 @@ _MAX_OWNER_BYTES = 128
 
 
 class FileLock:
-    """The lock file `NAME.lock` of a file. It is never removed: then two could hold the lock."""
+    """The lock file `NAME.lock` of a file; removing it could let two processes hold the lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(f"{path.name}.lock")

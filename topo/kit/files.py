@@ -94,7 +94,7 @@ def _silent(path: Path) -> Refusal:
 
 
 def _fingerprint(path: Path) -> Fingerprint | None:
-    """Return device, inode, mtime, ctime (ns) and size: what tells two versions of a file apart.
+    """Return device, inode, mtime, ctime (ns) and size, which identify a version of a file.
 
     None if there is no file, or if it was written so recently that the next write could leave the
     same numbers. Symlinks are followed: Kubernetes swaps the `..data` of a ConfigMap, which gives
@@ -230,7 +230,7 @@ class WatchedFile:
     _last: bytes | Refusal | None = None
 
     def poll(self) -> bytes | Refusal | None:
-        """Return new content, a refusal if the file became unusable, or None if nothing changed."""
+        """Return new content, a refusal if the file became unusable, None if nothing changed."""
         found = call_unless_silent(self.path, partial(self._look, self._seen))
         self._seen, content = (None, found) if isinstance(found, Refusal) else found
         if isinstance(content, OutOfFiles):
@@ -243,7 +243,10 @@ class WatchedFile:
     def _look(
         self, seen: Fingerprint | None, alive: Callable[[], None]
     ) -> tuple[Fingerprint | None, bytes | Refusal | None]:
-        """Return the fingerprint, and the content if it moved. No effects: it may be abandoned."""
+        """Return the fingerprint, and the content if the fingerprint changed.
+
+        It has no side effects, because a call that hangs is abandoned.
+        """
         now = _fingerprint(self.path)
         if now is not None and now == seen:
             return now, None

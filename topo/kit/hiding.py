@@ -1,9 +1,9 @@
 """Masking of secrets inside texts, by their names and by their shapes.
 
-A name is that of a key, a flag, a header or a part of a query (`--password x`, `?sig=x`); a shape
-is what issuers give their secrets so that they can be recognised (`ghp_…`, a JSON Web Token, a PEM
-block). Texts that only look random, such as UUIDs and base64, are no secrets by themselves: probes
-are full of them.
+A name is the name of a key, a flag, a header or a query parameter (`--password x`, `?sig=x`); a
+shape is the format that issuers give their secrets so that they can be recognised (`ghp_…`, a JSON
+Web Token, a PEM block). Texts that only look random, such as UUIDs and base64, are not masked,
+because probes are full of them.
 
 Sources of the shapes: RFC 7468 (PEM), RFC 7515 (JWT), and the token formats that GitHub, GitLab,
 Slack, AWS, Google, Hugging Face, NVIDIA, OpenAI, Vault, npm, PyPI and Docker publish.
@@ -143,7 +143,7 @@ def _found_folded(text: str) -> Iterable[Span]:
 
 
 def _mapped_back(text: str, cuts: list[Span]) -> Iterator[Span]:
-    """Yield secrets of the text with folded lines joined, as spans of the original lines."""
+    """Yield the secrets found after joining folded lines, as spans of the original text."""
     begins, kept = [0, *(end for _, end in cuts)], [*(begin for begin, _ in cuts), len(text)]
     joined = "".join(text[begin:end] for begin, end in zip(begins, kept, strict=True))
     sizes = (end - begin for begin, end in zip(begins, kept, strict=True))

@@ -26,7 +26,7 @@ UNWRITTEN_EVERY_S = 60.0
 
 
 def _level(word: object) -> object:
-    """Return the level of spellings of other programs: `INFO`, `Warn`."""
+    """Return the log level for the spelling of other programs: `INFO`, `Warn`."""
     if not isinstance(word, str):
         return word
     level = word.strip().lower()

@@ -1,4 +1,4 @@
-"""Metrics of Prometheus, made from the rows of `metrics.toml`."""
+"""Prometheus metrics, created from the rows of `metrics.toml`."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ Values = float | Mapping[Any, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow:
-    """One metric; what the fields mean stands in `metrics.toml`."""
+    """One metric; `metrics.toml` explains the fields."""
 
     kind: Kind
     help: str
@@ -46,7 +46,7 @@ METRICS = _read_table()
 def counter(registry: CollectorRegistry, name: str, starts: Iterable[Any] = ()) -> Counter:
     """Return the counter `name`. `starts` are labels, or tuples of labels, that begin at 0.
 
-    A rate needs the zero before the first event.
+    Prometheus needs the zero to compute a rate for the first event.
     """
     row = _row(name, "counter")
     made = Counter(name, row.help, row.labels, registry=registry)
@@ -56,7 +56,7 @@ def counter(registry: CollectorRegistry, name: str, starts: Iterable[Any] = ()) 
 
 
 def gauge(registry: CollectorRegistry, name: str, read: Callable[[], float] | None = None) -> Gauge:
-    """Return the gauge `name`; `read` gives its value at each scrape."""
+    """Return the gauge `name`; `read` returns its value at each scrape."""
     row = _row(name, "gauge")
     made = Gauge(name, row.help, row.labels, registry=registry)
     if read is not None:
@@ -67,7 +67,7 @@ def gauge(registry: CollectorRegistry, name: str, read: Callable[[], float] | No
 def read_each(
     made: Gauge, labels: Iterable[_Label], read: Callable[[], Mapping[_Label, float]]
 ) -> None:
-    """Have each label of a gauge read at each scrape, 0 where `read` lacks it."""
+    """Read each label of a gauge at each scrape; 0 if `read` lacks the label."""
     for label in labels:
         made.labels(label.value).set_function(partial(_value_of, label, read))
 

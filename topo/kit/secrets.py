@@ -1,4 +1,4 @@
-"""Secrets from files. Flags hold none: every user of the machine can read them."""
+"""Secrets from files. Flags contain none, because every user of the machine can read flags."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ _TOKEN = re.compile(rf"[!-~]{{1,{MAX_TOKEN_CHARS}}}")
 
 
 def read_secret(path: Path) -> str:
-    """Return the text of a file without the newline that editors and `echo` put at its end.
+    """Return the text of a file without the line end that editors and `echo` add.
 
     Raises `BadInputError` if the file is absent, unreadable, empty, too large or not UTF-8.
     """
@@ -37,8 +37,8 @@ def read_secret(path: Path) -> str:
 def read_token(path: Path) -> str:
     """Return the bearer token of a file that holds nothing else.
 
-    Raises `BadInputError`, which shows nothing of the file, for all that `read_secret` refuses and
-    for text that no header can carry: a second line, a comment, blanks, accents.
+    Raises `BadInputError`, which shows nothing of the file, if `read_secret` does and for text that
+    a header cannot contain: a second line, a comment, blanks, accents.
     """
     return as_token(read_secret(path), path)
 
@@ -55,10 +55,10 @@ def as_token(text: str, path: Path) -> str:
 def read_credential(path: Path) -> str:
     """Return a user name or password in a form of the vendor's manual.
 
-    The manual has people put `echo value | base64` into the chart, which Kubernetes may encode once
-    more; so the file may hold the value, the value with a newline, or the base64 of either. Text
-    is decoded only if the result *ends with the newline of `echo`*: a password that happens to be
-    valid base64 is taken as it is. Source: vendor manual, values
+    The manual tells people to put `echo value | base64` into the chart, and Kubernetes may encode
+    that once more. So the file may hold the value, the value with a newline, or the base64 of
+    either. Text is decoded only if the result *ends with the newline of `echo`*: a password that
+    happens to be valid base64 is taken as it is. Source: vendor manual, values
     `topoDiscovery.switchbox.clusterManagerUser` and `.clusterManagerPassword`.
     """
     text = read_secret(path)

@@ -47,7 +47,8 @@ class Env:
 class Chart:
     """The value of the Helm chart that sets a field.
 
-    `is_plain`: the template writes the flag from the table; else it does so in its own words.
+    `is_plain`: the template writes the flag from the table; otherwise the template has its own code
+    for it.
     """
 
     value: str
@@ -76,11 +77,11 @@ class ServiceSettings(BaseModel):
     )
 
     def own_refusals(self) -> tuple[Refusal, ...]:
-        """Return what is wrong between the fields of one group, each valid by itself."""
+        """Return the errors between the fields of one group that are valid separately."""
         return ()
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """Return what is wrong between fields, of all groups in the order of `--help`."""
+        """Return the errors between fields, for all groups in the order of `--help`."""
         return tuple(
             refusal
             for group in reversed(type(self).__mro__)
@@ -120,7 +121,7 @@ def _print_and_exit(text: str, code: int) -> NoReturn:
 
 
 def read(cls: type[S], argv: Sequence[str]) -> S | tuple[Refusal, ...]:
-    """Return the settings, or everything that is wrong with them."""
+    """Return the settings, or all errors in them."""
     flags = _flags(cls, argv)
     if isinstance(flags, Refusal):
         return (flags,)
@@ -159,7 +160,7 @@ def _variables(cls: type[ServiceSettings]) -> dict[str, _Given]:
 
 
 def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given] | Refusal:
-    """Return the values from the command line, by field; of a repeated flag, the last.
+    """Return the values from the command line, by field; the last one of a repeated flag.
 
     `--name=` keeps the default: charts render flags with empty values.
     """
@@ -193,8 +194,8 @@ def _unknown_flag(flag: str, known: list[str]) -> Refusal:
 def stray_variables(cls: type[ServiceSettings]) -> list[str]:
     """Return hints about variables that look like a misspelt setting.
 
-    Unknown ones cannot be refused: Kubernetes sets `TOPO_MASTER_SERVICE_HOST` and the like in every
-    container of the namespace.
+    Unknown variables cannot be refused, because Kubernetes sets `TOPO_MASTER_SERVICE_HOST` and
+    similar ones in every container of the namespace.
     """
     known = [variables_of(cls, name)[0] for name in cls.model_fields]
     strange = (n for n in sorted(os.environ) if n.startswith(PREFIX) and n not in known)
@@ -216,7 +217,7 @@ def _refusal(cls: type[ServiceSettings], given: dict[str, _Given], finding: Any)
 
 
 def groups(cls: type[ServiceSettings]) -> dict[str, tuple[str, ...]]:
-    """Return the fields by group: the class that declares them, named by its docstring."""
+    """Return the fields by group. A group is the declaring class, named by its docstring."""
     found: dict[str, tuple[str, ...]] = {}
     for owner in reversed(cls.__mro__):
         own = getattr(owner, "__annotations__", {})
@@ -232,7 +233,7 @@ def chart_value(field: FieldInfo) -> Chart | None:
 
 
 def meaning(field: FieldInfo) -> str:
-    """Return the sentence of a field on one line."""
+    """Return the help text of a field on one line."""
     return " ".join((field.description or "").split())
 
 

@@ -1,8 +1,8 @@
 """Life cycle of a service: background tasks, HTTP ports, signals, exit code.
 
 The background tasks run in a `TaskGroup` inside a `cleanup_ctx`. aiohttp 3.14 enters and leaves it
-in the task that runs the service, so a background task that fails cancels that task at once. A
-process that answers "ok" while its work has stopped cannot happen.
+in the task that runs the service, so a background task that fails cancels that task at once. So a
+process never answers "ok" while its work has stopped.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Site:
 def background(
     works: Callable[[web.Application], Mapping[str, Work]],
 ) -> Callable[[web.Application], AsyncIterator[None]]:
-    """Return a `cleanup_ctx` that runs the named works while the app lives; append it last.
+    """Return a `cleanup_ctx` that runs the named coroutines while the app lives; append it last.
 
     `works` is called at the start, after the earlier contexts have filled the app.
     """
@@ -95,7 +95,7 @@ async def _until_cancelled(name: str, work: Work) -> None:
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:
-    """Return the result of work that cancellation does not interrupt: it is awaited to its end.
+    """Return the result of work that is awaited to its end, even if the caller is cancelled.
 
     For work that must end before the caller, or its successor, does the next step.
     """
@@ -140,7 +140,7 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
 
 
 class _Stop:
-    """The request to stop; it interrupts the task that serves while that starts."""
+    """The request to stop; while the service starts, it interrupts the serving task."""
 
     def __init__(self, task: asyncio.Task[object] | None) -> None:
         self.is_asked = False
@@ -168,7 +168,7 @@ class _Stop:
 def on_signals(
     call: Callable[[signal.Signals], object], *numbers: signal.Signals
 ) -> Iterator[None]:
-    """Call back on the running loop for each of these signals inside the block."""
+    """Call back on the running loop for each of these signals, inside the block."""
     loop = asyncio.get_running_loop()
     former = {number: signal.getsignal(number) for number in numbers}
     for number in numbers:
@@ -194,10 +194,10 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that reached no coroutine: a broken connection in one line, else a traceback.
+    """Log an error that reached no coroutine: a broken connection in one line, others in full.
 
-    uvloop reports this when a TLS connection ends inside a write; the coroutine that used it gets
-    its own error. Everything else is a defect of ours.
+    uvloop reports this when a TLS connection ends inside a write; the coroutine that used the
+    connection gets its own error. Any other error is a defect of this product.
     """
     error = context.get("exception")
     if "transport" not in context or error is None:

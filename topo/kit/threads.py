@@ -4,7 +4,7 @@ Calls that may never return run in daemon threads, so a hanging call keeps no pr
 At exit the process waits a second for them: native libraries are torn down then, and a thread that
 is reading a certificate with OpenSSL would end the process with signal 11.
 
-`asyncio.to_thread` is for work that surely ends: Python waits for those threads when the loop is
+`asyncio.to_thread` is for work that is sure to end: Python waits for those threads when the loop is
 closed and when the interpreter ends.
 
 Python runs one thread at a time. A loop that releases the interpreter, as each read and write of
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 
 class DaemonThreads(Executor):
-    """An executor with one daemon thread per call. The process waits a moment for them at exit."""
+    """An executor with one daemon thread per call. The process waits a second for them at exit."""
 
     def __init__(self) -> None:
         self._alive: set[threading.Thread] = set()
@@ -70,12 +70,12 @@ def shorten_switch_interval() -> None:
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """Return the result of a call that may hang. Cancelling leaves the call to its thread."""
+    """Return the result of a call that may hang; when cancelled, the call goes on in its thread."""
     return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, call)
 
 
 async def timed_in_thread(call: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of a call that surely ends, and the CPU seconds that it took."""
+    """Return the result of a call that is sure to end, and the CPU seconds that it took."""
 
     def timed() -> tuple[T, float]:
         began_s = time.thread_time()

@@ -19,8 +19,8 @@ _PROBE_S = 2.0
 def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLContext:
     """Return a context that verifies the peer against `ca_file`, or the system's authorities.
 
-    `verify=False` needs a flag of the user. Raises `BadInputError` for an unusable file. Blocks for
-    up to `topo.kit.files.SILENCE_S` per file, so it must not run on the event loop.
+    `verify=False` is only for users who set a flag. Raises `BadInputError` for an unusable file.
+    Blocks for up to `topo.kit.files.SILENCE_S` per file, so it must not run on the event loop.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -96,8 +96,8 @@ def _unusable(what: str, why: Refusal) -> BadInputError:
 async def speaks_tls(host: str, port: int) -> bool:
     """Return whether a TLS handshake succeeds there.
 
-    Tells a server that expects TLS from one that is down. Verifies nothing, sends nothing after the
-    handshake, takes at most `_PROBE_S`.
+    Distinguishes a server that expects TLS from one that is down. Verifies nothing, sends nothing
+    after the handshake, takes at most `_PROBE_S`.
     """
     anybody = client_context(None, verify=False)
     with suppress(OSError):  # a refused connection, a failed handshake, a time that is over

@@ -40,7 +40,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTokens:
-    """Tokens of a file, looked up by a keyed digest; `refused` are the lines that do not count.
+    """Tokens of a file, looked up by a keyed digest; `refused` are the invalid lines.
 
     The key of the digest is random for each file, so neither the time of a look-up nor the order
     of the table reveals anything about a token. A look-up is O(1).
@@ -54,8 +54,8 @@ class WorkerTokens:
     def parse(cls, text: str) -> "WorkerTokens":
         """Parse lines `<token>` (any node) or `<node-name> <token>`; comments are `# …`.
 
-        A line of another form does not count, and neither does a token of two nodes. A refusal
-        names the lines and the reason, and shows nothing of them.
+        A line of another form is invalid, and so is a token of two nodes. A refusal names the lines
+        and the reason, and shows nothing of them.
         """
         key = secrets.token_bytes(32)
         wrong: dict[int, Refusal] = {}
@@ -80,7 +80,7 @@ class WorkerTokens:
         return len(self._identities)
 
     def identify(self, token: str) -> Identity | None:
-        """Return what the token stands for, or None if it is in no line."""
+        """Return the identity of the token, or None if no line has it."""
         return self._identities.get(keyed_digest(token, self._key))
 
 
@@ -102,5 +102,5 @@ def _no_token(words: list[str]) -> str:
 
 
 def keyed_digest(token: str, key: bytes) -> bytes:
-    """Return the digest by which a token is looked up; it reveals nothing without the key."""
+    """Return the digest by which a token is looked up; without the key it reveals nothing."""
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()

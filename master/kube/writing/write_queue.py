@@ -103,7 +103,7 @@ _Repeats = OrderedDict[tuple[str, WriteTarget], _Repeat]
 
 
 def _count_outcome(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
-    """Return the record of outcomes with one more write of this outcome."""
+    """Count one more write with this outcome; return its entry, moved to the end."""
     key = write.manager, write.target
     before = repeats.pop(key, None)
     times = before.times + 1 if before is not None and before.write == write else 1

@@ -11,7 +11,7 @@ from topo.placement.job.request import PlacementMode
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The gang as it is in the cluster now. The last of several in one step is enough."""
+    """The gang as it is in the cluster now. Of several observations in one step the last counts."""
 
     gang: Gang
 

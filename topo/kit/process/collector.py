@@ -1,8 +1,8 @@
 """Garbage collection of a service, in which most objects live long.
 
-A collection stops every thread. A young one visits the objects made since the last, a full one all
-that are not frozen: a million objects take 0.1 s and more. Almost no object dies in a cycle, so
-collections find little.
+A collection stops every thread. A young collection visits the objects created since the last one, a
+full collection all objects that are not frozen: a million objects take 0.1 s and more. Almost no
+object dies in a cycle, so collections find little.
 
 Python starts a young collection after a number of objects made *minus those freed*. When a tree of
 10,000 nodes replaces another, as many are freed as made, so the next collection comes late and

@@ -1,4 +1,4 @@
-"""A common memory budget for the request bodies of one port."""
+"""A shared memory budget for the request bodies of one port."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,9 +12,9 @@ from topo.kit.serving.body import body_bytes
 class Bodies:
     """The request bodies of a port, at most `limit_bytes` together.
 
-    Beyond the limit the connection of the largest incomplete body is closed, so senders of small
-    bodies are served beside senders of large ones. For ports that anybody can reach. Each body is
-    also bounded by `client_max_size`.
+    Beyond the limit the connection of the largest incomplete body is closed, so large bodies do not
+    block small ones. For ports that anybody can reach. Each body is also bounded by
+    `client_max_size`.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -27,9 +27,9 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, request: web.Request) -> AsyncIterator[bytes]:
-        """Yield the body from `body_bytes`, counted until the block ends.
+        """Yield the body from `body_bytes`; it counts toward the budget until the block ends.
 
-        Raises what `body_bytes` raises, and 503 if the body was evicted.
+        Raises the errors of `body_bytes`, and 503 if the body was evicted.
         """
         size = 0
 

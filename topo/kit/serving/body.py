@@ -1,7 +1,7 @@
 """Reading of a request's body within a time limit.
 
-Handlers call this once they know the sender and the call; before, a body is neither unpacked nor
-kept (`runner`).
+Handlers call this after they have identified the sender and the call; before that, a body is
+neither unpacked nor stored (`runner`).
 """
 
 import asyncio
@@ -20,9 +20,9 @@ BODY_S = 10.0
 async def body_bytes(request: web.Request, on_bytes: Callable[[int], None] = ignore_bytes) -> bytes:
     """Return the unpacked body, at most `client_max_size` bytes packed and unpacked.
 
-    `on_bytes` is called with the size of each part that is kept, packed or not. 408 after `BODY_S`.
-    Raises `TooLargeError` (without reading, if the headers say so), `UnknownCodingError`, and
-    `BadInputError` for a body that is not in its encoding or ends too early.
+    `on_bytes` is called with the size of each stored part, packed or unpacked. Raises 408 after
+    `BODY_S`. Raises `TooLargeError` (without reading, if the headers say so), `UnknownCodingError`,
+    and `BadInputError` for a body that is not in its encoding or ends too early.
     """
     coding = coding_of(request.headers.getall("Content-Encoding", ()))
     limit_bytes = request.client_max_size

@@ -1,4 +1,4 @@
-"""Bounded reading of a body, of a request or an answer."""
+"""Bounded reading of the body of a request or an answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,8 +16,8 @@ async def bounded_bytes(
     """Return the whole body, or None if it is larger than the limit.
 
     Holds at most the limit and one part, whatever `Content-Length` says and however small a packed
-    answer is. Other tasks run after each part: aiohttp unpacks what it has without a pause, and a
-    body may come in chunks of a byte. `on_bytes` is called with the size of each part.
+    answer is. Other tasks run after each part: aiohttp unpacks its whole buffer without a pause,
+    and a body may come in chunks of a byte. `on_bytes` is called with the size of each part.
     """
     body = bytearray()
     while part := await content.readany():

@@ -72,7 +72,10 @@ class Connections:
         request: web.Request,
         handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
-        """Mark the connection as busy meanwhile, and send a large body within the budget."""
+        """Mark the connection as busy while the handler runs, and send a large body in pieces.
+
+        The pieces count toward the budget of unread answers.
+        """
         connection = request.protocol
         if not isinstance(connection, _Connection):
             raise BrokenInvariantError("the port is served without `factory`")
@@ -87,14 +90,14 @@ class Connections:
         return answer
 
     def lower_limit(self, most: int) -> None:
-        """Lower the limit to what the process can open, if that is less."""
+        """Lower the limit to the connections that the process can open, if they are fewer."""
         if most < self.limit:
             self.limit = most
             self._fix = f"keep fewer, or {RAISE_FILES}"
 
     @property
     def refusal(self) -> bytes:
-        """The complete answer to a connection beyond the limit."""
+        """The complete HTTP answer to a connection beyond the limit."""
         return _refusal(self._fix)
 
     def on_handshake_begun(self, connection: asyncio.Protocol, end: Callable[[], object]) -> None:
@@ -106,7 +109,7 @@ class Connections:
             self._ended("handshake")
 
     def on_handshake_ended(self, connection: asyncio.Protocol) -> None:
-        """Note that a handshake succeeded or failed."""
+        """Remove a connection from the handshakes, because its handshake succeeded or failed."""
         self._shaking.pop(connection, None)
 
     def admit(self, connection: "_Connection") -> bool:
@@ -120,7 +123,7 @@ class Connections:
         return True
 
     def on_closed(self, connection: "_Connection") -> None:
-        """Forget a closed connection."""
+        """Remove a closed connection."""
         self.on_head_ended(connection)
         self._open.discard(connection)
         self._idle.pop(connection, None)
@@ -136,16 +139,16 @@ class Connections:
             self._ended("heads")
 
     def on_head_ended(self, connection: "_Connection") -> None:
-        """Forget the head of a complete request or of a closed connection."""
+        """Remove the head of a complete request or of a closed connection."""
         self.heads_bytes -= self._heads.pop(connection, 0)
 
     def on_reader_paused(self, connection: "_Connection", transport: Transport) -> None:
-        """Note that the reader does not read what was written."""
+        """Record that the reader does not read the written data."""
         self._idle.pop(connection, None)
         self.in_flight.on_paused(transport)
 
     def on_reader_resumed(self, connection: "_Connection", transport: Transport) -> None:
-        """Note that the reader has read everything."""
+        """Record that the reader has read everything."""
         self.in_flight.on_drained(transport)
         self.mark_idle(connection)
 
@@ -167,7 +170,7 @@ class Connections:
     async def _send(
         self, connection: "_Connection", body: bytes, writer: AbstractStreamWriter
     ) -> None:
-        """Send a body; the connection is busy between its pieces, too."""
+        """Send a body; the connection counts as busy between the pieces, too."""
         with self._at_work(connection):
             await self.in_flight.send(body, writer)
 

@@ -1,10 +1,10 @@
-"""A common memory budget for answers that their readers have not read yet.
+"""A shared memory budget for answers that their readers have not read yet.
 
 A client that reads nothing is a cheap attack: its answer stays in memory. So a large body is
-written in pieces, each after the one before was read. Every body that is being sent counts once,
-however many clients read it, and so do the bytes in the transports. Beyond the budget the
-connection of the slowest reader is cut, and so is every reader that does not read a piece in
-`TAKEN_WITHIN_S`.
+written in pieces, and each piece waits until the previous one was read. Every body that is being
+sent counts once, however many clients read it; the bytes in the transports count too. Beyond the
+budget the connection of the slowest reader is closed, as is every reader that does not read a piece
+within `TAKEN_WITHIN_S`.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ Transport = asyncio.WriteTransport
 
 
 class InFlight:
-    """Unread bytes of one port, at most `budget_bytes` and one answer more.
+    """The unread bytes of one port: at most `budget_bytes` plus one answer.
 
-    `on_cut` is called with the reason for each reader that is cut. Calls are amortized O(1), and
-    belong to the event loop.
+    `on_cut` is called with the reason for each reader that is cut. Calls are amortized O(1) and
+    must be made on the event loop.
     """
 
     def __init__(self, budget_bytes: int, on_cut: Callable[[Why], None] = lambda _: None) -> None:
@@ -60,7 +60,7 @@ class InFlight:
                 _open(writer)
 
     def on_paused(self, transport: Transport) -> None:
-        """Note that the reader does not read; called when the transport pauses its protocol."""
+        """Record that the reader does not read; called when the transport pauses its protocol."""
         unsent_bytes = transport.get_write_buffer_size()
         self._waiting[transport] = (asyncio.get_running_loop().time(), unsent_bytes)
         self.held_bytes += unsent_bytes
@@ -68,12 +68,12 @@ class InFlight:
         self._watch()
 
     def on_drained(self, transport: Transport) -> None:
-        """Note that the reader has read everything, or is gone."""
+        """Record that the reader has read everything, or is gone."""
         _, unsent_bytes = self._waiting.pop(transport, (0.0, 0))
         self.held_bytes -= unsent_bytes
 
     def cut_slowest(self, why: Why) -> bool:
-        """Cut the connection whose reader has paused longest. Return False if none pauses."""
+        """Cut the connection whose reader has paused longest; return False if no reader pauses."""
         for transport in self._waiting:
             self.on_drained(transport)
             self._release(transport)
@@ -125,9 +125,9 @@ class InFlight:
 
 
 class HeldBody(Payload):
-    """The body of an answer that `send` writes, released when it is sent.
+    """The body of an answer, written by `send` and released when it is sent.
 
-    aiohttp itself keeps the last answer of a connection until its next request.
+    aiohttp itself would keep the last answer of a connection until its next request.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Requests that are not HTTP: counted, and logged in one bounded line each, ten a minute.
 
-aiohttp logs a traceback with the sender's bytes for each, and anybody can send a million of them.
+aiohttp logs a traceback with the sender's bytes for each such request, and anybody can send a
+million of them.
 """
 
 import asyncio
@@ -25,8 +26,8 @@ _log = structlog.get_logger(__name__)
 class MalformedRequests(logging.Logger):
     """The logger of one site's server, which replaces records of such requests.
 
-    Runs on the event loop, as the server does. `count` is called for each request. `close` logs the
-    number of those left out.
+    Runs on the event loop, as the server does. `count` is called for each request. `close` logs how
+    many were not logged.
     """
 
     def __init__(self, site: str, count: Callable[[], object]) -> None:
@@ -39,7 +40,7 @@ class MalformedRequests(logging.Logger):
         self._ending: asyncio.TimerHandle | None = None
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Take one record of aiohttp."""
+        """Handle one log record of aiohttp."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError | web.RequestPayloadError):
             sender = record.args[0] if isinstance(record.args, tuple) and record.args else None
@@ -48,7 +49,7 @@ class MalformedRequests(logging.Logger):
             super().handle(record)
 
     def close(self) -> None:
-        """End the current span."""
+        """End the current period."""
         if self._ending is not None:
             self._ending.cancel()
             self._end_span()
@@ -72,7 +73,7 @@ class MalformedRequests(logging.Logger):
 
 
 def _why(error: Exception) -> str:
-    """Return the kind of fault, and aiohttp's words unless they quote the sender."""
+    """Return the kind of fault, with aiohttp's text unless that quotes the sender."""
     kind = type(error).__name__
     said = _WORDS.match(getattr(error, "message", ""))
     return kind if said is None or isinstance(error, InvalidURLError) else f"{kind}: {said[0]}"

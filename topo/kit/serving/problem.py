@@ -33,7 +33,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **extra: object,
 ) -> web.Response:
-    """Return a problem document; `title` is the status in words, `field` and `fix` are optional."""
+    """Return a problem document; `title` names the status, `field` and `fix` are optional."""
     body: dict[str, object] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -68,7 +68,7 @@ def bad_input(error: BadInputError) -> web.Response:
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn exceptions of handlers into problem documents; log our own defects."""
+    """Turn exceptions of handlers into problem documents; log defects of this product."""
     try:
         return await handler(request)
     except BadInputError as error:

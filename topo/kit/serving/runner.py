@@ -49,9 +49,9 @@ def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
 
 
 def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
-    """Return the runner of an application; `drain_s` bounds the wait for requests at its end.
+    """Return the runner of an application; `drain_s` limits the wait for requests at its end.
 
-    A body that no handler read closes its connection. The factory of the connections gets
+    If no handler read a body, its connection is closed. The factory of the connections gets
     `handler_options`.
     """
     app.middlewares.insert(0, _unread_bodies)
@@ -62,7 +62,7 @@ def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
 
 @web.middleware
 async def _unread_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer, read and drop the rest of the body, then close."""
+    """Answer, read and drop the rest of an unread body, then close."""
     answer = await handler(request)
     body = request.content
     if body.is_eof():

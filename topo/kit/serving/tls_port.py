@@ -1,7 +1,7 @@
-"""Accepting of TLS connections, so that handshakes are counted and bounded.
+"""Accepts TLS connections so that handshakes are counted and limited.
 
-The event loop's own server hands a connection over after its handshake; before that it could be
-neither counted nor ended.
+The event loop's own server hands over a connection only after its handshake, so it could neither
+count nor close a connection before that.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Who has booked what: holds and what becomes of them."""
+"""Bookings: which pods and holds take which GPUs."""

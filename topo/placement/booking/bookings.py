@@ -1,13 +1,14 @@
-"""Who takes which GPUs: holds and pods as one machine, events in and changes out.
+"""Bookings of GPUs by holds and pods, as one state machine: events in, changes out.
 
-Every hold and every pod books its GPUs in the `Capacity` under an owner of its own, so that whoever
-places next sees them as used. Nothing here reads a clock: the same events at the same times give
+Every hold and every pod books its GPUs in the `Capacity` under an owner of its own, so that the
+next placement sees them as used. Nothing here reads a clock: the same events at the same times give
 the same bookings (`replay` relies on it).
 
-How a hold turns into pods: a pod of a hold takes the hold's share of its node, so the two are
-counted once. The hold goes on booking what it waits for, which is its GPUs less those that its pods
-take; once bound pods take all of it, it has ended. A pod that went elsewhere takes from the share
-of the nodes last in rank, because those of the first ranks come first; and it is said (`STRAYED`).
+How a hold turns into pods: a pod of a hold takes over the hold's GPUs on its node, so they are
+counted once. The hold continues to book the GPUs that it waits for: its own minus those of its
+pods. Once bound pods have all of its GPUs, the hold has ended. If a pod is bound to an unplanned
+node, its GPUs are subtracted from the nodes of the last ranks, because pods of the first ranks come
+first, and a `STRAYED` change reports it.
 
 Example: a hold of 8 GPUs on each of n1, n2, n3. A pod is bound to n1: pod n1 8, hold n2 8, n3 8. A
 pod is bound to n9: pods n1 8, n9 8, hold n2 8, and `STRAYED n9 8`. A pod is bound to n2: pods n1 8,
@@ -57,7 +58,7 @@ _STAYING = (PodPhase.NOMINATED, PodPhase.BOUND)
 
 
 class Bookings(BookingsView):
-    """The one writer of holds and pods. It books what they take, and nothing else."""
+    """The only writer of holds and pods. It books their GPUs, and nothing else."""
 
     def __init__(self, capacity: Capacity, limits: Limits | None = None) -> None:
         super().__init__(limits)
@@ -69,7 +70,7 @@ class Bookings(BookingsView):
         """End the holds whose time is over, then apply events in order; return the changes.
 
         A repeated event changes nothing. The effect of pods on their holds is computed once for all
-        adjacent pods. O(log holds) for the time, O(1) for a pod, O(nodes) for a touched hold.
+        adjacent pods. O(log holds) to expire holds, O(1) per pod, O(nodes) per touched hold.
         """
         changes = [*self._expired(now_s)]
         for event in events:
@@ -103,7 +104,7 @@ class Bookings(BookingsView):
                 yield self._end(hold, What.EXPIRED, deadline_s)
 
     def _reserve(self, asked: HoldAsked, now_s: float) -> Change:
-        """Book all of a placement or none of it: refused if a node is gone, closed or too full."""
+        """Book a whole placement, or refuse it if a node is gone, closed or too full."""
         if self.find(asked.id) is not None:
             raise BrokenInvariantError(f"bookings: {asked.id} is not a new name for a hold")
         known = self.find_by_key(asked.wish)
@@ -144,7 +145,7 @@ class Bookings(BookingsView):
         return self._end(hold, What.RELEASED, now_s)
 
     def _see_pod(self, seen: PodSeen) -> Iterator[Change]:
-        """Take a pod's GPUs on its node. A late event never moves a pod to an earlier phase."""
+        """Book a pod's GPUs on its node. A late event never moves a pod to an earlier phase."""
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         if before is not None and (
             seen == before or _PHASES.index(seen.phase) < _PHASES.index(before.phase)
@@ -179,7 +180,7 @@ class Bookings(BookingsView):
             self._touched.setdefault(pod.hold, {})[pod.node] = None
 
     def _settle_pods(self, now_s: float) -> Iterator[Change]:
-        """Rebook what touched holds still wait for; end the holds whose GPUs bound pods have."""
+        """Rebook what touched holds still wait for; end the holds that bound pods replace."""
         for hold_id, nodes in self._touched.items():
             if hold_id in self._holds:
                 yield from self._settle_hold(self._holds[hold_id], nodes, now_s)
@@ -198,10 +199,10 @@ class Bookings(BookingsView):
             yield HoldChange(What.STRAYED, hold, now)
 
     def _rebook_on(self, hold_id: HoldId, nodes: Iterable[NodeName]) -> bool:
-        """Rebook a hold on the nodes on which its pods changed; return whether that was enough.
+        """Rebook a hold on the nodes where its pods changed; return whether that was enough.
 
-        It is enough while pods take no more than was planned on any node: then only the changed
-        nodes differ. This makes the pods of a large job O(1) each.
+        It is enough while pods take no more than planned on each node: then only the changed nodes
+        differ. So each pod of a large job costs O(1).
         """
         planned = self._planned[hold_id]
         awaited = {n: planned.get(n, 0) - self._counts.taken_on(hold_id, n) for n in nodes}
@@ -213,7 +214,7 @@ class Bookings(BookingsView):
     # A state to go on from, and checks
 
     def load_state(self, state: BookingsState) -> None:
-        """Continue from a saved state. The machine must be new."""
+        """Continue from a saved state. Only for a new machine."""
         for seen in state.pods:
             self._take(seen)
         for hold in state.holds:
@@ -223,10 +224,10 @@ class Bookings(BookingsView):
         self._most = max(self._most, len(self))
 
     def restore(self, memory: HoldsMemory, now: ClockReading) -> tuple[Hold, ...]:
-        """Replace all holds by kept ones; return those that expired in between.
+        """Replace all holds by stored ones; return those that have expired since they were stored.
 
-        Holds are booked also on nodes that are not there yet. Each keeps the time that it had left,
-        less what has passed: a clock that was set never prolongs a hold.
+        Holds are also booked on nodes that do not exist yet. Each hold keeps its remaining time
+        minus the time that has passed; a changed wall clock never prolongs a hold.
         """
         for hold in tuple(self):
             self._remove(hold)
@@ -251,7 +252,7 @@ class Bookings(BookingsView):
     def recount(self) -> tuple[Difference, ...]:
         """Correct bookings that differ from what holds and pods take; return the differences.
 
-        Then `validate`. O(holds and pods and their nodes).
+        Validates the result. O(holds and pods and their nodes).
         """
         found: list[Difference] = []
         expected, bookings = self._expected_usage(), self._capacity.bookings()
@@ -300,7 +301,7 @@ class Bookings(BookingsView):
             yield total != max(planned, taken.total()), f"hold {hold_id} and its pods count {total}"
 
     def _expected_usage(self) -> dict[str, Mapping[NodeName, int]]:
-        """Return the GPUs by node that each owner should have booked, from holds and pods alone."""
+        """Return the GPUs by node that each owner should have booked, from holds and pods."""
         expected: dict[str, Mapping[NodeName, int]] = {}
         for hold in self:
             if awaited := self.awaited(hold.id):
@@ -315,7 +316,7 @@ class Bookings(BookingsView):
     # How it is kept
 
     def _beyond_plan(self, hold_id: HoldId) -> Gpus:
-        """Return what running pods take beyond the plan of their hold, by node."""
+        """Return the GPUs that running pods take beyond the plan of their hold, by node."""
         if hold_id in self._as_planned:
             return ()
         taken, planned = self._counts.taken(hold_id, *_STAYING), self._planned[hold_id]
@@ -364,7 +365,7 @@ class Bookings(BookingsView):
         return HoldChange(what, hold, self._remove(hold))
 
     def _remove(self, hold: Hold) -> Gpus:
-        """Remove a hold and its bookings; return what its pods take elsewhere."""
+        """Remove a hold and its bookings; return the GPUs that its pods take on unplanned nodes."""
         self._capacity.release(hold.id)
         del self._holds[hold.id], self._planned[hold.id]
         self._as_planned.discard(hold.id)

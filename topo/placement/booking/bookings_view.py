@@ -1,7 +1,7 @@
-"""What is booked, to be read: holds, how they ended, and what pods take.
+"""The read-only view of bookings: holds, how they ended, and the GPUs that pods take.
 
-A reader gives its own time. A hold whose time is over then counts as ended for it, though only the
-next `Bookings.advance` ends it: reading changes nothing.
+A reader passes its own time. For that reader, a hold whose time is over counts as ended, although
+only the next `Bookings.advance` ends it: reading changes nothing.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ from topo.placement.booking.refusals import beyond_limits, of_another
 
 @dataclass(frozen=True, slots=True)
 class BookingsState:
-    """All that a machine knows, to go on from in another process. Times are of its clock."""
+    """The complete state of a machine, to continue in another process. Times are of its clock."""
 
     holds: tuple[Hold, ...] = ()
     pods: tuple[PodSeen, ...] = ()
@@ -36,9 +36,9 @@ class BookingsState:
 
 
 class BookingsView:
-    """All holds and pods, without anything that changes them.
+    """All holds and pods, read-only.
 
-    Times are those of the clock of `advance`; without one, the answer is as of the last `advance`.
+    Times are on the clock of `advance`; without a time, the answer is as of the last `advance`.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -69,30 +69,30 @@ class BookingsView:
         return len(self._holds)
 
     def __iter__(self) -> Iterator[Hold]:
-        """Return the holds that no `advance` has ended, the oldest first."""
+        """Iterate over the holds that no `advance` has ended, the oldest first."""
         return iter(self._holds.values())
 
     def expired(self, now_s: float) -> tuple[HoldId, ...]:
-        """Return the holds whose time is over and that no `advance` has ended; mostly O(1)."""
+        """Return the holds that have expired but no `advance` has ended yet; mostly O(1)."""
         if not self._deadlines or self._deadlines[0][0] > now_s:
             return ()
         return tuple(hold.id for hold in self if hold.is_expired(now_s))
 
     def running(self, now_s: float) -> list[Hold]:
-        """Return the holds whose time is not over, the oldest first."""
+        """Return the holds that have not expired, the oldest first."""
         return [hold for hold in self if not hold.is_expired(now_s)]
 
     def find(self, hold_id: HoldId, now_s: float = -inf) -> Hold | Ended | None:
-        """Return the hold, how it ended, or None if it never was or ended long ago; O(1)."""
+        """Return the hold, or how it ended; None if it is unknown or ended long ago. O(1)."""
         hold = self._holds.get(hold_id)
         if hold is not None and hold.deadline_s is not None and hold.is_expired(now_s):
             return Ended(hold_id, What.EXPIRED.value, hold.deadline_s)
         return hold or self._ends.get(hold_id)
 
     def find_by_key(self, wish: HoldRequest, now_s: float = -inf) -> Hold | HoldRefused | None:
-        """Return the hold that has the wish's key, or a refusal if it is for another request.
+        """Return the hold with the request's key, or a refusal if the hold is for another request.
 
-        None if the key is new, or the wish has none. O(1).
+        None if the key is new, or the request has none. O(1).
         """
         hold = self._holds[self._keys[wish.key]] if wish.key in self._keys else None
         if hold is None or hold.is_expired(now_s):
@@ -100,14 +100,14 @@ class BookingsView:
         return hold if hold.wish == wish else of_another(hold, wish)
 
     def refuse_impossible(self, wish: HoldRequest, now_s: float = -inf) -> HoldRefused | None:
-        """Return what makes a wish impossible whatever is free: time, pods, key, number of holds.
+        """Return why a request cannot be held whatever is free: time, pods, key, number of holds.
 
         Mostly O(1).
         """
         return beyond_limits(wish, self._limits, len(self._holds) - len(self.expired(now_s)))
 
     def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
-        """Return the GPUs by node that a hold keeps for pods that are not there yet; O(nodes)."""
+        """Return the GPUs by node that a hold keeps for pods that do not exist yet; O(nodes)."""
         planned = self._planned[hold_id]
         # Most holds have no pods yet: they wait for all that was planned.
         if hold_id not in self._pods_of:
@@ -124,22 +124,22 @@ class BookingsView:
         return awaited
 
     def pods(self, uids: Iterable[str]) -> list[Pod]:
-        """Return those of some pods that take something."""
+        """Return those of the given pods that take something."""
         return [self._pods[uid].pod for uid in uids if uid in self._pods]
 
     def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
-        """Return what pods take of shared cards by node, as (resource, number); O(such nodes)."""
+        """Return the shared cards that pods take, by node as (resource, number); O(such nodes)."""
         return self._counts.shared()
 
     def state(self) -> BookingsState:
-        """Return all of it as a value; O(holds and pods)."""
+        """Return the complete state as a value; O(holds and pods)."""
         ended = tuple(self._ends[hold_id] for hold_id in self._ended)
         return BookingsState(tuple(self), tuple(self._pods.values()), ended)
 
     def persistent_state(self, now: ClockReading) -> HoldsMemory:
-        """Return what a state file keeps at this moment.
+        """Return the content of a state file at this moment.
 
-        Pods are not kept: a new process learns of them from the cluster.
+        Pods are not stored: a new process reads them from the cluster.
         """
         ahead_s = now.unix_s - now.clock_s
         holds = self.running(now.clock_s)

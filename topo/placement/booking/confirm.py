@@ -1,4 +1,4 @@
-"""Groups that somebody was told earlier, or chose: whether the job may have them now."""
+"""Confirms groups that a caller chose, or got earlier: may the job still have them?"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,10 +20,10 @@ from topo.placement.view.free_view import FreeView
 def confirm_groups(
     capacity: CapacityView, request: Request, given: Sequence[Pods], best: Plan | None
 ) -> Plan | str:
-    """Return the groups as a plan, or a text of what is against them; O(nodes given).
+    """Return the groups as a plan, or a text that says why they are refused; O(nodes given).
 
-    `best` is what would be planned now. It is returned itself if it is what was given, and its
-    bounds are those of the answer.
+    `best` is the plan that would be made now. If its groups are the given ones, it is returned
+    unchanged; otherwise the answer has its bounds.
     """
     if best is not None and [group.pods for group in best.groups] == list(given):
         return best
@@ -70,7 +70,7 @@ def _misshapen(request: Request, given: Sequence[Pods]) -> str:
 
 
 def _unusable(capacity: CapacityView, request: Request, given: tuple[str, Sequence[Pods]]) -> str:
-    """Return why a node cannot be used now, or empty."""
+    """Return why a node cannot be used now; empty if all can."""
     gpu_type, groups = given
     eligibility = replace(request.eligible, gpu_type=request.eligible.gpu_type or gpu_type)
     for node, gpus in booked(iter(groups), request.gpus_per_pod).items():
@@ -84,7 +84,7 @@ def _unusable(capacity: CapacityView, request: Request, given: tuple[str, Sequen
 
 
 def _apart(capacity: CapacityView, request: Request, given: Sequence[Pods]) -> str:
-    """Return whether the nodes share no group of the kind that all must be within."""
+    """Return why the nodes are not all in one group of the required kind; empty if they are."""
     if request.within is None:
         return ""
     shared = set()
@@ -98,7 +98,7 @@ def _apart(capacity: CapacityView, request: Request, given: Sequence[Pods]) -> s
 
 
 def _pods_by_domain(capacity: CapacityView, given: Sequence[Pods]) -> dict[int, int]:
-    """Return pods by tier-1 domain."""
+    """Return the number of pods by tier-1 domain."""
     by_domain: dict[int, int] = {}
     for group in given:
         for at, pods in capacity.located(group, []).items():

@@ -1,4 +1,4 @@
-"""What happens to bookings, and what comes of it: the events and the changes of the machine."""
+"""The events and the changes of the bookings machine."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ Gpus = tuple[tuple[NodeName, int], ...]
 
 
 class PodPhase(StrEnum):
-    """How far a pod is, in this order; in each of them it takes the GPUs of its node."""
+    """The phase of a pod, in order; in each phase the pod takes the GPUs of its node."""
 
     NOMINATED = "nominated"
     BOUND = "bound"
@@ -25,8 +25,8 @@ class PodPhase(StrEnum):
 class Pod:
     """A pod that asks for `gpus` whole GPUs or for `shared` cards, and has a node.
 
-    `uid` is its identity. `hold` is the hold that was made for it, None for a pod that never had
-    one. `shared` are (resource, number) pairs, each number in the resource's own unit.
+    `uid` is its identity. `hold` is the hold made for the pod, None if there never was one.
+    `shared` are (resource, number) pairs, each number in the resource's own unit.
     """
 
     uid: str
@@ -39,12 +39,12 @@ class Pod:
 
     @property
     def owner(self) -> str:
-        """The owner of its bookings, with the uid: a new pod may have the name of an ending one."""
+        """The owner of the pod's bookings: a new pod may reuse a name, so it has the uid."""
         return f"pod/{self.namespace}/{self.name}/{self.uid}"
 
 
 def owner_in_words(owner: str) -> str:
-    """Return an owner for people: of a pod, without the uid; O(1)."""
+    """Return an owner as text for people: for a pod, without the uid; O(1)."""
     kind, *of_pod = owner.split("/")
     if kind == "pod" and len(of_pod) == len(("namespace", "name", "uid")):
         return f"pod {of_pod[0]}/{of_pod[1]}"
@@ -53,9 +53,10 @@ def owner_in_words(owner: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldAsked:
-    """A placement is to be reserved under a new id; `generation` is that of the forest it is on.
+    """A request to hold a placement; `generation` is that of the forest that was used.
 
-    `without`: nodes that it was not to use, whatever is free there: they are kept for another job.
+    `without`: nodes that the placement must not use even if they are free, because they are kept
+    for another job.
     """
 
     id: HoldId
@@ -69,7 +70,7 @@ class HoldAsked:
 
     @classmethod
     def of(cls, wish: HoldRequest, plan: Plan, hold_id: HoldId, generation: int) -> "HoldAsked":
-        """Return the event that reserves a plan."""
+        """Return the event that holds a plan."""
         return cls(
             id=hold_id,
             wish=wish,
@@ -82,7 +83,7 @@ class HoldAsked:
 
 @dataclass(frozen=True, slots=True)
 class HoldCommitted:
-    """The hold is to stay until it is released."""
+    """A request to keep the hold until it is released."""
 
     id: HoldId
     kind: Literal["hold-committed"] = "hold-committed"
@@ -90,7 +91,7 @@ class HoldCommitted:
 
 @dataclass(frozen=True, slots=True)
 class HoldReleased:
-    """The hold is given back."""
+    """A request to release the hold."""
 
     id: HoldId
     kind: Literal["hold-released"] = "hold-released"
@@ -107,7 +108,7 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A pod ended, or lost its nomination: it takes nothing any more."""
+    """A pod ended or lost its nomination, so it takes nothing any more."""
 
     uid: str
     kind: Literal["pod-gone"] = "pod-gone"
@@ -132,7 +133,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldChange:
-    """Something happened to a hold, which is as it is then (or was, where it ended)."""
+    """A change of a hold; `hold` is its state afterwards, or the last one if it ended."""
 
     what: What
     hold: Hold
@@ -141,7 +142,7 @@ class HoldChange:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A hold that is to be committed or released is not there; how it ended, if it ever was."""
+    """The hold to commit or release does not exist; says how it ended, if it ever existed."""
 
     id: HoldId
     ended: Ended | None
@@ -149,7 +150,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """A pod came or went on (`phase`), or went (None)."""
+    """A pod appeared or entered a `phase`, or is gone (None)."""
 
     pod: Pod
     phase: PodPhase | None

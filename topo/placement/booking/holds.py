@@ -1,7 +1,7 @@
-"""What a hold is: a placement that is reserved for a time, kept, or given back.
+"""Holds: placements that are reserved for a time, or committed.
 
-Times are seconds on the owner's monotonic clock; only `HoldsMemory` has Unix time, and which moment
-it was on both clocks.
+Times are seconds on the owner's monotonic clock. Only `HoldsMemory` has Unix time, with one moment
+that is known on both clocks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class HoldState(StrEnum):
 class HoldRequest:
     """A placement to be held for `hold_s` seconds.
 
-    Whoever asks again with the same `key` means the same hold, as long as there is one.
+    A second request with the same `key` returns the same hold, as long as that hold exists.
     """
 
     request: Request
@@ -41,7 +41,7 @@ class HoldRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A placement that is reserved; without a deadline it is committed."""
+    """A reserved placement; without a deadline it is committed."""
 
     id: HoldId
     wish: HoldRequest
@@ -54,25 +54,25 @@ class Hold:
 
     @property
     def state(self) -> HoldState:
-        """Whether it still has a time limit."""
+        """Whether the hold is committed or still has a deadline."""
         return HoldState.COMMITTED if self.deadline_s is None else HoldState.HELD
 
     def is_expired(self, now_s: float) -> bool:
-        """Return whether its time is over; never for a committed hold."""
+        """Return whether the deadline has passed; never for a committed hold."""
         return self.deadline_s is not None and self.deadline_s <= now_s
 
     @property
     def gpus(self) -> dict[NodeName, int]:
-        """The GPUs that it books, by node."""
+        """The GPUs that the hold books, by node."""
         return booked((group.pods for group in self.groups), self.wish.request.gpus_per_pod)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many holds there may be at once, how long each may wait, how many pods each may have.
+    """The limits: how many holds may exist, how long each may wait, how many pods each may have.
 
-    `pods` bounds the memory of one hold: ten times the pods of the largest job known, and as many
-    GPUs as the largest cluster that is tested has.
+    `pods` bounds the memory of one hold: ten times the pods of the largest known job, and as many
+    GPUs as the largest tested cluster has.
     """
 
     holds: int = 1000
@@ -81,7 +81,7 @@ class Limits:
 
 
 class Obstacle(StrEnum):
-    """Why a hold was not given."""
+    """Why a hold was refused."""
 
     TERMS = "terms"
     """What is asked for is beyond the limits."""
@@ -97,7 +97,7 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldRefused:
-    """No hold, and why."""
+    """A hold was refused, and why."""
 
     obstacle: Obstacle
     refusal: Refusal
@@ -114,10 +114,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """One moment in seconds on two clocks: the monotonic one of a boot, and Unix time.
+    """One moment in seconds on two clocks: the monotonic clock of a boot, and Unix time.
 
-    Nobody can set the first, but it begins anew with each boot; `boot` is empty where that is not
-    known.
+    Nobody can set the monotonic clock, but it restarts with each boot; `boot` is empty if unknown.
     """
 
     boot: str
@@ -127,7 +126,7 @@ class ClockReading:
     def since(self, earlier: "ClockReading") -> float:
         """Return the seconds since an earlier reading, at least 0.
 
-        They are counted by Unix time only if the machine was booted in between.
+        Unix time is used only if the machine was booted in between.
         """
         if self.boot and self.boot == earlier.boot and self.clock_s >= earlier.clock_s:
             return self.clock_s - earlier.clock_s
@@ -136,9 +135,9 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class HoldsMemory:
-    """What a state file keeps: all holds, with their times as Unix time in seconds.
+    """The content of a state file: all holds, with their times as Unix time in seconds.
 
-    `saved` is the moment of which it tells; absent in documents of earlier versions.
+    `saved` is the moment of writing; it is absent in documents of earlier versions.
     """
 
     format: int
@@ -147,7 +146,7 @@ class HoldsMemory:
 
 
 def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
-    """Return the GPUs that pods take, by node."""
+    """Return the GPUs that these pods take, by node."""
     gpus: dict[NodeName, int] = {}
     for pods in groups:
         for node, number in pods:
@@ -156,9 +155,9 @@ def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
 
 
 def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: int = 0) -> str:
-    """Return why a node cannot take so many more GPUs, or empty if it can; O(1).
+    """Return why a node cannot take so many more GPUs, empty if it can; O(1).
 
-    `given_back`: GPUs of the node that are released first.
+    `given_back`: GPUs of the node that will be released first.
     """
     host = capacity.host(node)
     if host is None:
@@ -182,7 +181,7 @@ def unusable_nodes(capacity: CapacityView, hold: Hold) -> Mapping[NodeName, str]
 
 
 def difference(first: HoldRequest, now: HoldRequest) -> str:
-    """Return what two wishes of one key differ in: `pods 8, now 16; hold_s 60, now 30`."""
+    """Return how two requests with one key differ: `pods 8, now 16; hold_s 60, now 30`."""
     pairs = (
         ("pods", first.request.pods, now.request.pods),
         ("gpus_per_pod", first.request.gpus_per_pod, now.request.gpus_per_pod),

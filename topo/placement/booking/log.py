@@ -1,9 +1,9 @@
-"""A log of what happened to bookings, as JSON lines, which `replay` takes up elsewhere.
+"""The booking log: all events and changes as JSON lines, to be repeated by `replay`.
 
 The first line is a `LogHeader`: the format, the policy, the limits, and all hosts and bookings at
 the start. Each line after it is a `HostsChanged` or an `Advanced`, in the order in which they
-happened. An `Advanced` has the events and what came of them, a text for each change, to be
-compared.
+happened. An `Advanced` has the events and a text for each resulting change, which `replay`
+compares.
 """
 
 import json
@@ -29,7 +29,7 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHeader:
-    """Where a log starts. `hosts` are in natural order of the tree."""
+    """The start of a log. `hosts` are in natural order of the tree."""
 
     policy: Policy
     limits: Limits
@@ -39,7 +39,7 @@ class LogHeader:
     format: Literal[1] = FORMAT
 
     def start(self) -> tuple[Capacity, Bookings]:
-        """Return a capacity and bookings in this state."""
+        """Return a new capacity and bookings in this state."""
         capacity = Capacity(self.policy)
         for host in self.hosts:
             capacity.upsert(host)
@@ -50,7 +50,7 @@ class LogHeader:
 
 @dataclass(frozen=True, slots=True)
 class HostsChanged:
-    """Hosts came or changed, and went."""
+    """Hosts that were added or changed, and hosts that were removed."""
 
     changed: tuple[Host, ...]
     removed: tuple[NodeName, ...] = ()
@@ -59,7 +59,7 @@ class HostsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """`Bookings.advance` was called at a time with these events, and this came of it."""
+    """A call of `Bookings.advance`: its time, its events and the resulting changes."""
 
     now_s: Annotated[float, Field(allow_inf_nan=False)]
     events: tuple[Annotated[Event, Field(discriminator="kind")], ...]
@@ -78,7 +78,7 @@ _STATE = TypeAdapter(BookingsState)
 
 
 def text_of(change: Change) -> str:
-    """Return a change as a line of a log has it: `strayed hold-1 node-7:8`."""
+    """Return the text of a change in a log: `strayed hold-1 node-7:8`."""
     match change:
         case HoldChange(what, hold, elsewhere):
             return f"{what} {hold.id}" + "".join(f" {node}:{gpus}" for node, gpus in elsewhere)
@@ -104,7 +104,7 @@ def state_json(state: BookingsState) -> bytes:
 
 
 def entries_in(lines: Iterator[bytes]) -> Iterator[tuple[int, Entry | Refusal]]:
-    """Yield the entries with the numbers of their lines, up to a refusal.
+    """Yield the entries with their line numbers, up to the first refusal.
 
     A last line without a line end is ignored: its writer was killed.
     """
@@ -133,7 +133,7 @@ def _read(line: bytes, number: int) -> Entry | Refusal:
 
 
 def _inconsistency(entry: Entry) -> str:
-    """Return what is impossible in an entry although its form is right, or empty."""
+    """Return what is inconsistent in a well-formed entry; empty if nothing is."""
     if isinstance(entry, Advanced):
         asked = (event.wish.request for event in entry.events if isinstance(event, HoldAsked))
         return next((str(found) for found in map(flaw, asked) if found is not None), "")

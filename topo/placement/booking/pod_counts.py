@@ -1,4 +1,4 @@
-"""What pods take, counted as they come and go: of each hold by node and phase, of shared cards."""
+"""Running sums over pods: GPUs of each hold by node and phase, and shared cards by node."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ class PodCounts:
         self._shared: dict[NodeName, Counter[str]] = {}
 
     def shared(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
-        """Return what pods take of shared cards by node, as (resource, number); O(such nodes)."""
+        """Return the shared cards that pods take, by node as (resource, number); O(such nodes)."""
         return {node: tuple(used.items()) for node, used in self._shared.items()}
 
     def taken(self, hold: HoldId, *phases: PodPhase) -> Counter[NodeName]:
-        """Return the GPUs by node that the pods of a hold take, in some or all phases; O(nodes)."""
+        """Return the GPUs that a hold's pods take, by node, in some or all phases; O(nodes)."""
         taken: Counter[NodeName] = Counter()
         for phase in phases or _PHASES:
             taken.update(self._gpus_of.get((hold, phase), {}))

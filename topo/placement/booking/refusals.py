@@ -1,4 +1,4 @@
-"""Why a hold is not given: beyond the limits, a key of another request, no room any more."""
+"""The reasons to refuse a hold: a limit, a key used for another request, no room any more."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 
 
 def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused | None:
-    """Refuse a wish that is impossible whatever is free: time, pods, key, number of holds; O(1)."""
+    """Refuse a request beyond the limits: time, pods, key, number of holds; O(1)."""
     pods = wish.request.pods
     if not 0 < wish.hold_s <= limits.hold_s:
         what = f"hold_s is {wish.hold_s:g}"
@@ -40,7 +40,7 @@ def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused 
 
 
 def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
-    """Refuse a wish whose key belongs to this hold, which is for another request."""
+    """Refuse a request whose key belongs to a hold for another request."""
     what = f"the key {wish.key!r} belongs to hold {hold.id} of another request: "
     what += difference(hold.wish, wish)
     fix = f"use a new key, or repeat that request, or release {hold.id} first"

@@ -16,10 +16,10 @@ _KEPT = "replay: kept for another"
 
 @dataclass(slots=True)
 class Replay:
-    """Where a log led. `difference` is the first step that differs, empty where none does.
+    """The result of a replay. `difference` is the first step that differs, empty if none does.
 
     `other_choices` are the holds for which the engine would choose other groups today (or none);
-    those for which the caller gave the groups are among them.
+    they include holds whose groups the caller chose.
     """
 
     capacity: Capacity
@@ -32,7 +32,8 @@ class Replay:
 def replay(lines: Iterator[bytes]) -> Replay | Refusal:
     """Replay a log until its end or the first step that differs, validating after each step.
 
-    Another file is refused, with the line. O(events and the placements among them).
+    A file that is not a booking log is refused, with the line. O(events and the placements among
+    them).
     """
     done: Replay | None = None
     for number, entry in entries_in(lines):

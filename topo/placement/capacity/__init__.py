@@ -1,1 +1,1 @@
-"""What is free where: hosts, their bookings, and the slots of every class of request."""
+"""Free capacity: hosts, their bookings, and the slots of every class of requests."""

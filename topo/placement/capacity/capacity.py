@@ -1,7 +1,7 @@
-"""The free capacity with its changes: the one place that is kept true, by a small step per event.
+"""The free capacity with its changes, updated in a small step per event.
 
-One writer. What is only asked stands in `capacity_view.py`. A request costs a few passes over an
-array, and an event O(classes of requests).
+There is one writer. Read-only queries are in `capacity_view.py`. A request costs a few passes over
+an array, and an event O(classes of requests).
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class Capacity(CapacityView):
         self._version += 1
 
     def remove(self, name: NodeName) -> None:
-        """Remove a host; what is booked on it stays booked. Unknown names are no error."""
+        """Remove a host; its bookings stay. Unknown names are ignored."""
         self._touch((name,))
         host = self._hosts.get(name)
         if host is not None:
@@ -60,9 +60,9 @@ class Capacity(CapacityView):
             self._version += 1
 
     def book(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
-        """Set what an owner takes, instead of what it had before.
+        """Set the GPUs that an owner takes, in place of its earlier ones.
 
-        O(nodes) to compare, O(classes) for each node of which it takes more or less than before.
+        O(nodes) to compare, O(classes) for each node where the number changes.
         """
         had = self._bookings.get(owner, {})
         if had == gpus:
@@ -76,7 +76,7 @@ class Capacity(CapacityView):
         self._shift({name: change for name, change in changes.items() if change})
 
     def book_on(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
-        """Set what an owner takes of some nodes, 0 for nothing; elsewhere it keeps what it had."""
+        """Set the GPUs that an owner takes on some nodes, 0 for none; keep those on other nodes."""
         had = self._bookings.pop(owner, {})
         if takes := {name: count for name, count in {**had, **gpus}.items() if count}:
             self._bookings[owner] = MappingProxyType(takes)
@@ -85,13 +85,13 @@ class Capacity(CapacityView):
             self._shift(changes)
 
     def release(self, owner: str) -> None:
-        """Release all that an owner took; an unknown owner is no error."""
+        """Release all GPUs of an owner; an unknown owner is ignored."""
         had = self._bookings.pop(owner, None)
         if had is not None:
             self._shift({name: -count for name, count in had.items()})
 
     def recount(self) -> tuple[Difference, ...]:
-        """Recount everything from nothing; correct and return what differs. O(hosts x classes)."""
+        """Recount everything from scratch; correct and return what differs. O(hosts x classes)."""
         self._settle()
         used: Counter[NodeName] = Counter()
         for booking in self._bookings.values():
@@ -158,7 +158,7 @@ class Capacity(CapacityView):
             self.touched.update(names)
 
     def _shift(self, changes: Mapping[NodeName, int]) -> None:
-        """Take so many more GPUs of each of these nodes (fewer if negative)."""
+        """Add these numbers to the used GPUs of the nodes; a negative number frees GPUs."""
         self._version += 1
         self._touch(changes)
         index, used, ids = self._index, self._used, self._index.ids

@@ -1,11 +1,11 @@
-"""How much is free where, to be read: hosts, bookings, and the slots that they leave.
+"""The read-only view of the capacity: hosts, bookings, and free slots.
 
-Who only asks gets a `CapacityView`; its owner alone has the `Capacity` (`capacity.py`) behind it. A
-question that begins with "what if" is asked of `with_changes(…)`, a view of its own: nothing is
-booked for it, so no version, no tag and no other reader notices.
+Readers get a `CapacityView`; only its owner has the `Capacity` (`capacity.py`) behind it. What-if
+questions are asked of `with_changes(…)`, which returns a separate view: nothing is booked, so no
+version, no tag and no other reader changes.
 
-The free slots of every class of request that was asked for lately are kept by tier-1 domain. They
-are filled by the first who asks, which changes no answer: a cache, and no write.
+The free slots of every recently used class of requests are kept by tier-1 domain. The first query
+of a class counts them. That changes no answer: it is a cache, not a write.
 """
 
 from collections import Counter, OrderedDict
@@ -44,10 +44,10 @@ _versions_of_changes = count(-1, -1)
 
 
 class _Changes(NamedTuple):
-    """How a view differs from the one that it was made of; classes asked for later need it.
+    """How a view differs from the view that it was made of; needed by classes counted later.
 
-    First `hosts` change their state, each from one row to another; then bookings change what is
-    free (`taken`) on hosts in the domains `at`.
+    First `hosts` change their state, each from one row to another; then bookings change the free
+    GPUs (`taken`) on hosts in the domains `at`.
     """
 
     base: "CapacityView"
@@ -58,7 +58,7 @@ class _Changes(NamedTuple):
 
 
 class CapacityView:
-    """Hosts, bookings, and the slots that they leave, without anything that changes them.
+    """Hosts, bookings, and the free slots, read-only.
 
     Booking more GPUs than a host has is a fact, not an error: `free` is then 0.
     """
@@ -85,7 +85,7 @@ class CapacityView:
 
     @property
     def version(self) -> int:
-        """A number for each content. It grows with changes; with assumed changes it is negative."""
+        """The version of the content: it grows with changes, and is negative for assumptions."""
         return self._version
 
     @property
@@ -119,11 +119,11 @@ class CapacityView:
         return max(0, host.gpus - self._used.get(name, 0)) if host else 0
 
     def free_on(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
-        """Return the free GPUs of those of some nodes that have any; O(nodes given)."""
+        """Return the free GPUs of those of the given nodes that have any; O(nodes given)."""
         return {name: free for name in names if (free := self.free(name))}
 
     def nodes_short_of(self, gpus: Mapping[NodeName, int]) -> list[NodeName]:
-        """Return those of some nodes that cannot take so many GPUs (at least 1); O(nodes given)."""
+        """Return the nodes that cannot take the given GPUs (at least 1 each); O(nodes given)."""
         ids, free = self._index.ids, self._columns.free_gpus
         return [name for name, need in gpus.items() if name not in ids or free[ids[name]] < need]
 
@@ -136,7 +136,8 @@ class CapacityView:
     ) -> NodeUsage:
         """Return what is booked on each host, frozen; `holds` are the owners that are holds.
 
-        For other threads. `shared` is what pods take of shared cards. O(hosts) of plain copying.
+        The result may be read in any thread. `shared` are the shared cards that pods take. O(hosts)
+        of plain copying.
         """
         kept = (self._bookings.get(owner) for owner in holds)
         holding = tuple(filter(None, kept))
@@ -146,7 +147,7 @@ class CapacityView:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all hosts, open or closed, booked or not; O(types)."""
+        """The GPUs of all hosts, open or closed, booked or not; O(types)."""
         return self._types.total()
 
     def gpu_types(self) -> tuple[str, ...]:
@@ -162,7 +163,7 @@ class CapacityView:
         return self.gpu_types() if asked is None else (asked,)
 
     def kinds(self) -> Mapping[str, int]:
-        """Return the kinds of groups that hosts are in, with the highest tier of each."""
+        """Return the kinds of groups that contain hosts, with the highest tier of each kind."""
         return self._index.kinds()
 
     # Copies, and what if
@@ -170,8 +171,8 @@ class CapacityView:
     def copy(self, policy: Policy | None = None) -> Self:
         """Return an independent copy, for another thread; O(hosts) of plain copying.
 
-        The index is shared until one of the two gets or loses a host. The copy of a view with
-        changes stands by itself.
+        The index is shared until one of the two adds or removes a host. The copy of a view with
+        changes does not depend on the original view.
         """
         self._settle()
         twin = type(self)(policy or self.policy)
@@ -192,15 +193,15 @@ class CapacityView:
         taken: Mapping[str, Mapping[NodeName, int]] = MappingProxyType({}),
         hosts: Iterable[Host] = (),
     ) -> "CapacityView":
-        """Return a view in which some changes hold. This one, and its version, stay as they are.
+        """Return a view with assumed changes. This view and its version stay as they are.
 
-        `released`: owners that give everything back; unknown ones are no error. `taken`: what
-        owners take instead of what they had, by node. `hosts`: known hosts in another state or with
-        other taints; place, GPUs, type and labels must stay.
+        `released`: owners that give everything back; unknown ones are ignored. `taken`: the GPUs
+        that owners take instead of their current ones, by node. `hosts`: known hosts in another
+        state or with other taints; place, GPUs, type and labels must stay.
 
-        The view reads from this one, so it can be asked only until this one changes; after that it
+        The new view reads from this one, so it is valid only until this one changes; after that it
         raises `BrokenInvariantError`. O(nodes that change) and some plain copying of numbers. A
-        class of requests costs a copy of its counts when it is first asked for.
+        class of requests costs a copy of its counts when it is first used.
         """
         asked = {**dict.fromkeys(released, _NO_GPUS), **taken}
         bookings = {o: gpus for o, gpus in asked.items() if gpus or o in self._bookings}
@@ -230,7 +231,7 @@ class CapacityView:
         self._shared = other._shared = True
 
     def _restate(self, base: "CapacityView", host: Host) -> tuple[_HostRow, _HostRow]:
-        """Put a host into another state; return its rows before and after.
+        """Change the state of a host; return its rows before and after.
 
         The view must not have classes yet.
         """
@@ -243,7 +244,7 @@ class CapacityView:
     def _rebook(
         self, bookings: Mapping[str, Mapping[NodeName, int]]
     ) -> tuple[DomainIndices, UsageChange]:
-        """Book what owners take; return what changed on which domains.
+        """Book the GPUs of owners; return what changed in which domains.
 
         The view must not have classes yet.
         """
@@ -270,7 +271,7 @@ class CapacityView:
         return self._index.layout()
 
     def slots(self, eligibility: Eligibility, gpu_type: str, gpus: int) -> Slots:
-        """Return a class's free slots by tier-1 domain; O(1) if it was asked for lately."""
+        """Return a class's free slots by tier-1 domain; O(1) if the class was used recently."""
         if not self._index.is_settled:
             self._settle()
         wish = eligibility
@@ -294,9 +295,9 @@ class CapacityView:
         return found
 
     def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
-        """Return a class's slots if nothing ran on any host.
+        """Return the slots of a class if all hosts were empty.
 
-        `opened` returns each host as it is to be seen; without it closed hosts stay closed. O(hosts
+        `opened` returns each host in an assumed state; without it closed hosts stay closed. O(hosts
         of the type).
         """
         hosts = self._of_type(like.eligibility.gpu_type or "")
@@ -308,7 +309,7 @@ class CapacityView:
         return found
 
     def peaks(self, gpu_type: str, gpus: int) -> tuple[int, ...]:
-        """Return the slots of the largest domain of each tier, tier 1 first, all empty and open."""
+        """Return the slots of the largest domain of each tier, from tier 1, all empty and open."""
         key = gpu_type, gpus
         found = self._peaks.get(key)
         if found is None:
@@ -322,15 +323,15 @@ class CapacityView:
         return found
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
-        """Return pods by tier-1 domain; append the places of their hosts to `places`."""
+        """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
         return self._index.located(pods, places)
 
     def position(self, name: NodeName) -> tuple[int, int]:
-        """Return (tier-1 domain, place among all hosts) of a known host."""
+        """Return the tier-1 domain of a known host, and its position among all hosts."""
         return self._index.position(name)
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:
-        """Return (id, host, free GPUs if open else 0) of a tier-1 domain's hosts, sorted."""
+        """Return (id, host, free GPUs) of a tier-1 domain's hosts, sorted; 0 GPUs if not open."""
         names, hosts, free_gpus = self._index.names, self._hosts, self._columns.free_gpus
         return [
             (host_id, hosts[names[host_id]], free_gpus[host_id])
@@ -338,9 +339,9 @@ class CapacityView:
         ]
 
     def slots_per_node(self, domains: Iterable[int], slots: Slots) -> tuple[NodeSlots, list[int]]:
-        """Return (name, free slots) of the hosts of some domains that have slots, and their places.
+        """Return the (name, free slots) and the positions of all hosts with free slots.
 
-        Domain by domain in natural order; places are those in the natural order of all hosts.
+        The given domains are taken in natural order; a position counts all hosts in natural order.
         """
         index, mask, gpus = self._index, slots.mask, slots.gpus
         names, order, free_gpus = index.names, index.order, self._columns.free_gpus
@@ -358,9 +359,9 @@ class CapacityView:
     # How it is kept
 
     def _narrowed(self, eligibility: Eligibility, gpus: int) -> Slots:
-        """Make a class from the one without its selector and exclusions; O(nodes told apart).
+        """Build a class from the class without its selector and exclusions; O(nodes that differ).
 
-        There is no end to such classes: they name nodes by exclusion or label.
+        Such classes are unlimited in number, because they name nodes by exclusion or label.
         """
         assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101 - for mypy
         wide = replace(eligibility, selector=(), exclude=frozenset())
@@ -373,7 +374,7 @@ class CapacityView:
         return found.without(eligibility, map(self._row, out))
 
     def _changed_slots(self, changes: _Changes, eligibility: Eligibility, gpus: int) -> Slots:
-        """Make a class from that of the view that this one differs from; O(nodes that differ)."""
+        """Adapt a copy of the original view's counts of a class; O(nodes that differ)."""
         if changes.base.version != changes.base_version:
             raise BrokenInvariantError("capacity: what is assumed outlived what it was assumed on")
         found = changes.base.slots(eligibility, eligibility.gpu_type or "", gpus).copy()
@@ -385,7 +386,7 @@ class CapacityView:
         return found
 
     def _fill(self, slots: Slots) -> None:
-        """Count a class from nothing; O(hosts) of numpy, one look at a host per kind of guards."""
+        """Count a class from scratch; O(hosts) in numpy, one check per distinct set of guards."""
         hosts = self._of_type(slots.eligibility.gpu_type or "")
         allowed = self._allowed(hosts, slots.eligibility, lambda host: host)
         slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
@@ -393,7 +394,7 @@ class CapacityView:
     def _allowed(
         self, hosts: HostsOfType, eligibility: Eligibility, seen_as: Callable[[Host], Host]
     ) -> NDArray[np.bool_]:
-        """Return which of some hosts a job may use."""
+        """Return, for each of some hosts, whether a job may use it."""
         alike = np.arange(len(hosts.ids))
         if not (eligibility.selector or eligibility.exclude):
             alike = 2 * hosts.guards + hosts.open
@@ -426,7 +427,7 @@ class CapacityView:
         yield from self._sizes.values()
 
     def _own(self) -> None:
-        """Clone the index if another view shares it, before it changes."""
+        """Clone the index before a change if another view shares it."""
         if self._shared:
             self._shared = False
             if len(self._users) > 1:
@@ -441,5 +442,5 @@ class CapacityView:
 
 
 def _fixed(host: Host) -> tuple[object, ...]:
-    """Return what an assumption may not change of a host."""
+    """Return the facts of a host that an assumption must not change."""
     return host.place, host.gpus, host.gpu_type, host.labels

@@ -1,8 +1,7 @@
-"""What counting needs to know of every host, in arrays by host id, so that numpy can count.
+"""Arrays by host id with the facts that counting needs, so that numpy can count.
 
-A class of requests that nobody asked for lately is counted from these in a few passes, whatever
-size its pods have: milliseconds for 100,000 hosts, where a loop over them would take a quarter of a
-second.
+A class of requests that was not used recently is counted from these arrays in a few passes, for any
+pod size. That takes milliseconds for 100,000 hosts; a loop would take a quarter of a second.
 """
 
 from array import array
@@ -20,9 +19,9 @@ _NO_TYPE = -1
 
 
 class HostsOfType(NamedTuple):
-    """The hosts of a GPU type, an entry each. `at` is the tier-1 domain, `gpus` all there are.
+    """The hosts of a GPU type, an entry each. `at` is the tier-1 domain, `gpus` all GPUs.
 
-    `guards` are numbers: equal ones have equal guards, 0 has none.
+    `guards` are numbers: equal numbers mean equal guards, 0 means none.
     """
 
     ids: DomainIndices
@@ -35,9 +34,9 @@ class HostsOfType(NamedTuple):
 
 
 class UsageChange(NamedTuple):
-    """How bookings changed some hosts: their free GPUs before and after, an entry each.
+    """Changes of some hosts by bookings: the free GPUs before and after, an entry per host.
 
-    `busier`: 1 for a host that has become busy, -1 for one that no longer is.
+    `busier`: 1 for a host that has become busy, -1 for a host that is no longer busy.
     """
 
     ids: DomainIndices
@@ -85,7 +84,7 @@ class HostColumns:
         self._marks[host_id] = (OPEN if host.open else 0) | (PENALIZED if host.penalty > 0 else 0)
 
     def taken(self, host_ids: list[int], used: list[int]) -> UsageChange:
-        """Set how many GPUs of some hosts are used; return what changed. O(hosts given)."""
+        """Set the used GPUs of some hosts; return what changed. O(hosts given)."""
         ids = np.array(host_ids, np.intp)
         free, gpus = (
             np.frombuffer(self.free_gpus, np.int64),
@@ -99,7 +98,7 @@ class HostColumns:
         return UsageChange(ids, before, after, busier)
 
     def drop(self, host_id: int) -> None:
-        """Remove a host; its id may be given to another."""
+        """Remove a host; its id may be reused."""
         self._types[host_id] = _NO_TYPE
 
     def closed(self) -> frozenset[int]:

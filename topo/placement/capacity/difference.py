@@ -1,4 +1,4 @@
-"""What a recount found to be kept wrongly."""
+"""A difference that a recount found."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from topo.model.ids import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A node whose free GPUs, or whose tier-1 domain's free slots, were kept wrongly."""
+    """A node whose free GPUs, or whose tier-1 domain's free slots, were wrong."""
 
     node: NodeName
     counted: int

@@ -1,4 +1,4 @@
-"""Which nodes a job may use: type, selector, usage, taints, exclusions.
+"""Eligibility: which nodes a job may use, by type, selector, usage, taints, exclusions.
 
 Taints and tolerations as Kubernetes defines them:
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
@@ -26,9 +26,10 @@ def is_eligible(host: Host, eligibility: Eligibility) -> bool:
 
 
 def hosts_of_unknown_size(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
-    """Return hosts in groups whose number of GPUs is unknown and that the job might use; O(hosts).
+    """Return usable hosts in groups whose number of GPUs is unknown; O(hosts).
 
-    Until a worker, a setting or the cluster states it, they count as 0 GPUs of no type.
+    Until a worker, a setting or the cluster states the number, such hosts count as 0 GPUs of no
+    type.
     """
     any_type = replace(eligibility, gpu_type=None)
     return (

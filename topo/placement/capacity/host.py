@@ -1,4 +1,4 @@
-"""A node as placement sees it: what the forest says of it, joined with what the cluster says."""
+"""A node as placement sees it: the forest's facts joined with the cluster's."""
 
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -20,17 +20,19 @@ UNGUARDED: Guards = (), (), ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One node. `path`, `kinds` and `tiers` run in parallel from the root to the innermost group.
+    """One node. `path`, `kinds` and `tiers` are parallel, from the root to the innermost group.
 
-    So do `places`, the names by which groups stand among their siblings; none: their own.
+    `places` is parallel too: the names by which groups are ordered among their siblings; empty if
+    these are their own names.
 
-    An empty path: in no group, so it is a domain of its own at every tier. `gpus` are whole GPUs
-    that pods may ask for; `penalty` orders equals (0 is best): health, usage pools. `pool` is what
-    the node is meant for, `pool_taints` are those that say so. `shared` are the resources in which
-    its cards are shared, with the numbers in their own units: such a node has no whole GPU.
+    An empty path means that the node is in no group, so it is a domain of its own at every tier.
+    `gpus` are whole GPUs that pods may request; `penalty` orders otherwise equal hosts (0 is best):
+    health, usage pools. `pool` is the purpose of the node, `pool_taints` are the taints that state
+    it. `shared` are the resources in which its cards are shared, with the numbers in their own
+    units: such a node has no whole GPU.
 
-    Where the cluster says something, `cluster` is that and `forest` the host as the forest alone
-    describes it, None if it does not know the node.
+    If the cluster knows the node, `cluster` has the cluster's facts, and `forest` is the host as
+    the forest alone describes it, None if the forest does not know the node.
     """
 
     name: NodeName
@@ -53,16 +55,16 @@ class Host:
 
     @property
     def open(self) -> bool:
-        """Whether new pods may start here at all."""
+        """Whether new pods may start on the host at all."""
         return self.ready and not self.cordoned
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Its place in the tree."""
+        """The host's place in the tree."""
         return self.path, self.kinds, self.tiers, self.places
 
     def is_like(self, other: "Host") -> bool:
-        """Return whether two hosts differ only in being ready and cordoned."""
+        """Return whether two hosts differ at most in being ready and cordoned."""
         return (
             self.gpus == other.gpus
             and self.gpu_type == other.gpu_type
@@ -74,12 +76,12 @@ class Host:
 
     @property
     def guards(self) -> "Guards":
-        """What keeps some jobs out, besides type and labels; equal for most nodes."""
+        """The facts that keep some jobs out, besides type and labels; equal for most nodes."""
         return self.taints, self.pool_taints, self.pool
 
     @property
     def forest_and_cluster(self) -> "tuple[Host | None, ClusterNode | None]":
-        """The two halves it was joined from. Without a cluster it is its own forest half."""
+        """The forest half and the cluster half; without a cluster the host is its forest half."""
         return (self, None) if self.cluster is None else (self.forest, self.cluster)
 
 
@@ -125,7 +127,7 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
 
 
 def _allocatable(cluster: ClusterNode, policy: Policy) -> tuple[str, int] | None:
-    """Return the resource that counts as the node's GPUs, and how many; None if not stated."""
+    """Return the resource that counts as the node's GPUs, and its number; None if not stated."""
     if cluster.allocatable is None:
         return None
     there = dict(cluster.allocatable)

@@ -1,4 +1,4 @@
-"""Hosts from the published forest and the cluster's nodes, and a capacity that follows both."""
+"""Builds hosts from the published forest and the cluster's nodes, and keeps a capacity current."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -30,8 +30,8 @@ def hosts_of(
 class HostFollower:
     """Keeps the hosts of a capacity equal to the join of a forest and a cluster's nodes.
 
-    `follow` takes the forest, `follow_cluster` the nodes; neither erases what the other brought.
-    Hosts from elsewhere are left alone.
+    `follow` takes the forest, `follow_cluster` the nodes; each keeps the facts of the other. Hosts
+    from other sources are not changed.
     """
 
     def __init__(self, capacity: Capacity) -> None:
@@ -42,7 +42,7 @@ class HostFollower:
         """Hosts that are not joined anew yet."""
 
     def follow(self, forest: Forest) -> tuple[NodeName, ...]:
-        """Follow a forest; return the hosts that changed, came or went.
+        """Follow a forest; return the hosts that were changed, added or removed.
 
         Subtrees that are the same objects as before are skipped: O(changes x fan-out).
         """
@@ -50,12 +50,12 @@ class HostFollower:
         return self.join_all()
 
     def begin(self, forest: Forest, found: "Differences") -> None:
-        """Set a forest with its differences from the last one, for `join` to work off."""
+        """Set a forest with its differences from the last one; `join` then processes them."""
         self.forest = forest
         self._waiting |= found
 
     def join(self, most: int) -> tuple[NodeName, ...]:
-        """Join at most so many pending hosts; return those that changed, came or went."""
+        """Join at most so many pending hosts; return those that were changed, added or removed."""
         domain, taken = self._capacity.policy.domain, list(islice(self._waiting, most))
         halves = {name: self._waiting.pop(name) for name in taken}
         return tuple(
@@ -70,15 +70,15 @@ class HostFollower:
 
     @property
     def has_pending(self) -> bool:
-        """Whether `join` has something to do."""
+        """Whether hosts are pending for `join`."""
         return bool(self._waiting)
 
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
     ) -> tuple[NodeName, ...]:
-        """Follow nodes of the cluster; return the hosts that changed, came or went.
+        """Follow nodes of the cluster; return the hosts that were changed, added or removed.
 
-        `removed` are nodes that went. O(nodes given).
+        `removed` are deleted nodes. O(nodes given).
         """
         gone = [name for name in removed if self.cluster.pop(name, None) is not None]
         # A node changes more often than what placement takes of it.
@@ -90,7 +90,7 @@ class HostFollower:
         return tuple(name for name, half in halves.items() if self._join(name, half))
 
     def _join(self, name: NodeName, half: Host | None) -> bool:
-        """Join the halves of a node's host; return whether it differs from the last one."""
+        """Join the two halves of a node's host; return whether the host changed."""
         before = self._capacity.host(name)
         host = joined(half, self.cluster.get(name), self._capacity.policy)
         if host is None:
@@ -106,7 +106,7 @@ Differences = dict[NodeName, tuple[Node, _Chain] | None]
 
 
 def differences(before: Forest, after: Forest) -> Differences:
-    """Return the nodes in subtrees that are not the same object in both; in any thread.
+    """Return the nodes in subtrees that are not the same object in both; safe in any thread.
 
     O(changes x fan-out).
     """
@@ -115,7 +115,7 @@ def differences(before: Forest, after: Forest) -> Differences:
 
 
 def _differences(before: Forest, after: Forest) -> tuple[_Found, _Found]:
-    """Return the nodes of the differing subtrees, as they were and as they are."""
+    """Return the nodes of the differing subtrees, before and after."""
     gone: _Found = {}
     come: _Found = {}
     if before.unplaced is not after.unplaced:
@@ -134,7 +134,7 @@ def _compare(
     gone: _Found,
     come: _Found,
 ) -> None:
-    """Compare the children of one group then and now; recurse into groups that kept their place."""
+    """Compare the children of a group before and after; recurse into groups that stay in place."""
     (old, old_chain), (new, new_chain) = before, after
     # The same object is the same subtree: snapshots share all that did not change.
     rest = {id(child): child for child in old}
@@ -157,7 +157,7 @@ def _compare(
 
 
 def _identity(child: Group | Node) -> tuple[object, ...]:
-    """Return what a host keeps of a group above it."""
+    """Return the facts that a host stores about a group above it."""
     if isinstance(child, Node):
         return (child.name,)
     return child.name, child.kind, child.tier, child.place
@@ -186,8 +186,8 @@ def _nodes(forest: Forest) -> Iterator[tuple[Node, _Chain]]:
 def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     """Return a node as the forest describes it, with the labels of its place and GPUs.
 
-    The forest states nothing of a node without a worker: it is as ready as the cluster finds it,
-    and no GPU was seen.
+    The forest states nothing about a node without a worker: the cluster alone decides whether it is
+    ready, and no GPU was seen.
     """
     silent = any(each.code == NodeCondition.NO_WORKER for each in node.reasons)
     labels = {HOSTNAME: str(node.name)}

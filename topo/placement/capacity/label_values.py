@@ -1,8 +1,7 @@
-"""The values of the labels that selectors ask for, kept by host id while hosts come and change.
+"""The values of the labels that selectors name, by host id, kept current as hosts change.
 
-A key is looked up on all hosts when a selector names it for the first time. From then on a change
-of a host's labels costs a step for each key kept, and a selector a pass over the values of its
-keys.
+A key is looked up on all hosts when a selector first names it. After that, a change of a host's
+labels costs one step per stored key, and a selector one pass over the values of its keys.
 """
 
 from collections import OrderedDict
@@ -44,7 +43,7 @@ class LabelValues:
     def matching(self, selector: Labels, hosts: Iterable[tuple[int, Labels]]) -> list[int]:
         """Return the ids of the hosts that have all labels of a selector, which has at least one.
 
-        `hosts` are all there are; O(hosts) for each key.
+        `hosts` are all hosts; O(hosts) for each key.
         """
         missing = {key for key, _ in selector if key not in self._by_key}
         if missing:

@@ -1,7 +1,7 @@
-"""Where hosts stand: the tier-1 domains in the natural order of the tree.
+"""The order of hosts: tier-1 domains in the natural order of the tree.
 
-Every host has a domain at every tier. Where its path has no group of a tier, the domain is the next
-lower thing on its path alone: never are two things together that no source joined.
+Every host has a domain at every tier. If its path has no group of a tier, its domain is the next
+lower group on its path, so hosts that no source joined are never in one domain.
 """
 
 from bisect import bisect
@@ -31,7 +31,7 @@ MOST_LISTED = 1 << 21
 
 
 class Tier1Domain:
-    """A tier-1 domain. `at` is its place in all arrays, `members` the ids of its hosts."""
+    """A tier-1 domain. `at` is its index in all arrays, `members` the ids of its hosts."""
 
     __slots__ = ("_places", "_ranks", "_sorted", "at", "key", "kinds", "members", "order", "tiers")
 
@@ -47,7 +47,7 @@ class Tier1Domain:
         self._ranks: dict[int, int] | None = None
 
     def follow(self, host: Host) -> bool:
-        """Take over the places and tiers of its groups from a host.
+        """Update the places and tiers of the domain's groups from a host.
 
         Returns whether the domain has moved, or is in groups of other tiers.
         """
@@ -61,7 +61,7 @@ class Tier1Domain:
         return True
 
     def _order(self) -> tuple[object, ...]:
-        """Return the sort key: the places of its groups, a lone node after a group of its name."""
+        """Return the sort key: the places of the groups; lone nodes follow groups of the name."""
         path, lone = self.key
         names = path if lone is None else (*path, lone)
         places = (*(self._places or path), *names[len(path) :])
@@ -104,7 +104,7 @@ class Tier1Domain:
         return self._ranks
 
     def depth(self, tier: int) -> int:
-        """Return how many names of the path name the domain of a tier; 0: the lone node itself."""
+        """Return how many names of the path name the domain of a tier; 0 for a lone node."""
         for at, own in enumerate(self.tiers):
             if own <= tier:
                 return at + 1
@@ -117,7 +117,7 @@ class Tier1Domain:
         return depth > 0 and paths[0] == paths[1]
 
     def ref(self, tier: int) -> DomainRef:
-        """Return the domain of a tier that this one is in."""
+        """Return the domain of a tier that contains this one."""
         depth = self.depth(tier)
         path, name = self.key
         if depth:
@@ -127,9 +127,10 @@ class Tier1Domain:
 
 
 class Children(NamedTuple):
-    """The children of all domains of a tier: the first of each, and a row with all of each.
+    """The children of all domains of a tier: the first child of each, and a row with all.
 
-    Rows are filled up with the number of all children. There are none where they are too many.
+    Short rows are padded with the number of all children. There are no rows if there would be too
+    many.
     """
 
     starts: DomainIndices
@@ -137,7 +138,7 @@ class Children(NamedTuple):
 
 
 def children(starts: DomainIndices, number: int) -> Children:
-    """Return the children of the domains that start with these, of so many in all."""
+    """Return the children of domains, given their first children and the number of all children."""
     ends = np.append(starts[1:], number)
     width = int((ends - starts).max(initial=0))
     if width * len(starts) > MOST_LISTED:
@@ -149,12 +150,12 @@ def children(starts: DomainIndices, number: int) -> Children:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tree over the tier-1 domains as ranges. Of each tuple index t is tier t, 0 is unused.
+    """The tree over the tier-1 domains as ranges. In each tuple index t is tier t; 0 is unused.
 
-    `domains` are those of tier 1. `firsts[t]` are the first of them in each domain of tier t and,
-    last, their number; `starts[t]` the same without the last, for `reduceat`; `ends[t]` the same
-    without the first; `of[t]` the domain of tier t that each is in. `offsets` is the number of
-    hosts before each.
+    `domains` are the tier-1 domains. `firsts[t]` are the first tier-1 domain of each domain of tier
+    t, followed by their number; `starts[t]` is the same without the last entry, for `reduceat`;
+    `ends[t]` the same without the first entry; `of[t]` the domain of tier t that contains each
+    tier-1 domain. `offsets` is the number of hosts before each tier-1 domain.
     """
 
     tiers: int
@@ -180,14 +181,17 @@ class Layout:
         return found
 
     def rolled(self, values: Counts, tier: int, how: np.ufunc = np.add) -> Counts:
-        """Return sums, or maxima, of a number per tier-1 domain by the domains of a tier."""
+        """Return, for each domain of a tier, the sum or maximum of a number per tier-1 domain."""
         if tier == 1 or not values.size:
             return values
         found: Counts = how.reduceat(values, self.starts[tier])
         return found
 
     def inside(self, tier: int, domains: DomainIndices) -> DomainIndices:
-        """Return the tier-1 domains in some domains of a tier, one after the other."""
+        """Return the indices of all tier-1 domains inside the given domains of a tier.
+
+        The result keeps the order of `domains`.
+        """
         if len(domains) == 1:
             at = domains.item()
             return np.arange(self.firsts[tier][at], self.firsts[tier][at + 1])
@@ -198,7 +202,7 @@ class Layout:
         return found
 
     def below(self, tier: int, lower: int) -> list[int]:
-        """Return the first domain of a lower tier in each domain of `tier`, then their number."""
+        """Return the first domain of tier `lower` in each domain of `tier`, then their number."""
         if lower == 1:
             return self.firsts[tier]
         found = self.nested.get((tier, lower))
@@ -210,7 +214,7 @@ class Layout:
         return found
 
     def children_of(self, tier: int) -> Children:
-        """Return the domains of the next lower tier in each domain of a tier."""
+        """Return the children, one tier lower, of each domain of a tier."""
         found = self.children.get(tier)
         if found is None:
             number = len(self.firsts[tier - 1]) - 1
@@ -218,7 +222,7 @@ class Layout:
         return found
 
     def of_kind(self, kind: Kind) -> dict[int, DomainIndices]:
-        """Return the tier-1 domains inside groups of a kind by the tier that those groups have."""
+        """Return the tier-1 domains inside groups of a kind, by the tier of these groups."""
         found = self.kinds.get(kind)
         if found is None:
             domains: dict[int, list[int]] = {}
@@ -246,9 +250,7 @@ class Layout:
         return self.ranges[path]
 
     def starts_in(self, tier: int, other: int) -> DomainIndices:
-        """Return the domain of another tier, lower or higher, in which each domain of `tier`
-        starts.
-        """
+        """Return, for each domain of `tier`, the domain of tier `other` in which it starts."""
         if other == 1:
             return self.starts[tier]
         found = self.arrays.get((tier, other))
@@ -268,7 +270,7 @@ def tier1_key(host: Host) -> DomainKey:
 
 
 class HostIndex:
-    """Hosts by id, tier-1 domains by key. Mutable; both are valid until the next layout."""
+    """Hosts by id, tier-1 domains by key. Mutable; both stay valid until the next layout."""
 
     def __init__(self) -> None:
         self.ids: dict[NodeName, int] = {}
@@ -290,7 +292,7 @@ class HostIndex:
         return max(self.kinds().values(), default=1)
 
     def kinds(self) -> dict[str, int]:
-        """Return the kinds of groups that hosts are in, with the highest tier of each."""
+        """Return the kinds of groups that contain hosts, with the highest tier of each kind."""
         found: dict[str, int] = {}
         for kinds, tiers in self._chains:
             for kind, tier in zip(kinds, tiers, strict=True):
@@ -350,11 +352,11 @@ class HostIndex:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the places of the domains are those of the natural order."""
+        """Whether the domains are in natural order."""
         return not self._astray
 
     def settle(self) -> DomainIndices:
-        """Sort the domains naturally without empty ones; return the places that they had before."""
+        """Sort the domains naturally and drop empty ones; return the former indices."""
         astray = list(self._astray.values())
         # Domains that stay are in order already: only those astray are sorted and inserted.
         stays = np.ones(len(self.order), np.bool_)
@@ -381,7 +383,7 @@ class HostIndex:
     def _begin_anew(
         self, before: DomainIndices, stays: NDArray[np.bool_], places: list[int]
     ) -> None:
-        """Keep `_begins`: only who has another domain before it can have changed."""
+        """Update `_begins`: an entry changes only if the domain before it is a different one."""
         moved = np.array(places, np.intp) + np.arange(len(places))
         beside = np.flatnonzero(np.diff(before) != 1)
         apart = np.unique(np.concatenate([moved, moved + 1, beside + 1]))
@@ -395,7 +397,7 @@ class HostIndex:
                 kept[at] = not self.order[at].shares_domain_with(self.order[at - 1], tier)
 
     def layout(self) -> Layout:
-        """Return the ranges of all tiers over settled domains; O(these x tiers) after a change."""
+        """Return the ranges of all tiers over settled domains; O(domains x tiers) if changed."""
         if self._layout is None:
             tiers = range(2, self.tiers + 1)
             self._begins = {tier: self._begins_of(tier) for tier in tiers}
@@ -411,14 +413,14 @@ class HostIndex:
         return np.array(begins[: len(self.order)], np.bool_)
 
     def domain_at(self) -> DomainIndices:
-        """Return the tier-1 domain of each host id; of an id that no host has, some domain."""
+        """Return the tier-1 domain of each host id; arbitrary for an unused id."""
         if self._domain_at is None:
             domains = self.domain_of_host
             self._domain_at = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
         return self._domain_at
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
-        """Return pods by tier-1 domain; append the places of their hosts to `places`."""
+        """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
         ids, domain_of, offsets = self.ids, self.domain_of_host, self.layout().offsets
         domains: dict[int, int] = {}
         last: object = None
@@ -437,14 +439,14 @@ class HostIndex:
         return domains
 
     def position(self, name: NodeName) -> tuple[int, int]:
-        """Return (tier-1 domain, place among all hosts) of a known host."""
+        """Return the tier-1 domain of a known host, and its position among all hosts."""
         host_id = self.ids[name]
         domain = self.domain_of_host[host_id]
         return domain.at, self.layout().offsets[domain.at] + domain.ranks(self.names)[host_id]
 
 
 def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layout:
-    """Build a layout; `begins` says which domains are the first in theirs, from tier 2 up."""
+    """Build a layout; `begins` marks the tier-1 domains that start a domain of a higher tier."""
     own = np.arange(len(domains), dtype=np.intp)
     starts = [np.zeros(0, np.intp), own, *map(np.flatnonzero, begins)]
     ends = [np.append(start[1:], len(domains)) for start in starts]

@@ -1,8 +1,8 @@
 """How many GPUs of each node are free, in use and held: a frozen view for readers in any thread.
 
-A GPU counts once: as used where a pod has it, as held where a hold keeps it for pods that are not
-there yet. Of those that nobody booked, the ones of a cordoned node are cordoned, those of an open
-node are free, and those of a node that is not ready are neither.
+A GPU counts once: as used if a pod has it, as held if a hold keeps it for a pod that does not exist
+yet. An unbooked GPU is cordoned if its node is cordoned, free if its node is open, and neither if
+its node is not ready.
 
 Example: a node of 8 GPUs, a pod has 2 of them and a hold keeps 4: free 2, used 2, held 4. Cordoned,
 it has free 0, used 2, held 4, cordoned 2; not ready, free 0, used 2, held 4.
@@ -19,9 +19,9 @@ from topo.placement.capacity.host import Host
 
 
 class NodeCounts(NamedTuple):
-    """GPUs of one node; `cordoned` are those that nobody booked, of a node that is cordoned.
+    """The GPUs of one node; `cordoned` are the unbooked GPUs of a cordoned node.
 
-    `gpus` are all that pods may ask for.
+    `gpus` are all GPUs that pods may request.
     """
 
     free: int = 0
@@ -33,7 +33,7 @@ class NodeCounts(NamedTuple):
 
 
 class TypeCounts(NamedTuple):
-    """GPUs of all nodes of one type: all that pods may ask for, those of ready nodes, and so on."""
+    """The GPUs of all nodes of one type: all that pods may request, those of ready nodes, …"""
 
     gpus: int = 0
     ready: int = 0
@@ -48,7 +48,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class SharedCards(NamedTuple):
-    """What a node has of a resource in which its cards are shared, and what pods take of it."""
+    """The cards of a node in a resource that shares cards: its capacity, and what pods take."""
 
     resource: str
     allocatable: int
@@ -61,10 +61,10 @@ NO_COUNTS = NodeCounts()
 
 @dataclass(frozen=True)
 class NodeUsage:
-    """Hosts, the GPUs that are booked on each, and those of them that holds keep.
+    """Hosts, the GPUs that are booked on each, and the part of them that holds keep.
 
-    `shared_used` is what pods take of shared cards, which are counted apart, in their own units.
-    `version` is that of the capacity. Whoever makes one gives values that change no more.
+    `shared_used` are the shared cards that pods take; they are counted separately, in their own
+    units. `version` is that of the capacity. The values given must not change afterwards.
     """
 
     version: int = 0
@@ -75,9 +75,9 @@ class NodeUsage:
 
     @cached_property
     def counts(self) -> Mapping[NodeName, NodeCounts]:
-        """The counts of every known node; O(nodes and those of all holds), once.
+        """The counts of every known node; O(nodes and those of all holds), computed once.
 
-        Most nodes are open and have nothing booked: those of one size share one value.
+        Most nodes are open and have no bookings: nodes of one size share one value.
         """
         held: Counter[NodeName] = Counter()
         for gpus in self.holds:
@@ -94,7 +94,7 @@ class NodeUsage:
 
     @cached_property
     def shared(self) -> Mapping[NodeName, tuple[SharedCards, ...]]:
-        """The shared cards of each node that has any, by name of the resource; O(nodes), once."""
+        """The shared cards of each node that has any, by resource name; O(nodes), computed once."""
         return {
             name: _shared(dict(host.shared), dict(self.shared_used.get(name, ())))
             for name, host in self.hosts.items()
@@ -112,9 +112,7 @@ class NodeUsage:
         return sums
 
     def by_type(self) -> Mapping[str, TypeCounts]:
-        """Return the counts of each GPU type of nodes with GPUs, "" where nobody names it;
-        O(nodes).
-        """
+        """Return the counts by GPU type of nodes with GPUs, "" for an unknown type; O(nodes)."""
         rows: dict[str, list[TypeCounts]] = {}
         for name, counts in self.counts.items():
             host = self.hosts[name]

@@ -1,4 +1,4 @@
-"""Whether the hosts of a capacity are those of the forest and the cluster, counted from nothing."""
+"""Checks that the hosts of a capacity are the join of forest and cluster, from scratch."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,12 +1,12 @@
-"""Numbers of tier-1 domains rolled up by the domains above them, mended where one changed.
+"""Numbers of tier-1 domains summed up per higher domain, and updated incrementally.
 
-A job takes a few of thousands of tier-1 domains, and the next search asks for the sums of all of
-them again. So what was counted once is kept, and follows each change by its difference when it is
-asked for next.
+A job takes a few of thousands of tier-1 domains, and the next search needs the sums of all of them
+again. So each computed number is kept, and the next query adds the differences since.
 
-Example: switchboxes of 3 1 and 2 2 free slots, whole groups of two slots. The sums are 4 and 4, the
-most 3 and 2, the groups 2 and 2. A pod takes a slot of the first domain: 3 becomes 2, the first sum
-3 and its groups 1. The most is counted anew, for 3 was the most and somebody else may be next.
+Example: switchboxes with 3, 1 and 2, 2 free slots, whole groups of two slots. The sums are 4 and 4,
+the maxima 3 and 2, the groups 2 and 2. A pod takes a slot of the first domain: 3 becomes 2, the
+first sum 3 and its groups 1. Its maximum is computed again, because 3 was the maximum and the next
+largest number is not kept.
 """
 
 from abc import ABC, abstractmethod
@@ -24,10 +24,10 @@ _RESTS = 1
 
 
 class _Rollups(ABC):
-    """What is kept of a number per tier-1 domain, by tier.
+    """The rolled-up numbers per tier of one number per tier-1 domain.
 
-    The arrays are changed in place: nobody keeps one beyond the next change. To read one costs
-    O(changes since the last time); O(tier-1 domains) the first time.
+    The arrays are changed in place, so no caller may keep one beyond the next change. Reading one
+    costs O(changes since the last read); O(tier-1 domains) the first time.
     """
 
     __slots__ = ("_by_tier", "_changes", "_how", "_layout", "_values")
@@ -39,11 +39,11 @@ class _Rollups(ABC):
         self._by_tier: dict[int, Counts] = {}
 
     def changed(self, at: int, by: int) -> None:
-        """Note that the number of a tier-1 domain changed."""
+        """Record that the number of a tier-1 domain changed."""
         self._changes[at] = self._changes.get(at, 0) + by
 
     def change_many(self, at: DomainIndices, by: Counts) -> None:
-        """Note that the numbers of some tier-1 domains, which may come more than once, changed."""
+        """Record that the numbers of some tier-1 domains changed; an index may repeat."""
         if len(at) * _MENDED_AS_FAST > len(self._values):
             self._layout, self._changes = None, {}
         else:
@@ -51,7 +51,7 @@ class _Rollups(ABC):
                 self.changed(domain, change)
 
     def by(self, tier: int, layout: Layout) -> Counts:
-        """Return the rolled up number of each domain of a tier."""
+        """Return the rolled-up number of each domain of a tier."""
         if layout is not self._layout or self._changes:
             self._follow(layout)
         found = self._by_tier.get(tier)
@@ -72,7 +72,7 @@ class _Rollups(ABC):
 
     @abstractmethod
     def _mend(self, tier: int, layout: Layout) -> None:
-        """Apply the noted changes to what is kept of a tier; tier 1 is the numbers themselves."""
+        """Apply the recorded changes to the numbers of a tier; tier 1 is the numbers themselves."""
 
 
 class Most(_Rollups):
@@ -101,7 +101,7 @@ class Most(_Rollups):
 
 
 class Groups:
-    """Whole groups of `size`, each inside a domain of `tier`: by domain of the top tier, in all."""
+    """Whole groups of `size`, each inside one domain of `tier`: per top-tier domain, and in all."""
 
     __slots__ = ("_missed", "_sums", "by_top", "in_all", "size", "tier")
 
@@ -114,7 +114,7 @@ class Groups:
         self.in_all = int(self.by_top.sum())
 
     def missed(self, rest: int) -> Counts:
-        """Return how much each domain would be missed: its sum, `BROKEN` more if it breaks."""
+        """Return the cost of using each domain: its sum, plus `BROKEN` if that breaks a group."""
         found = self._missed.get(rest)
         if found is None:
             if len(self._missed) == _RESTS:
@@ -124,7 +124,7 @@ class Groups:
         return found
 
     def changed(self, domain: int, top: int, sums: tuple[int, int]) -> None:
-        """Follow a change of the sum of a domain, inside one of the top tier."""
+        """Follow a change of the sum of a domain, which is inside the top-tier domain `top`."""
         before, now = sums
         # A group came or went if a multiple of its size was crossed.
         more = now // self.size - before // self.size

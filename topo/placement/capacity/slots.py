@@ -1,4 +1,4 @@
-"""Free slots by tier-1 domain, for one class of eligible nodes and one size of pod."""
+"""Free slots by tier-1 domain, for one class of eligible nodes and one pod size."""
 
 from collections.abc import Iterable
 
@@ -22,11 +22,11 @@ _EMPTY: Counts = np.zeros(0, np.int64)
 class Slots:
     """Free slots for pods of `gpus` GPUs on eligible hosts.
 
-    `free` and `busy` run along the tier-1 domains; `free_list` are the numbers of `free`, quick to
-    read one by one, `sums` and `most` those of higher tiers. `busy` counts the open hosts of the
-    type, eligible or not, on which GPUs are booked. `mask` has a byte per host id: 0 another type,
-    1 not eligible, 2 eligible. `nodes` are the eligible hosts, `free_gpus` their free GPUs,
-    `penalized` those with a penalty.
+    `free` and `busy` have an entry per tier-1 domain; `free_list` has the numbers of `free` as a
+    list, quick to read one by one; `sums` and `most` are the numbers of higher tiers. `busy` counts
+    the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has a byte per
+    host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts, `free_gpus`
+    their free GPUs, `penalized` those with a penalty.
     """
 
     __slots__ = (
@@ -59,7 +59,10 @@ class Slots:
         self.busy: Counts = busy
 
     def fill(self, hosts: HostsOfType, allowed: NDArray[np.bool_], ids: int, domains: int) -> None:
-        """Count from nothing, given the hosts of the type and which the job may use; O(hosts)."""
+        """Count from scratch; `hosts` are those of the type, `allowed` which the job may use.
+
+        O(hosts).
+        """
         slots = np.where(allowed, hosts.free_gpus // self.gpus, 0)
         busy = hosts.at[hosts.open & (hosts.free_gpus < hosts.gpus)]
         self._set(sum_by_domain(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
@@ -82,7 +85,7 @@ class Slots:
     def without(
         self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
     ) -> "Slots":
-        """Return a class that may not use some hosts, given as (id, domain, host, free GPUs)."""
+        """Return the class without some hosts, given as (id, domain, host, free GPUs)."""
         twin = self.copy()
         twin.eligibility = eligibility
         for host_id, at, host, unbooked in hosts:
@@ -94,7 +97,7 @@ class Slots:
     def among(
         self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
     ) -> "Slots":
-        """Return a class that may use only some hosts, given as (id, domain, host, free GPUs)."""
+        """Return the class with only some hosts, given as (id, domain, host, free GPUs)."""
         twin = Slots(eligibility, self.gpus, np.zeros_like(self.free), self.busy.copy())
         twin.mask = self.mask.translate(_NONE)
         for host_id, at, host, unbooked in hosts:
@@ -108,9 +111,9 @@ class Slots:
         return twin
 
     def update_free(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
-        """Follow a change of the free GPUs of one host, from and to; O(1).
+        """Update for a change of the free GPUs of one host, from and to; O(1).
 
-        `busier`: 1 if it has become busy, -1 if it no longer is.
+        `busier`: 1 if the host has become busy, -1 if it is no longer busy.
         """
         kind = self.mask[host_id]
         if not kind:
@@ -126,7 +129,7 @@ class Slots:
                 self._add(at, change)
 
     def update_all_free(self, at: DomainIndices, taken: UsageChange) -> None:
-        """Follow changes of the free GPUs of many hosts, each in its domain; O(hosts given)."""
+        """Update for changes of the free GPUs of many hosts, each in its domain; O(hosts given)."""
         # numpy reads the mask in place, and drops the view before the mask can grow.
         kinds = np.frombuffer(self.mask, np.uint8)[taken.ids]
         np.add.at(self.busy, at, taken.busier * (kinds > 0))
@@ -145,7 +148,7 @@ class Slots:
             self.mask[host_id] = 0
 
     def add_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
-        """Add a host, counted as far as it is of the type and eligible."""
+        """Add a host; it counts only if it is of the type and eligible."""
         if host_id >= len(self.mask):
             self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
         if host.gpu_type == self.eligibility.gpu_type:
@@ -158,7 +161,7 @@ class Slots:
         self._set(np.append(self.free, 0), np.append(self.busy, 0))
 
     def reorder(self, before: Counts) -> None:
-        """Move the counts with their domains; `before` are the old places."""
+        """Move the counts with their domains; `before` are the former indices."""
         self._set(self.free[before], self.busy[before])
 
     def _count(self, sign: int, at: int, host: Host, unbooked: int, *, eligible: bool) -> None:
@@ -168,7 +171,7 @@ class Slots:
             self.count_host(sign, at, host, unbooked)
 
     def count_host(self, sign: int, at: int, host: Host, unbooked: int) -> None:
-        """Count an eligible host in (1) or out (-1)."""
+        """Add an eligible host to the counts (1) or remove it (-1)."""
         slots = unbooked // self.gpus
         self.nodes += sign
         self.penalized += sign * (host.penalty > 0)
@@ -184,7 +187,7 @@ class Slots:
 
 
 class Sizes:
-    """Slots by tier-1 domain if every host of a type were empty and open: what fits at all."""
+    """Slots by tier-1 domain if every host of a type were empty and open: the upper limit."""
 
     __slots__ = ("gpu_type", "gpus", "whole")
 
@@ -193,7 +196,7 @@ class Sizes:
         self.whole: Counts = np.zeros(0, np.int64)
 
     def fill(self, hosts: HostsOfType, domains: int) -> None:
-        """Count from nothing; O(hosts)."""
+        """Count from scratch; O(hosts)."""
         self.whole = sum_by_domain(hosts.at, hosts.gpus // self.gpus, domains)
 
     def copy(self) -> "Sizes":
@@ -212,18 +215,18 @@ class Sizes:
         self.whole = np.append(self.whole, 0)
 
     def reorder(self, before: Counts) -> None:
-        """Move the counts with their domains; `before` are the old places."""
+        """Move the counts with their domains; `before` are the former indices."""
         self.whole = self.whole[before]
 
 
 def sum_by_domain(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
-    """Return sums of some numbers by the domain that each belongs to."""
+    """Return the sum of the numbers of each domain; each number belongs to one domain."""
     sums: Counts = np.bincount(at, weights=numbers, minlength=domains).astype(np.int64)
     return sums
 
 
 def peaks(whole: Counts, layout: Layout) -> tuple[int, ...]:
-    """Return the largest number of slots in one domain of each tier, tier 1 first."""
+    """Return the most slots that one domain of each tier has, from tier 1."""
     if not whole.size:
         return (0,) * layout.tiers
     return tuple(int(layout.rolled(whole, tier).max()) for tier in range(1, layout.tiers + 1))

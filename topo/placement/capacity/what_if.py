@@ -1,4 +1,4 @@
-"""What if nodes were free, down or drained: assumptions, and the capacity under them."""
+"""What-if assumptions (nodes free, down or drained), and the capacity under them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -22,10 +22,10 @@ _LONGEST_ECHO = 64
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Nodes that are assumed to be in another state; each node is in one of the three at most.
+    """Nodes in an assumed state; each node is in at most one of the three states.
 
-    `free`: what runs there is gone and the node is open. `down`: it is not ready. `drain`: it is
-    cordoned, and what runs there stays.
+    `free`: what runs on the node is gone and the node is open. `down`: the node is not ready.
+    `drain`: the node is cordoned, and its pods stay.
     """
 
     free: tuple[NodeName, ...] = ()
@@ -34,9 +34,9 @@ class Assumptions:
 
 
 def apply_assumptions(capacity: CapacityView, assumptions: Assumptions) -> CapacityView | Refusal:
-    """Return the capacity under assumptions, or a refusal that names the one that cannot hold.
+    """Return the capacity under assumptions, or a refusal that names an impossible one.
 
-    Refused are an unknown node, and a node that is assumed to be two things. O(bookings) if nodes
+    An unknown node is refused, and a node that is assumed to be in two states. O(bookings) if nodes
     are freed.
     """
     refusal = _unknown(capacity, assumptions) or _contradiction(assumptions)
@@ -56,7 +56,7 @@ def apply_assumptions(capacity: CapacityView, assumptions: Assumptions) -> Capac
 
 
 def open_host(host: Host, policy: Policy) -> Host:
-    """Return a host as it is once repaired and uncordoned, in both of its halves."""
+    """Return a host as it would be repaired and uncordoned, in both of its halves."""
     forest, cluster = host.forest_and_cluster
     return _joined(
         forest and replace(forest, ready=True, cordoned=False, taints=_own(forest.taints)),
@@ -88,14 +88,14 @@ def _joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) ->
 
 
 def _own(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """Return taints without those that Kubernetes sets for a node in trouble."""
+    """Return the taints except those that Kubernetes sets on a node in trouble."""
     return tuple(taint for taint in taints if taint.key not in LIFECYCLE_TAINTS)
 
 
 def _rest_elsewhere(
     capacity: CapacityView, nodes: Iterable[NodeName]
 ) -> dict[str, Mapping[NodeName, int]]:
-    """Return what each owner with GPUs on some nodes has on all others."""
+    """Return the GPUs on all other nodes of each owner that has GPUs on the given nodes."""
     emptied = frozenset(nodes)
     return {
         owner: {node: gpus for node, gpus in booked.items() if node not in emptied}
@@ -123,7 +123,7 @@ def _unknown(capacity: CapacityView, assumptions: Assumptions) -> Refusal | None
 
 
 def _nearest(node: str, known: list[NodeName]) -> str:
-    """Return the next step: the nearest name, or some that exist."""
+    """Return the next step: the most similar name, or some existing names."""
     if not known:
         return "no node is known yet: start a worker, or give a configuration file"
     return did_you_mean(node, known, f"nodes are called {listed(known)}")
