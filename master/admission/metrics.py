@@ -10,7 +10,7 @@ from topo.gangs.job_kinds.kinds import names
 from topo.kit.metrics import counter, histogram
 
 REFUSED, UNREADABLE, FAILED = "refused", "unreadable", "failed"
-"""Results beside those of `topo.gangs.admission`: a 422, no review, an error of the master."""
+"""Results besides those of `topo.gangs.admission`: a 422, no review, an error of the master."""
 
 
 class AdmissionMetrics:

@@ -337,7 +337,7 @@ class WebhookConfigurationObject:
 
 @slim
 class LeaseSpec:
-    """Who holds a lease and since when; times are RFC 3339."""
+    """The holder of a lease and its times, in RFC 3339."""
 
     holder_identity: str | None = None
     lease_duration_seconds: Annotated[float | None, Field(ge=0)] = None
@@ -376,7 +376,7 @@ def key_of(metadata: Identity) -> Key:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource(Generic[T_co]):
-    """A kind of object and where the API has it; `model` is what is read of one.
+    """A kind of object and its place in the API; `model` has the fields that are read.
 
     Resources are equal whatever is read of them: a write names the object, not the model.
     """

@@ -238,7 +238,7 @@ class Reflector(Generic[T]):
 
     def _replace(self) -> None:
         """Replace the known objects by those of the complete list."""
-        # Nothing differs after most lists anew: listeners then need not compare everything.
+        # Most repeated lists change nothing: listeners then need not compare everything.
         gathered, self._gathered = self._gathered, _Gathered()
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         self._objects, self._unreadable = gathered.objects, gathered.unreadable

@@ -36,7 +36,7 @@ _VALUE = (
 """To the closing quote, to the end of a line that has none, or to the next blank; never past the
 end of an XML element or a text. What is masked already is none."""
 _GAP = r"(?:\s|\\\r?\n)+"
-"""Between a flag and its value; a line of a shell goes on after a backslash."""
+"""Separator of a flag and its value; a backslash continues a shell line."""
 _REST = r"(?P<bare>(?!\*\*\*)[^\s\"'<\\](?:[^\n\"'<\\]|(?<==)\\*\"[^\n\"]*\")*)"
 _ONE_PART = r"(?P<bare>(?!\*\*\*(?:[\s\"'<&;]|$))[^\s&;\"'<>\\]+)"
 

@@ -82,7 +82,7 @@ class Nomination:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     is_placing: bool = field(default=False, init=False)
-    """Whether it has begun: it leads, and knows what is free."""
+    """Whether placement has begun: this master leads and knows the free capacity."""
 
     def __post_init__(self) -> None:
         self._began_s = self.now()

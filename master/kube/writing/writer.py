@@ -169,7 +169,7 @@ class Writer:
             if not (isinstance(write, Apply) and error.is_conflict) or write.force:
                 raise
             forced, conflict = replace(write, force=True), error
-        # Either somebody else has one of the fields, or it is another object: force tells.
+        # Another manager owns a field, or it is another object: the forced write shows which.
         await self._wait_until_allowed()
         metadata = _metadata(await self.client.call(call_of(forced)))
         self._log_rarely(write, "taken", "a field that another manager had is taken over", conflict)

@@ -24,7 +24,7 @@ class Purpose(StrEnum):
     GROWTH = "growth"
     """More whole groups of a gang that runs; its turn is in the queue."""
     MOVE = "move"
-    """Pods that lost their node, or came again, beside the pods that stay."""
+    """Pods that lost their node or were created again; other pods stay."""
     WHOLE = "whole"
     """All pods of a gang that is opened, while none of them runs."""
 

@@ -52,7 +52,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.difference import Difference
 
 _REMEMBERED_ENDS = 1000
-"""Ends of holds that are told apart from holds that never were."""
+"""How many ended holds are remembered, so that they differ from unknown ones."""
 _PHASES = tuple(PodPhase)
 _STAYING = (PodPhase.NOMINATED, PodPhase.BOUND)
 

@@ -39,7 +39,7 @@ class HostFollower:
         self.forest = Forest()
         self.cluster: dict[NodeName, ClusterNode] = {}
         self._waiting: Differences = {}
-        """Hosts that are not joined anew yet."""
+        """Hosts that still have to be joined again."""
 
     def follow(self, forest: Forest) -> tuple[NodeName, ...]:
         """Follow a forest; return the hosts that were changed, added or removed.

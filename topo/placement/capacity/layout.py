@@ -73,7 +73,7 @@ class Tier1Domain:
         twin = object.__new__(Tier1Domain)
         twin.key, twin.kinds, twin.tiers, twin.order = self.key, self.kinds, self.tiers, self.order
         twin._places = self._places
-        # In this order: who reads in another thread may put the members in order in between.
+        # `_sorted` first: a reader in another thread may sort the members in between.
         twin._sorted = self._sorted
         twin.at, twin.members, twin._ranks = self.at, self.members[:], None
         return twin
@@ -92,7 +92,7 @@ class Tier1Domain:
     def ids(self, names: list[NodeName]) -> list[int]:
         """Return the ids of its hosts in natural order."""
         if not self._sorted:
-            # not in place: who reads a copy of the capacity in another thread shares this list
+            # Not in place: a reader of a copied capacity in another thread may use this list.
             self.members = sorted(self.members, key=lambda host_id: natural_key(names[host_id]))
             self._sorted = True
         return self.members

@@ -94,7 +94,7 @@ class Most(_Rollups):
             if now >= most[domain]:
                 most[domain] = now
             elif now - by >= most[domain]:
-                unknown.add(domain)  # it was the most: who is next is not kept
+                unknown.add(domain)  # it was the maximum: the next largest is not kept
         firsts = layout.firsts[tier]
         for domain in unknown:
             most[domain] = np.maximum.reduce(self._values[firsts[domain] : firsts[domain + 1]])
@@ -119,7 +119,7 @@ class Groups:
         if found is None:
             if len(self._missed) == _RESTS:
                 self._missed.clear()
-            # Pods beside whole groups break one more group where they do not fit into the rest.
+            # A smaller last group breaks one more group if it does not fit into the remainder.
             found = self._missed[rest] = self._sums + BROKEN * (self._sums % self.size < rest)
         return found
 

@@ -23,9 +23,9 @@ class QueuePlugin(StrEnum):
     """The Volcano plugin that manages queues; the scheduler's configuration names one of them."""
 
     PROPORTION = "proportion"
-    """Queues share what is there by weight (Volcano's own configuration)."""
+    """Queues share the cluster by weight (Volcano's default configuration)."""
     CAPACITY = "capacity"
-    """They have what is stated of each."""
+    """Each queue has the amounts in its spec."""
 
 
 @dataclass(frozen=True, slots=True)
