@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from docs.tables import api, chart, conditions, gang_states, metrics, rights, settings
+from docs.tables import api, chart, conditions, gang_states, metrics, modules, rights, settings
 from docs.tables.section import Section
 from master.settings import MasterSettings
 from topo.model.conditions.catalogue import PAGE, TABLES
@@ -34,4 +34,5 @@ SECTIONS = (
     Section("docs/metrics.md", "worker", partial(metrics.render, "worker")),
     *(Section(PAGE, table.section, partial(conditions.render, table)) for table in TABLES),
     Section("docs/kubernetes.md", "rights", rights.render),
+    Section("docs/modules.md", "modules", modules.render),
 )
