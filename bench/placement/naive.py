@@ -70,7 +70,7 @@ def place(cluster: Fleet, request: Request) -> list[NodeName] | None:
 def _counted(cluster: Fleet, request: Request) -> list[int]:
     slots, gpus, eligibility = [0] * len(cluster.members), request.gpus_per_pod, request.eligible
     for node in cluster.nodes:
-        if node.host.open and is_eligible(node.host, eligibility):
+        if node.host.is_open and is_eligible(node.host, eligibility):
             slots[node.domain] += node.free // gpus
     return slots
 
@@ -92,6 +92,6 @@ def _fewest(capacities: Mapping[int, int], need: int) -> dict[int, int] | None:
 def _named(members: Sequence[Record], gpus: int, pods: int) -> list[NodeName]:
     names: list[NodeName] = []
     for node in members:
-        if node.host.open:
+        if node.host.is_open:
             names += [node.host.name] * (node.free // gpus)
     return names[:pods]

@@ -79,7 +79,7 @@ def _latency(
 def _stirring(capacity: Capacity) -> Iterator[None]:
     """Small events at random, so that nothing can be remembered from one call to the next."""
     choice = random.Random(SEED)
-    names = [host.name for host in capacity.hosts() if host.open]
+    names = [host.name for host in capacity.hosts() if host.is_open]
     while True:
         capacity.book("stir", {choice.choice(names): choice.choice((1, 8))})
         yield
@@ -152,7 +152,7 @@ def events(nodes: int, runs: int, calls: int) -> Mapping[str, tuple[float, ...]]
     for gpus in _POD_SIZES:
         place(capacity, Request(pods=1, gpus_per_pod=gpus))
     choice = random.Random(SEED)
-    opened = [host for host in capacity.hosts() if host.open]
+    opened = [host for host in capacity.hosts() if host.is_open]
     Collector.AS_MASTER.prepare()
     times: dict[str, list[float]] = {"booking": [], "status": []}
     for _ in range(runs):

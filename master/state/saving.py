@@ -138,7 +138,7 @@ class StateSaver:
         while True:
             await self._until(next_s)
             if self.clock() >= next_s:
-                pause_s = await (self._save() if self._due() else self._save_old_holds())
+                pause_s = await (self._save() if self._is_due() else self._save_old_holds())
                 next_s = self.clock() + max(self.interval_s, pause_s)
             elif self.bookings.saved.changed.is_set():
                 await asyncio.sleep(GATHER_S)
@@ -151,7 +151,7 @@ class StateSaver:
         """
         try:
             gives_up_s = self.clock() + LAST_S
-            while self._has_begun and not await self._saved_last():
+            while self._has_begun and not await self._save_rest():
                 if not self._is_passing or self.clock() >= gives_up_s:
                     _log.error("the last state is not saved", store=self.store.name)
                     return
@@ -167,17 +167,17 @@ class StateSaver:
         except TimeoutError:
             return
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         """Return whether all sources behind the tree have answered in this process."""
         snapshot = self.engine.snapshot
         spoken = snapshot.generation > 0 and snapshot.restored_age_s is None
         return spoken and not self.readiness.missing(snapshot, self.engine.clock())
 
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         old = self.clock() - self._saved_s >= REFRESH_S
-        return self._settled() and (self._changed() or old)
+        return self._is_settled() and (self._has_changed() or old)
 
-    def _changed(self) -> bool:
+    def _has_changed(self) -> bool:
         return (
             self.engine.snapshot.generation != self._generation
             or self.bookings.saved.changed.is_set()
@@ -186,15 +186,15 @@ class StateSaver:
     async def _save(self) -> float:
         """Save everything; return the pause."""
         began_s = self.clock()
-        await self._written(self._new_discovery)
+        await self._save_with_holds(self._new_discovery)
         self.metrics.save_seconds.set(self.clock() - began_s)
         return self._worked_s / MAX_SAVE_TIME_SHARE
 
     async def _save_holds(self) -> float:
         """Save the holds beside the discovery saved last, or the first one; return the pause."""
         if self._discovery is None:
-            return await self._save() if self._settled() else self.interval_s
-        if not await self._written(self._last_discovery):
+            return await self._save() if self._is_settled() else self.interval_s
+        if not await self._save_with_holds(self._last_discovery):
             return self.interval_s
         return self._worked_s / MAX_HOLDS_SAVE_TIME_SHARE
 
@@ -204,12 +204,12 @@ class StateSaver:
         running = any(hold.deadline_s is not None for hold in self.bookings.bookings)
         return await self._save_holds() if old and running and self._discovery else 0.0
 
-    async def _saved_last(self) -> bool:
+    async def _save_rest(self) -> bool:
         """Save what can be; return whether nothing is left."""
-        if self._settled() and self._changed():
-            return await self._written(self._new_discovery)
+        if self._is_settled() and self._has_changed():
+            return await self._save_with_holds(self._new_discovery)
         if self.bookings.saved.changed.is_set() and self._discovery is not None:
-            return await self._written(self._last_discovery)
+            return await self._save_with_holds(self._last_discovery)
         return True
 
     async def _new_discovery(self) -> SavedDiscovery:
@@ -225,14 +225,14 @@ class StateSaver:
             raise BrokenInvariantError("holds are saved beside a judgement, and there is none")
         return self._discovery
 
-    async def _written(self, make: Callable[[], Awaitable[SavedDiscovery]]) -> bool:
+    async def _save_with_holds(self, make: Callable[[], Awaitable[SavedDiscovery]]) -> bool:
         """Save discovery with the current holds and notify those who wait for it."""
         holds = self.bookings.persistent_state()
         changes = self.bookings.saved.start_save()
         # The last save must not be overtaken by this one.
-        return await uninterrupted(self._written_whole(make, holds, changes))
+        return await uninterrupted(self._write_and_notify(make, holds, changes))
 
-    async def _written_whole(
+    async def _write_and_notify(
         self, make: Callable[[], Awaitable[SavedDiscovery]], holds: HoldsMemory, changes: int
     ) -> bool:
         if reason := await self._write(make, holds):

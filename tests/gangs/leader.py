@@ -53,7 +53,7 @@ class Leader:
     def free_now(self) -> dict[NodeName, int]:
         """What is left on each node, less than none where too much is booked or it is closed."""
         hosts, used = self.cluster.capacity.hosts(), self.cluster.capacity.used
-        return {host.name: host.gpus - used(host.name) if host.open else -99 for host in hosts}
+        return {host.name: host.gpus - used(host.name) if host.is_open else -99 for host in hosts}
 
     def take(self, *events: Event) -> list[Instruction]:
         """One step of the machine; questions are answered, the writes that are left come back."""

@@ -378,7 +378,7 @@ class Cluster:
     def free(self, node: NodeName, *, nominated_for: int = 0) -> int:
         """GPUs on a node that no bound pod takes."""
         host = self.capacity.host(node)
-        if host is None or not host.open:
+        if host is None or not host.is_open:
             return 0
         taken = sum(8 for at in self.foreign.values() if at == node)
         for uid, member in self.pods.items():

@@ -97,7 +97,7 @@ class World:
     def flip(self) -> None:
         """Closed hosts mostly open again, so that a tenth of them is closed."""
         host = self.any_host()
-        well = not host.open or self.choice.random() < 0.9
+        well = not host.is_open or self.choice.random() < 0.9
         self.keep(replace(host, ready=well, cordoned=not well and self.choice.random() < 0.5))
 
     def lose(self) -> None:

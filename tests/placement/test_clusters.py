@@ -39,7 +39,7 @@ def test_nodes_are_closed_small_and_large_as_often_as_said(shape):
     gpus = Counter(host.gpus for host in made)
     assert gpus[4] / MANY == pytest.approx(SMALL, rel=0.2)
     assert gpus[16] / MANY == pytest.approx(LARGE, rel=0.2)
-    assert sum(not host.open for host in made) / MANY == pytest.approx(CLOSED, rel=0.2)
+    assert sum(not host.is_open for host in made) / MANY == pytest.approx(CLOSED, rel=0.2)
 
 
 @pytest.mark.parametrize(("shape", "sizes"), SHAPES.items())
@@ -55,7 +55,7 @@ def test_domains_have_the_sizes_of_their_shape_but_for_the_ragged(shape, sizes):
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
 def test_the_load_is_booked_on_open_nodes_and_no_node_is_overbooked(load):
     capacity = cluster(3_000, "8", load, 3)
-    opened = [host for host in capacity.hosts() if host.open]
+    opened = [host for host in capacity.hosts() if host.is_open]
     booked = sum(sum(gpus.values()) for gpus in capacity.bookings().values())
     assert booked / sum(host.gpus for host in opened) == pytest.approx(load, abs=0.02)
     assert booked == sum(capacity.used(host.name) for host in opened)

@@ -61,4 +61,4 @@ class CapacityDelta:
         if host is None:
             return _ABSENT
         chosen_by = host.gpu_type, host.guards, host.labels
-        return NodeState(host.open, host.gpus - capacity.used(name), host.path, chosen_by)
+        return NodeState(host.is_open, host.gpus - capacity.used(name), host.path, chosen_by)

@@ -103,7 +103,7 @@ def test_reasons_and_suggestions_are_the_same_each_time_and_every_reason_has_a_n
 def emptied(capacity: Capacity) -> Capacity:
     empty = Capacity(capacity.policy)
     for each in capacity.hosts():
-        empty.upsert(each if each.open else open_host(each, capacity.policy))
+        empty.upsert(each if each.is_open else open_host(each, capacity.policy))
     return empty
 
 
@@ -429,7 +429,7 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
 
 def fewest_nodes(capacity: Capacity, request: Request) -> int | None:
     """By trying all sets of closed nodes, the smallest first."""
-    closed = [host for host in capacity.hosts() if not host.open]
+    closed = [host for host in capacity.hosts() if not host.is_open]
     for number in range(1, len(closed) + 1):
         for nodes in combinations(closed, number):
             copy = capacity.copy()

@@ -38,7 +38,7 @@ def test_a_node_assumed_free_loses_its_bookings_and_opens_while_owners_keep_the_
     before = state(capacity)
     copy = apply_assumptions(capacity, Assumptions(free=nodes("node-1")))
     assert isinstance(copy, CapacityView)
-    assert held(copy, "node-1").open
+    assert held(copy, "node-1").is_open
     assert copy.free(NodeName("node-1")) == 8
     assert dict(copy.bookings()["job"]) == {"node-2": 4}
     assert state(capacity) == before
@@ -58,7 +58,7 @@ def test_a_drained_node_takes_nothing_new_and_what_runs_there_stays():
     capacity.book("job", {NodeName("node-3"): 2})
     copy = apply_assumptions(capacity, Assumptions(drain=nodes("node-3")))
     assert isinstance(copy, CapacityView)
-    assert not held(copy, "node-3").open
+    assert not held(copy, "node-3").is_open
     assert held(copy, "node-3").ready
     assert copy.used(NodeName("node-3")) == 2
 

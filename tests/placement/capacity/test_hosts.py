@@ -57,7 +57,7 @@ def test_every_known_node_is_a_host_with_the_labels_that_its_place_implies():
         "metax-tech.com/switchbox": "s1",
         "metax-tech.com/dragonfly": "d1",
     }
-    assert not hosts[NodeName("b")].open
+    assert not hosts[NodeName("b")].is_open
     assert (hosts[NodeName("c")].path, hosts[NodeName("c")].gpus) == (("s1",), 4)
     assert hosts[NodeName("e")].path == ()
 
@@ -189,7 +189,7 @@ def test_a_node_is_ready_when_nobody_says_otherwise_and_cordoned_by_the_cluster(
     forest, ready, cordoned, is_ready, is_open
 ):
     host = join(forest, stated("a", ready=ready, unschedulable=cordoned))
-    assert (host.ready, host.cordoned, host.open) == (is_ready, cordoned, is_open)
+    assert (host.ready, host.cordoned, host.is_open) == (is_ready, cordoned, is_open)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_node_without_a_worker_is_as_open_as_the_cluster_says():
     for ready in (True, False):
         facts = stated("x", ready=ready, unschedulable=False, allocatable=(("nvidia.com/gpu", 8),))
         host = hosts_of(forest, {NodeName("x"): facts})[NodeName("x")]
-        assert (host.open, host.gpus, host.path) == (ready, 8, ())
+        assert (host.is_open, host.gpus, host.path) == (ready, 8, ())
 
 
 NAMES = [NodeName(f"n{number}") for number in range(5)]
@@ -360,7 +360,7 @@ class TwoDoors(RuleBasedStateMachine):
             assert isinstance(copy, CapacityView)
             host = copy.host(name)
             assert host is not None
-            assert host.open is (assume == "free")
+            assert host.is_open is (assume == "free")
             assert joined(*host.forest_and_cluster, Policy()) == host
 
     @invariant()

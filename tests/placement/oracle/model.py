@@ -104,7 +104,7 @@ class Model:
 
     def pristine(self, hosts: Sequence[Host]) -> bool:
         """Whether nothing runs on those of the hosts that are open, eligible or not."""
-        return not any(host.open and self.used.get(host.name) for host in hosts)
+        return not any(host.is_open and self.used.get(host.name) for host in hosts)
 
     def within(self) -> list[Domain | None]:
         """The groups that may be the one to hold the whole job; [None] where anywhere is fine."""
@@ -160,7 +160,7 @@ def model_of(
     hosts = tuple(host for host in everybody if host.gpu_type == gpu_type)
     slots = {
         host.name: max(0, host.gpus - used.get(host.name, 0)) // request.gpus_per_pod
-        if host.open and _eligible(host, request.eligible)
+        if host.is_open and _eligible(host, request.eligible)
         else 0
         for host in hosts
     }

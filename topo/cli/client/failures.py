@@ -30,7 +30,7 @@ async def connection_error(error: Exception, url: URL) -> CliError:
     """Return the error for a call without an answer; a broken connection is probed for TLS."""
     if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
         what, fix = _of_tls(error, url)
-    elif _broke(error):
+    elif _is_broken_connection(error):
         what, fix = await _of_break(error, url)
     else:
         what, fix = _of_connecting(error)
@@ -54,7 +54,7 @@ def problem_error(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError
     return CliError(code, in_options(Refusal(what, problem["field"], fix), call))
 
 
-def _broke(error: Exception) -> bool:
+def _is_broken_connection(error: Exception) -> bool:
     """Return whether a connection stood and broke before a whole HTTP answer."""
     never_stood = isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
     return isinstance(error, aiohttp.ClientError | ConnectionError | ValueError) and not never_stood

@@ -82,7 +82,7 @@ class ShownHardware:
             self._before = None
         self.gpu_type = gpu_type or self.gpu_type
         links, ports = fast_links(facts.matrix), _wired(facts.ports)
-        self._now = _Counts(len(facts.gpus), ports, links, _nics(facts))
+        self._now = _Counts(len(facts.gpus), ports, links, _nic_count(facts))
         if self._before is not None:
             self._count(self._before)
         self._before = self._now
@@ -204,7 +204,7 @@ def _shared(counts: PortCounts) -> PortCounts:
     return counts
 
 
-def _nics(facts: NodeFacts) -> int:
+def _nic_count(facts: NodeFacts) -> int:
     return sum([not nic.virtual for nic in facts.nics])
 
 

@@ -152,7 +152,7 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     """
     folded: dict[tuple[str, ...], Change] = {}
     for whole in changes:
-        for change in _aspects(whole):
+        for change in _split_status(whole):
             key = _aspect(change)
             first = folded.get(key)
             folded[key] = change if first is None else change._replace(before=first.before)
@@ -163,7 +163,7 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(kept, key=_order))
 
 
-def _aspects(change: Change) -> Iterator[Change]:
+def _split_status(change: Change) -> Iterator[Change]:
     """Return the change, and apart from it the status that a node came or went with."""
     yield change
     if change.what == "node-added":

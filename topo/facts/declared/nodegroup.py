@@ -97,7 +97,9 @@ class _Walk:
             fix = did_you_mean(unknown, ("group",), "the only key at the top is group")
             line = _line(document, unknown)
             _refuse(f"unknown key {shorten(unknown, 40)!r}", f"line {line}" if line else "top", fix)
-        return self.children(document["group"], "group", ()) if document else _no_group()
+        return (
+            self.children(document["group"], "group", ()) if document else _refuse_missing_group()
+        )
 
     def children(
         self, items: Any, place: str, above: tuple[str, ...]
@@ -230,7 +232,7 @@ def _line(item: object, key: str) -> int:
     return lines.get(key, 0)
 
 
-def _no_group() -> NoReturn:
+def _refuse_missing_group() -> NoReturn:
     _refuse("the key group is missing", "the whole text", "write `group:` at the top")
 
 

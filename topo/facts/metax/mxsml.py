@@ -146,7 +146,7 @@ def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> 
     levels = _levels(library.version)
 
     def link(a: int, b: int) -> Link:
-        return library_json.level(levels, library.topology[a][b])
+        return library_json.link_at_level(levels, library.topology[a][b])
 
     numa = (in_range(device.numa_affinity, MAX_NUMA) for device in devices)
     return library_json.link_matrix([device.index for device in devices], link, numa)

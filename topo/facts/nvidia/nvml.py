@@ -174,7 +174,7 @@ def _matrix(
         count = nvlinks.get((a, b), 0)
         if count:
             return Link(LinkKind.NVLINK, f"NV{count}", count)
-        return library_json.level(_LEVELS, rows[a][b])
+        return library_json.link_at_level(_LEVELS, rows[a][b])
 
     return library_json.link_matrix(range(len(rows)), link, (None,) * len(rows))
 

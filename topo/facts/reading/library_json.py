@@ -118,7 +118,7 @@ def failures(calls: Iterable[FailedCall]) -> list[str]:
     ]
 
 
-def level(levels: Mapping[int, Link], number: int | None) -> Link:
+def link_at_level(levels: Mapping[int, Link], number: int | None) -> Link:
     """Return the link that a library's level stands for; of kind UNKNOWN where the table has it
     not.
     """

@@ -59,12 +59,12 @@ def _why_not(
         return terms.what
     if terms is None:
         return "it names no group size"
-    if not _of_a_job(metadata):
+    if not _is_of_a_job(metadata):
         return f"it belongs to {' and '.join(f'no {each.title}' for each in kinds.JOB_KINDS)}"
     return "it has no index in its job" if index is None else ""
 
 
-def _of_a_job(metadata: Mapping[str, Any]) -> bool:
+def _is_of_a_job(metadata: Mapping[str, Any]) -> bool:
     owners = map(mapping, sequence(metadata.get("ownerReferences")))
     controllers = (each for each in owners if each.get("controller"))
     return (

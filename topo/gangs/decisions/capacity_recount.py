@@ -44,7 +44,7 @@ def certainly_fits(request: Request, seen: Seen) -> bool:
     types = {node.gpu_type for domain in domains for node in domain}
     wanted = types if request.eligible.gpu_type is None else types & {request.eligible.gpu_type}
     return any(
-        sum(_slots(domain, gpu_type, request, seen) // pods for domain in domains) >= needed
+        sum(_slot_count(domain, gpu_type, request, seen) // pods for domain in domains) >= needed
         for gpu_type in wanted
     )
 
@@ -57,7 +57,8 @@ def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
         tiers.setdefault(group.tier, []).append(nodes)
     for _, domains in sorted(tiers.items()):
         largest = max(
-            sum(_gpus(node, seen) // request.gpus_per_pod for node in nodes) for nodes in domains
+            sum(_gpu_count(node, seen) // request.gpus_per_pod for node in nodes)
+            for nodes in domains
         )
         # The lowest such tier is where required groups must be whole.
         if largest >= pods:
@@ -72,15 +73,15 @@ def _groups(below: tuple[Group | Node, ...]) -> Iterator[Group]:
             yield from _groups(each.children)
 
 
-def _slots(domain: list[Node], gpu_type: str, request: Request, seen: Seen) -> int:
+def _slot_count(domain: list[Node], gpu_type: str, request: Request, seen: Seen) -> int:
     return sum(
-        max(0, _gpus(node, seen) - seen.used.get(node.name, 0)) // request.gpus_per_pod
+        max(0, _gpu_count(node, seen) - seen.used.get(node.name, 0)) // request.gpus_per_pod
         for node in domain
         if node.gpu_type == gpu_type and _is_open(node, request, seen)
     )
 
 
-def _gpus(node: Node, seen: Seen) -> int:
+def _gpu_count(node: Node, seen: Seen) -> int:
     """Return the GPUs that pods can use on a node, as the cluster states them."""
     stated = seen.cluster.get(node.name)
     there = dict(stated.allocatable or ()) if stated is not None and not stated.shared else {}

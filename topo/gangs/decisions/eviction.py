@@ -273,7 +273,7 @@ class _Over:
                 (host.name, host.gpus)
                 for at in range(firsts[domain], firsts[domain + 1])
                 for host_id, host, _ in self._capacity.members(at)
-                if host.open and mask[host_id] == ELIGIBLE and host.name not in kept
+                if host.is_open and mask[host_id] == ELIGIBLE and host.name not in kept
             ]
         return self._nodes[domain]
 

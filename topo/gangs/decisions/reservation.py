@@ -119,7 +119,7 @@ def _nodes(
             (capacity.free(host.name) // idle.gpus, host.gpus // idle.gpus, host.name)
             for at in range(firsts[domain], firsts[domain + 1])
             for host_id, host, _ in capacity.members(at)
-            if host.open and idle.mask[host_id] == ELIGIBLE
+            if host.is_open and idle.mask[host_id] == ELIGIBLE
         ]
         # Nodes with the most free slots wait the least.
         hosts.sort(key=lambda each: -each[0])

@@ -115,7 +115,7 @@ class Connections:
     def admit(self, connection: "_Connection") -> bool:
         """Count a new connection. Return False if it is refused."""
         self.on_handshake_ended(connection)
-        if len(self) >= self.limit and not self._made_room():
+        if len(self) >= self.limit and not self._make_room():
             self._ended("refused")
             return False
         self._open.add(connection)
@@ -174,7 +174,7 @@ class Connections:
         with self._at_work(connection):
             await self.in_flight.send(body, writer)
 
-    def _made_room(self) -> bool:
+    def _make_room(self) -> bool:
         for connection in self._idle:
             del self._idle[connection]
             connection.abort()

@@ -64,7 +64,7 @@ def _near(capacity: CapacityView, job: RefusedJob) -> _Nodes:
             host.name: (at, host.gpus)
             for at in range(firsts[domain], firsts[domain + 1])
             for host_id, host, _ in capacity.members(at)
-            if host.open and job.view.slots.mask[host_id] == ELIGIBLE
+            if host.is_open and job.view.slots.mask[host_id] == ELIGIBLE
         }
         if _could_hold_more(job, int(job.view.free_slots[domain]), nodes):
             near |= nodes

@@ -67,7 +67,7 @@ def refusal_on_empty_nodes(
     Empty if it fits there. `largest` is what `largest_possible_pods` returned. O(nodes + bookings)
     and a handful of placements.
     """
-    closed = [host for host in capacity.hosts() if not host.open or host.taints]
+    closed = [host for host in capacity.hosts() if not host.is_open or host.taints]
     empty = capacity.with_changes(
         released=tuple(capacity.bookings()),
         hosts=[open_host(host, capacity.policy) for host in closed],
@@ -87,7 +87,7 @@ def refusal_on_empty_nodes(
 
 def _on_empty_nodes(capacity: CapacityView, request: Request, gpu_type: str | None) -> RefusedJob:
     def as_open(host: Host) -> Host:
-        return open_host(host, capacity.policy) if host.taints and not host.open else host
+        return open_host(host, capacity.policy) if host.taints and not host.is_open else host
 
     slots = capacity.slots(request.eligible, gpu_type or "", request.gpus_per_pod)
     return RefusedJob(request, view_on(capacity, request, capacity.empty_slots(slots, as_open)))

@@ -162,7 +162,7 @@ def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: i
     host = capacity.host(node)
     if host is None:
         return f"node {node} is not there"
-    if not host.open:
+    if not host.is_open:
         return f"node {node} is {'cordoned' if host.ready else 'not ready'}"
     free = max(0, host.gpus - capacity.used(node) + given_back)
     return f"node {node} has {free} free GPUs where {gpus} are needed" if free < gpus else ""
@@ -173,9 +173,9 @@ def unusable_nodes(capacity: CapacityView, hold: Hold) -> Mapping[NodeName, str]
     found: dict[NodeName, str] = {}
     for node, gpus in hold.gpus.items():
         host = capacity.host(node)
-        if host is not None and host.open and capacity.used(node) > host.gpus:
+        if host is not None and host.is_open and capacity.used(node) > host.gpus:
             found[node] = f"{capacity.used(node)} GPUs are booked where {host.gpus} are left"
-        elif (host is None or not host.open) and (why := shortage(capacity, node, gpus)):
+        elif (host is None or not host.is_open) and (why := shortage(capacity, node, gpus)):
             found[node] = why
     return found
 

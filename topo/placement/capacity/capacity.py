@@ -39,7 +39,7 @@ class Capacity(CapacityView):
         if before is not None and before.is_like(host):
             self._hosts[host.name] = host
             if (before.ready, before.cordoned) != (host.ready, host.cordoned):
-                self._refresh(self._index.ids[host.name], host, was_open=before.open)
+                self._refresh(self._index.ids[host.name], host, was_open=before.is_open)
             elif before.shared == host.shared:
                 return
         # The most frequent changes come first: a state, then GPUs or labels; a move is the rarest.
@@ -175,7 +175,7 @@ class Capacity(CapacityView):
         if len(now_used) < _AT_ONCE:
             for host_id in now_used:
                 host = self._hosts[index.names[host_id]]
-                if host.open:
+                if host.is_open:
                     self._refresh(host_id, host, was_open=True)
             return
         taken = self._columns.taken(list(now_used), list(now_used.values()))
@@ -187,9 +187,9 @@ class Capacity(CapacityView):
     def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
         """Recompute the free GPUs of a host after a booking or a change of its state."""
         before, gpus = self._columns.free_gpus[host_id], host.gpus
-        after = max(0, gpus - self._used.get(host.name, 0)) if host.open else 0
-        busier = (host.open and after < gpus) - (was_open and before < gpus)
-        if was_open != host.open:
+        after = max(0, gpus - self._used.get(host.name, 0)) if host.is_open else 0
+        busier = (host.is_open and after < gpus) - (was_open and before < gpus)
+        if was_open != host.is_open:
             self._columns.put(host_id, host, after)
         if after == before and not busier:
             return

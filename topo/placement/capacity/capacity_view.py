@@ -438,7 +438,7 @@ class CapacityView:
                 self._index, self._users = own, WeakSet([self])
 
     def _free_gpus_of(self, host: Host) -> int:
-        return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
+        return max(0, host.gpus - self._used.get(host.name, 0)) if host.is_open else 0
 
 
 def _fixed(host: Host) -> tuple[object, ...]:

@@ -81,7 +81,9 @@ class HostColumns:
         self._types[host_id] = self._codes.setdefault(host.gpu_type, len(self._codes))
         codes = self._guard_codes
         self._guards[host_id] = codes.setdefault(host.guards, len(codes))
-        self._marks[host_id] = (OPEN if host.open else 0) | (PENALIZED if host.penalty > 0 else 0)
+        self._marks[host_id] = (OPEN if host.is_open else 0) | (
+            PENALIZED if host.penalty > 0 else 0
+        )
 
     def taken(self, host_ids: list[int], used: list[int]) -> UsageChange:
         """Set the used GPUs of some hosts; return what changed. O(hosts given)."""

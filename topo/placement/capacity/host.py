@@ -54,7 +54,7 @@ class Host:
     cluster: ClusterNode | None = None
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether new pods may start on the host at all."""
         return self.ready and not self.cordoned
 

@@ -132,7 +132,7 @@ def _shared(allocatable: dict[str, int], used: dict[str, int]) -> tuple[SharedCa
 def _counts(host: Host, booked: int, held: int) -> NodeCounts:
     left = max(0, host.gpus - booked)
     return NodeCounts(
-        free=left if host.open else 0,
+        free=left if host.is_open else 0,
         used=booked - held,
         held=held,
         cordoned=left if host.cordoned else 0,

@@ -19,7 +19,7 @@ def host_differences(
     there = hosts_of(forest, cluster, capacity.policy)
     here = {host.name: host for host in capacity.hosts()}
     return tuple(
-        Difference(name, _gpus(there, name), _gpus(here, name))
+        Difference(name, _gpu_count(there, name), _gpu_count(here, name))
         for name in (*there, *(here.keys() - there.keys()))
         if there.get(name) != here.get(name)
     )
@@ -40,6 +40,6 @@ def restore_hosts(
             capacity.remove(name)
 
 
-def _gpus(hosts: Mapping[NodeName, Host], name: NodeName) -> int:
+def _gpu_count(hosts: Mapping[NodeName, Host], name: NodeName) -> int:
     host = hosts.get(name)
     return host.gpus if host is not None else 0

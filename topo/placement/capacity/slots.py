@@ -165,7 +165,7 @@ class Slots:
         self._set(self.free[before], self.busy[before])
 
     def _count(self, sign: int, at: int, host: Host, unbooked: int, *, eligible: bool) -> None:
-        if unbooked < host.gpus and host.open:
+        if unbooked < host.gpus and host.is_open:
             self.busy[at] += sign
         if eligible:
             self.count_host(sign, at, host, unbooked)

@@ -72,7 +72,7 @@ def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidat
             other = search.over(domains)
             best = better_of(view, best, other) or best
             # More top domains would only be worse: the second set need not be searched.
-            if other is not None and search.fewest_tops(other):
+            if other is not None and search.has_fewest_tops(other):
                 break
         exact = exact and search.tables.packing.exact
     if not complete:
@@ -125,7 +125,7 @@ class SplitSearch:
         if not (able | (rest == 0)).all():
             yield np.flatnonzero(near | (rest > 0)).tolist()
 
-    def fewest_tops(self, found: Allocation) -> bool:
+    def has_fewest_tops(self, found: Allocation) -> bool:
         """Return whether an allocation uses as few top domains as their slots allow."""
         whole, rest = self._tops()
         near = whole > 0

@@ -138,7 +138,7 @@ def certified_by(
             needed = Proven.SPANS if at < known - 1 else Proven.PROFILE_TOP
             sure = sure and (values[at] == bound or (at > 0 and proven >= needed))
         elif at < known + 2:
-            sure = sure and (proven >= _PROVES[at - known + 2] or not _changed(objective))
+            sure = sure and (proven >= _PROVES[at - known + 2] or not _has_profiles(objective))
         else:
             value = late[at - known - 2]
             sure = sure and (not value or (at == known + 2 and proven >= Proven.NEWLY_BROKEN))
@@ -151,7 +151,7 @@ def _names(tiers: int) -> tuple[str, ...]:
     return names(tiers)
 
 
-def _changed(objective: Objective) -> bool:
+def _has_profiles(objective: Objective) -> bool:
     """Return whether there is anything in the profiles; a plan always takes slots."""
     return bool(objective.profile_top or objective.profile_tier1)
 

@@ -122,7 +122,7 @@ def _counted_nodes(capacity: CapacityView) -> tuple[_NodeCounts, ...]:
     for at in range(domains):
         for _, host, _ in capacity.members(at):
             if host.gpu_type in rows:  # else it has no GPUs, and neither has any of its type
-                is_open = host.open and is_eligible(host, ANY_JOB)
+                is_open = host.is_open and is_eligible(host, ANY_JOB)
                 rows[host.gpu_type].append((at, host.gpus, is_open))
     return tuple(_counts(gpu_type, domains, nodes) for gpu_type, nodes in rows.items())
 

@@ -151,7 +151,7 @@ async def _cut(
     request: web.Request, _fault: ManagerFault, answer: web.Response
 ) -> web.StreamResponse:
     body = _body(answer)
-    response = await _begun(request, len(body))
+    response = await _begin_response(request, len(body))
     await response.write(body[: len(body) // 2])
     _abort(request)
     return response
@@ -161,14 +161,14 @@ async def _drip(
     request: web.Request, fault: ManagerFault, answer: web.Response
 ) -> web.StreamResponse:
     body = _body(answer)
-    response = await _begun(request, len(body))
+    response = await _begin_response(request, len(body))
     for at in range(len(body)):
         await response.write(body[at : at + 1])
         await asyncio.sleep(fault.seconds)
     return response
 
 
-async def _begun(request: web.Request, length: int) -> web.StreamResponse:
+async def _begin_response(request: web.Request, length: int) -> web.StreamResponse:
     """Return an answer of which the headers are sent, and nothing of its body yet."""
     response = web.StreamResponse(headers={**_JSON, "Content-Length": str(length)})
     await response.prepare(request)

@@ -147,7 +147,7 @@ class _Supply:
     def _unused(self, gpus: int) -> tuple[NodeName, int] | None:
         while self._nodes or self._domains:
             if not self._nodes:
-                self._nodes = [(h.name, h.gpus) for h in reversed(self._domains.pop()) if h.open]
+                self._nodes = [(h.name, h.gpus) for h in reversed(self._domains.pop()) if h.is_open]
             elif (found := self._nodes.pop())[1] >= gpus:
                 return found
             else:
@@ -169,7 +169,7 @@ def _book_gangs(
     capacity: Capacity, domains: list[list[Host]], load: float, choice: random.Random
 ) -> None:
     """Gangs on the next free nodes until more than the load is booked; then some of them end."""
-    in_all = sum(host.gpus for domain in domains for host in domain if host.open)
+    in_all = sum(host.gpus for domain in domains for host in domain if host.is_open)
     small, large = _supplies(domains, choice)
     booked: dict[str, int] = {}
     total, most = 0, in_all * min(1.0, load + _RELEASED)
