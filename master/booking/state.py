@@ -66,7 +66,7 @@ class BookingState:
         self._judged: tuple[object, CapacityView] | None = None
         """The last view without holds whose time is over, and what it was made of."""
 
-    # What there is. Nothing here changes anything, whoever asks and however often.
+    # Views for readers: no call below changes the state.
 
     @property
     def capacity(self) -> CapacityView:

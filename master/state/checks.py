@@ -1,4 +1,4 @@
-"""Checks of a kept document: whoever wrote it, what is restored can be served.
+"""Checks of a kept document: a state that passes them can be served, whatever wrote it.
 
 A number that no answer can carry, or two holds of one name, would make each answer fail, or end the
 process, for as long as the file exists.

@@ -14,7 +14,7 @@ from topo.model.conditions.gang_states import GangState, Stage
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "master" / "web" / "page"
 NEW_ROW = """
-    NEWLY = Row(
+    NEWLY = StateRow(
         "newly-added",
         "it is in a state that this test adds",
         event="GangNewlyAdded",
@@ -26,7 +26,7 @@ NEW_ROW = """
 ASK = """
 import json, sys, types
 name, path, row = sys.argv[1:]
-source = open(path).read().replace("    NATIVE = Row(", row + "    NATIVE = Row(")
+source = open(path).read().replace("    NATIVE = StateRow(", row + "    NATIVE = StateRow(")
 module = sys.modules[name] = types.ModuleType(name)
 exec(compile(source, path, "exec"), module.__dict__)
 

@@ -1,1 +1,1 @@
-"""What is wrong with a forest and its sources, and the next step: pure."""
+"""Findings about a forest and its sources, each with its next step; pure."""

@@ -39,7 +39,7 @@ class PodCondition(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StateRow:
     """What the table states of one state.
 
     `event` is the reason of the Event on the job; empty for a state that passes within moments.
@@ -64,36 +64,36 @@ class Row:
 class GangState(StrEnum):
     """The state of a gang. A member is a `str` equal to its word; `row` has the rest."""
 
-    row: Row
+    row: StateRow
 
-    def __new__(cls, row: Row) -> Self:
+    def __new__(cls, row: StateRow) -> Self:
         """Make the member of a row."""
         member = str.__new__(cls, row.word)
         member._value_ = row.word
         member.row = row
         return member
 
-    PODS_MISSING = Row(
+    PODS_MISSING = StateRow(
         "pods-missing",
         "not all of its pods exist",
         Stage.PENDING,
         step="see why the controller of the job makes no more: `kubectl describe` the job",
     )
-    OTHER_GATE = Row(
+    OTHER_GATE = StateRow(
         "other-gate",
         "a scheduling gate of another controller is on its pods",
         event="GangWaitsForGate",
         step="see the controller that the gate is named after",
         pod_condition=PodCondition.WAITING,
     )
-    QUEUE = Row(
+    QUEUE = StateRow(
         "queue",
         "its queue has not let it in, or has no room",
         event="GangWaitsForQueue",
         step="wait, or see the queue: the text has its numbers",
         pod_condition=PodCondition.WAITING,
     )
-    NEVER_LET_IN = Row(
+    NEVER_LET_IN = StateRow(
         "never-let-in",
         "its queue would have no room if all else had ended",
         event="GangNeverLetIn",
@@ -101,13 +101,13 @@ class GangState(StrEnum):
         condition=GangCondition.HOPELESS,
         pod_condition=PodCondition.WAITING,
     )
-    IN_LINE = Row(
+    IN_LINE = StateRow(
         "in-line",
         "its turn comes; others before it are being placed",
         Stage.PENDING,
         is_prompt=True,
     )
-    NO_ROOM = Row(
+    NO_ROOM = StateRow(
         "no-room",
         "it does not fit now",
         event="GangDoesNotFit",
@@ -116,7 +116,7 @@ class GangState(StrEnum):
         pod_condition=PodCondition.WAITING,
         is_advised=True,
     )
-    NEVER_FITS = Row(
+    NEVER_FITS = StateRow(
         "never-fits",
         "it would not fit if all were free",
         event="GangNeverFits",
@@ -125,7 +125,7 @@ class GangState(StrEnum):
         pod_condition=PodCondition.WAITING,
         is_advised=True,
     )
-    NO_GROUPS = Row(
+    NO_GROUPS = StateRow(
         "no-groups",
         "no groups of nodes are known, or not yet",
         event="GangFindsNoGroups",
@@ -133,49 +133,49 @@ class GangState(StrEnum):
         condition=GangCondition.NO_GROUPS,
         pod_condition=PodCondition.WAITING,
     )
-    BEHIND = Row(
+    BEHIND = StateRow(
         "behind",
         "it would fit, on nodes that are kept for the first in line",
         event="GangWaitsInLine",
         step="wait, or see why the first in line does: `topo gangs`",
         pod_condition=PodCondition.WAITING,
     )
-    PLACED = Row(
+    PLACED = StateRow(
         "placed",
         "it has its nodes, which are being prepared",
         Stage.PLACED,
         event="GangPlaced",
         is_prompt=True,
     )
-    OPENED = Row(
+    OPENED = StateRow(
         "opened",
         "its scheduler may bind it",
         Stage.PLACED,
         condition=GangCondition.NOT_BOUND,
         is_prompt=True,
     )
-    PREEMPTS = Row(
+    PREEMPTS = StateRow(
         "preempts",
         "it is opened over pods of lower priority, which its scheduler may evict",
         event="GangPreempts",
         event_type="Warning",
         condition=GangCondition.NOT_BOUND,
     )
-    DISPLACED = Row(
+    DISPLACED = StateRow(
         "displaced",
         "planned nodes were lost and there is no other room; none of its pods runs",
         event="GangDisplaced",
         event_type="Warning",
         condition=GangCondition.STUCK,
     )
-    HALF_BOUND = Row(
+    HALF_BOUND = StateRow(
         "half-bound",
         "some of its pods run, and there is no room for the others where they may be",
         event="GangHalfBound",
         event_type="Warning",
         condition=GangCondition.STUCK,
     )
-    SPLIT = Row(
+    SPLIT = StateRow(
         "split",
         "pods of a group run in several domains although it is required whole, or the job runs"
         " outside of the one group that all of it shares (`gpu-group-within`)",
@@ -183,14 +183,14 @@ class GangState(StrEnum):
         event_type="Warning",
         condition=GangCondition.SPLIT,
     )
-    BOUND = Row(
+    BOUND = StateRow(
         "bound",
         "all of its pods run",
         Stage.RUNNING,
         event="GangBound",
         pod_condition=PodCondition.ENDED,
     )
-    WAIVED = Row(
+    WAIVED = StateRow(
         "waived",
         "its gates are opened without a plan",
         Stage.PENDING,
@@ -199,7 +199,7 @@ class GangState(StrEnum):
         step="see [TopoGateOpenedUnplanned](operations.md#topogateopenedunplanned)",
         pod_condition=PodCondition.ENDED,
     )
-    WRITE_REFUSED = Row(
+    WRITE_REFUSED = StateRow(
         "write-refused",
         "the API server refuses a write",
         event="GangWriteRefused",
@@ -207,7 +207,7 @@ class GangState(StrEnum):
         condition=GangCondition.WRITE_REFUSED,
         is_prompt=True,
     )
-    NATIVE = Row(
+    NATIVE = StateRow(
         "native",
         "Volcano chooses its nodes, and has not bound all of its pods",
         Stage.PENDING,
