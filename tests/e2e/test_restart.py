@@ -77,10 +77,13 @@ def test_with_a_short_beat_a_part_of_the_nodes_is_never_served_as_all(tmp_path: 
             log = tmp_path / f"{name}.log"
             eventually(lambda log=log: "reports do not arrive" in log.read_text())  # type: ignore[misc]
         for _ in range(2):
-            with _process(tmp_path / "master.log", *command):
+            with _process(tmp_path / "master.log", *command) as master:
                 refused: list[str] = []
 
-                def is_whole(refused: list[str] = refused) -> bool:
+                def is_whole(
+                    refused: list[str] = refused, master: "subprocess.Popen[bytes]" = master
+                ) -> bool:
+                    assert master.poll() is None, (tmp_path / "master.log").read_text()
                     status, document = _answer(api)
                     if status == 200:
                         assert set(leaves(document)) == NODES

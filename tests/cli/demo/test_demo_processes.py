@@ -39,6 +39,12 @@ def test_two_demos_that_start_at_once_have_ports_of_their_own() -> None:
     assert free_ports((usual,)) == (usual,)
 
 
+def test_a_free_port_is_one_that_no_connection_is_given() -> None:
+    """Between the claim and the start of its process a connection would take it as its source."""
+    first, last = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    assert not {*free_ports((0, 0, 0))} & {*range(int(first), int(last) + 1)}
+
+
 # --- processes
 
 

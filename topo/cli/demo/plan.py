@@ -1,12 +1,14 @@
 """What the demo runs: its processes' command lines, the ports and the files that they use."""
 
+import random
 import secrets
 import socket
 import sysconfig
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 from topo.cli.demo.processes import LOOPBACK, Program
@@ -19,6 +21,9 @@ BEAT_S = 2.0
 _PROBE_S = 0.25
 USUAL_PORTS = (9001, 10001, 9443)
 """The vendor's two, and one for the cluster manager."""
+_FIRST_FREE_PORT = 24_000
+_CONNECTION_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""The ports that Linux gives to connections and to servers without a port: proc_sys_net(5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +65,27 @@ def claimed_ports(usual: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 def _claimed(port: int, held: ExitStack, claims: ExitStack) -> int:
     """Return a port bound until `held` closes, so that one call never names a port twice."""
-    wanted = port
-    while True:
-        with suppress(OSError) if wanted else nullcontext():
+    for wanted in _candidates(port):
+        with suppress(OSError):
             holder = held.enter_context(socket.create_server((LOOPBACK, wanted)))
             found: int = holder.getsockname()[1]
             if _is_claimed(found, claims):
                 return found
-        wanted = 0
+    raise OSError("no port of the loopback address is free")
+
+
+def _candidates(usual: int) -> Iterator[int]:
+    """Yield the usual port unless it is 0, then ports that the kernel gives to nobody.
+
+    A port from the kernel's own range may become that of another program's connection between
+    the claim and the moment when the process listens. It is the last choice: 0 asks the kernel.
+    """
+    if usual:
+        yield usual
+    first_of_kernel = int(_CONNECTION_PORTS.read_text().split()[0])
+    own = range(_FIRST_FREE_PORT, max(first_of_kernel, _FIRST_FREE_PORT))
+    yield from random.sample(own, len(own))
+    yield from repeat(0, len(USUAL_PORTS))
 
 
 def _is_claimed(port: int, claims: ExitStack) -> bool:
