@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import is_eligible
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import Host, is_eligible
 from topo.placement.job.request import Request
 
 

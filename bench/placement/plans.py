@@ -22,8 +22,7 @@ from bench.figure import percentile
 from bench.placement.instances import Instance, aligned, mixed
 from bench.scale import SEED
 from topo.placement.engine import place
-from topo.placement.job.objective import Objective, Profile, first_difference
-from topo.placement.job.plan import Plan
+from topo.placement.job.plan import Objective, Plan, Profile, first_difference
 from topo.placement.job.request import Request
 from topo.sim.worlds.clusters import NODE_GPUS, cluster
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from bench.placement.instances import Instance, aligned, kept, mixed, nested, torn
 from topo.placement.engine import place
-from topo.placement.job.objective import Objective
-from topo.placement.job.plan import NoFit, Pods
+from topo.placement.job.plan import NoFit, Objective, Pods
 from topo.placement.quality.measure import measure
 from topo.sim.baselines import BASELINES
 from topo.sim.baselines.cluster import place as place_by

@@ -19,8 +19,7 @@ from topo.model.rest.placements import (
 )
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.holds import Hold
-from topo.placement.job import objective
-from topo.placement.job.plan import NoFit, PlannedGroup
+from topo.placement.job.plan import NoFit, PlannedGroup, objective_values
 from topo.placement.job.request import Request
 
 
@@ -33,7 +32,7 @@ def placement_document(outcome: Outcome, run: str, now_s: float) -> FitsDocument
     plan = outcome.result
     if isinstance(plan, NoFit):
         return _refusal(plan, outcome, run)
-    values = objective.values(plan.objective)
+    values = objective_values(plan.objective)
     document: FitsDocument = {
         "feasible": True,
         "generation": outcome.generation,

@@ -6,7 +6,7 @@ import structlog
 
 from master.booking.fragmentation_report import FragmentationReport, FragmentationReporter
 from master.booking.state import BookingState
-from topo.placement.capacity.recount import host_differences
+from topo.placement.capacity.forest_hosts import host_differences
 
 TICK_S = 0.25
 """How long after its deadline an expired hold may stay in sight of those who only look."""

@@ -31,11 +31,10 @@ from topo.placement.booking.holds import (
 )
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.difference import Difference
-from topo.placement.capacity.host_follower import HostFollower, differences
+from topo.placement.capacity.capacity_view import CapacityView, Difference
+from topo.placement.capacity.forest_hosts import differences
+from topo.placement.capacity.host_follower import HostFollower
 from topo.placement.capacity.node_usage import NodeUsage
-from topo.placement.capacity.recount import restore_hosts
 from topo.placement.job.policy import Policy
 
 TURN = 256
@@ -176,7 +175,7 @@ class BookingState:
         """
         nodes = [each.node for each in moved]
         if nodes:
-            restore_hosts(self._capacity, self.forest, self.cluster, nodes)
+            self._follower.restore(nodes)
             self._record_hosts(nodes)
         return (*moved, *self._bookings.recount(), *self._capacity.recount())
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.placement.plans import Solved, compared, main, solved
-from topo.placement.job.objective import Objective
+from topo.placement.job.plan import Objective
 
 VECTOR = Objective(0, (1, 2), 5, ((2, -1), (0, 1)), ((8, -2), (0, 2)), 0, 0, ())
 

@@ -16,8 +16,7 @@ from tests.master.api.test_api import CONFIG
 from tests.master.world import Master, running
 from topo.discovery.modes import Mode
 from topo.model.observation import ConfigLoaded
-from topo.placement.job.objective import names
-from topo.placement.job.plan import FitTest
+from topo.placement.job.plan import FitTest, objective_names
 
 pytestmark = pytest.mark.virtual_time
 SOURCE = Path(page.__wrapped__.__code__.co_filename).parent / "page"
@@ -74,7 +73,7 @@ def test_both_languages_say_the_same_things() -> None:
     assert used
     assert set(used) <= set(english)
     assert {f"failed_{test}" for test in FitTest} <= set(english)
-    assert {f"aim_{name}" for name in names(tiers=2)} <= set(english)
+    assert {f"aim_{name}" for name in objective_names(tiers=2)} <= set(english)
 
 
 def _entries(table: str) -> list[tuple[str, str]]:

@@ -11,8 +11,7 @@ from topo.placement.capacity.layout import children
 from topo.placement.engine import place, view_of
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.knapsack import Knapsack
-from topo.placement.job.objective import values
-from topo.placement.job.plan import Plan
+from topo.placement.job.plan import Plan, objective_values
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.candidate import candidate_of
@@ -141,7 +140,7 @@ def test_a_split_plan_is_bounded_by_slots_alone():
 def test_bounds_have_the_names_of_the_objective_in_its_order():
     plan = place(cluster((8, 8), (8,)), Request(pods=8, gpus_per_pod=8, group_size=64))
     assert isinstance(plan, Plan)
-    assert list(plan.bounds) == list(plan.certified) == list(values(plan.objective))
+    assert list(plan.bounds) == list(plan.certified) == list(objective_values(plan.objective))
     assert all(plan.certified.values())
 
 

@@ -357,6 +357,6 @@ def test_no_plan_breaks_capacity_gang_eligibility_or_limits_and_each_measures_al
 
 
 def _numbers(plan: Plan) -> list[tuple[str, int]]:
-    from topo.placement.job.objective import values  # noqa: PLC0415
+    from topo.placement.job.plan import objective_values  # noqa: PLC0415
 
-    return [(n, v) for n, v in values(plan.objective).items() if isinstance(v, int)]
+    return [(n, v) for n, v in objective_values(plan.objective).items() if isinstance(v, int)]

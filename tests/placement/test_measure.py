@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from tests.support.capacity import cluster, host, take
 from topo.model.ids import NodeName
-from topo.placement.job.objective import Objective, Profile, first_difference
-from topo.placement.job.plan import Pods
+from topo.placement.job.plan import Objective, Pods, Profile, first_difference
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Request
 from topo.placement.quality.measure import leximax_key, measure

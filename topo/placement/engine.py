@@ -23,9 +23,7 @@ from operator import itemgetter
 from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import Slots
-from topo.placement.job.allocation import Allocation
-from topo.placement.job.objective import Objective
-from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
+from topo.placement.job.plan import Allocation, FitTest, NoFit, Objective, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request, flaw
 from topo.placement.one_type import Search, SearchResult, could_place, most_slots, searches
 from topo.placement.quality.candidate import Candidate, Proven

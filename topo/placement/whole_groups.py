@@ -32,7 +32,7 @@ from itertools import islice
 from topo.placement.capacity.layout import DomainIndices
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.improve import improve_in_one_domain, improve_over_domains
-from topo.placement.job.allocation import joined
+from topo.placement.job.plan import joined
 from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.quality.lower_bounds import least_domains
 from topo.placement.search.domain_bounds import domain_bounds

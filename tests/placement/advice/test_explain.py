@@ -13,8 +13,7 @@ from topo.placement.advice.explain import MOST_PODS, explain
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.job.objective import names, values
-from topo.placement.job.plan import Plan, Rejected
+from topo.placement.job.plan import Plan, Rejected, objective_names, objective_values
 from topo.placement.job.request import PlacementMode, Request
 
 NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
@@ -27,7 +26,7 @@ FEWER = re.compile(r"would leave (-?\d+) ")
 
 def sentence(capacity: Capacity, plan: Plan, name: str) -> str:
     found = explain(capacity, plan)
-    return found[names(len(plan.objective.span)).index(name)]
+    return found[objective_names(len(plan.objective.span)).index(name)]
 
 
 @settings(
@@ -40,7 +39,7 @@ def test_every_objective_has_a_sentence_and_no_sentence_is_without_its_number(da
     assume(isinstance(plan, Plan))
     assert isinstance(plan, Plan)
     told = explain(capacity, plan)
-    assert len(told) == len(names(capacity.tiers))
+    assert len(told) == len(objective_names(capacity.tiers))
     for text in told:
         assert NUMBER.search(text), text
         assert text.endswith(".")
@@ -56,8 +55,8 @@ def test_an_alternative_is_named_with_a_number_that_is_worse_than_the_plans(data
     plan = place(capacity, data.draw(requests()))
     assume(isinstance(plan, Plan))
     assert isinstance(plan, Plan)
-    own = values(plan.objective)
-    for name, text in zip(names(capacity.tiers), explain(capacity, plan), strict=True):
+    own = objective_values(plan.objective)
+    for name, text in zip(objective_names(capacity.tiers), explain(capacity, plan), strict=True):
         if found := OTHER.search(text):
             worse, number = found[1] or found[2], int(found[3])
             assert number < own[name] if worse == "leaves" else number > own[name], text
@@ -221,7 +220,7 @@ def test_with_one_tier_both_names_of_it_have_their_sentence():
     plan = planned(capacity, Request(pods=2, gpus_per_pod=8))
     told = explain(capacity, plan)
     assert told[1] == told[2] == "1 dragonfly, d1; 1 is the least there is."
-    assert len(told) == len(names(1))
+    assert len(told) == len(objective_names(1))
 
 
 def test_of_a_plan_with_many_pods_bounds_alone_are_told():

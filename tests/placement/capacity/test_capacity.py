@@ -12,10 +12,8 @@ from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CLASSES
-from topo.placement.capacity.eligibility import is_eligible
-from topo.placement.capacity.host import Host
-from topo.placement.capacity.rollups import BROKEN
-from topo.placement.capacity.slots import Slots
+from topo.placement.capacity.host import Host, is_eligible
+from topo.placement.capacity.slots import BROKEN, Slots
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Toleration
 

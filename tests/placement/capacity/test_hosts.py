@@ -14,9 +14,9 @@ from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.forest_hosts import differences, host_differences, hosts_of
 from topo.placement.capacity.host import Host, joined
-from topo.placement.capacity.host_follower import HostFollower, differences, hosts_of
-from topo.placement.capacity.recount import host_differences, restore_hosts
+from topo.placement.capacity.host_follower import HostFollower
 from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility
@@ -348,7 +348,7 @@ class TwoDoors(RuleBasedStateMachine):
         forest, cluster = self.follower.forest, self.follower.cluster
         found = host_differences(self.capacity, forest, cluster)
         assert {each.node for each in found} <= {name}
-        restore_hosts(self.capacity, forest, cluster, [each.node for each in found])
+        self.follower.restore([each.node for each in found])
         assert self.capacity.recount() == ()
 
     @rule(name=st.sampled_from(NAMES))

@@ -16,8 +16,7 @@ from topo.placement.advice.several_changes import several_changes
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligibility import hosts_of_unknown_size, is_eligible
-from topo.placement.capacity.host import Host, joined
+from topo.placement.capacity.host import Host, hosts_of_unknown_size, is_eligible, joined
 from topo.placement.capacity.node_usage import SharedCards
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan

@@ -19,8 +19,7 @@ from tests.placement.oracle.model import (
 from tests.placement.oracle.solution import Solution
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place
-from topo.placement.job.objective import first_difference, values
-from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.plan import NoFit, Plan, first_difference, objective_values
 from topo.placement.job.request import Request
 from topo.placement.quality.measure import measure
 
@@ -96,7 +95,7 @@ def _measures_alike(capacity: CapacityView, answer: Plan, both: tuple[Placed, Pl
     for placed in both:
         objective = measure(capacity, answer.request, placed.groups)
         measured.append(objective)
-        told = values(objective)
+        told = objective_values(objective)
         for name, value in vector(placed.on, placed.groups).stages():
             if isinstance(value, int):
                 expected = -value if name == "whole_groups_left" else value

@@ -9,7 +9,7 @@ from topo.gangs.machine.instructions import Check
 from topo.model.ids import GroupName, Kind, NodeName
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import is_eligible
+from topo.placement.capacity.host import is_eligible
 from topo.placement.job.request import PlacementMode
 from topo.placement.view.job_shape import shape_of
 

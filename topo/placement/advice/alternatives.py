@@ -22,8 +22,14 @@ from collections.abc import Iterator
 
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import view_of
-from topo.placement.job.objective import Objective, first_difference, names
-from topo.placement.job.plan import DomainRef, Plan, Rejected
+from topo.placement.job.plan import (
+    DomainRef,
+    Objective,
+    Plan,
+    Rejected,
+    first_difference,
+    objective_names,
+)
 from topo.placement.one_type import find_best
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
@@ -42,7 +48,7 @@ def alternatives(capacity: CapacityView, plan: Plan) -> tuple[Rejected, ...]:
         if known is None or _wins(value, known.value):
             paths = tuple(dict.fromkeys(ref.path for ref in domains))
             best[parted[0]] = Rejected(parted[0], paths, value)
-    order = names(view.layout.tiers)
+    order = objective_names(view.layout.tiers)
     return tuple(best[name] for name in order if name in best)
 
 

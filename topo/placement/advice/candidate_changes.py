@@ -8,7 +8,7 @@ from topo.model.ids import NodeName
 from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.advice.repairs import REGIONS_TRIED, RepairCandidate
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import is_eligible
+from topo.placement.capacity.host import is_eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.capacity.what_if import open_host

@@ -20,8 +20,15 @@ from topo.placement.advice.alternatives import alternatives
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import view_of
-from topo.placement.job.objective import Profile, names, profile_difference, values
-from topo.placement.job.plan import DomainRef, Plan, Rejected
+from topo.placement.job.plan import (
+    DomainRef,
+    Plan,
+    Profile,
+    Rejected,
+    objective_names,
+    objective_values,
+    profile_difference,
+)
 from topo.placement.job.words import counted, listed, plural
 from topo.placement.view.free_view import FreeView
 
@@ -89,7 +96,7 @@ def _spans(tiers: int) -> list[tuple[str, int]]:
     """Return the names of the spans with their tiers; a single tier stands under both names."""
     if tiers == 1:
         return [("top_groups", 1), ("tier1_groups", 1)]
-    return list(zip(names(tiers)[1 : tiers + 1], range(tiers, 0, -1), strict=True))
+    return list(zip(objective_names(tiers)[1 : tiers + 1], range(tiers, 0, -1), strict=True))
 
 
 def _split(case: _Explained) -> str:
@@ -208,7 +215,7 @@ def _penalty(case: _Explained) -> str:
 def _verdict(case: _Explained, name: str, verb: str) -> str:
     """Return why there is no better value: an alternative that lost, a bound, or no proof."""
     plan = case.plan
-    value, bound = values(plan.objective)[name], plan.bounds.get(name)
+    value, bound = objective_values(plan.objective)[name], plan.bounds.get(name)
     if name != "whole_groups_left" and not value:
         bound = 0
     other = _alternative(case, name, verb)
@@ -226,7 +233,7 @@ def _alternative(case: _Explained, name: str, verb: str) -> str:
     other = case.rejected.get(name)
     if other is None:
         return ""
-    return f"; the best alternative, {_who(other)}, {verb} {values(other.value)[name]}"
+    return f"; the best alternative, {_who(other)}, {verb} {objective_values(other.value)[name]}"
 
 
 def _who(other: Rejected) -> str:

@@ -20,8 +20,7 @@ from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.advice.suggestion import SuggestionKind
 from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import hosts_of_unknown_size
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import Host, hosts_of_unknown_size
 from topo.placement.capacity.what_if import open_host
 from topo.placement.engine import place, view_on
 from topo.placement.job.plan import Plan

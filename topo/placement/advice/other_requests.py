@@ -21,7 +21,7 @@ from topo.placement.advice.refused_job import RefusedJob, Region
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import is_eligible
+from topo.placement.capacity.host import is_eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import fits, place
 from topo.placement.job.plan import FitTest, NoFit, Plan

@@ -7,8 +7,7 @@ import numpy as np
 
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import hosts_of_unknown_size, is_eligible
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import Host, hosts_of_unknown_size, is_eligible
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import is_eligible
+from topo.placement.capacity.host import is_eligible
 from topo.placement.engine import view_of
-from topo.placement.job.objective import names
-from topo.placement.job.plan import Plan, PlannedGroup, Pods
+from topo.placement.job.plan import Plan, PlannedGroup, Pods, objective_names
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
@@ -43,7 +42,7 @@ def confirm_groups(
     found = objective_of(capacity, view, given)
     if found.split_groups and request.mode is PlacementMode.REQUIRED:
         return f"{found.split_groups} of the groups would be split by now"
-    bounds = dict.fromkeys(names(len(found.span))) if best is None else best.bounds
+    bounds = dict.fromkeys(objective_names(len(found.span))) if best is None else best.bounds
     return Plan(
         request=request,
         mode=PlacementMode.PREFERRED if found.split_groups else PlacementMode.REQUIRED,

@@ -11,11 +11,9 @@ from types import MappingProxyType
 import numpy as np
 
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.columns import HostColumns
-from topo.placement.capacity.difference import Difference
+from topo.placement.capacity.capacity_view import CapacityView, Difference
+from topo.placement.capacity.columns import HostColumns, LabelValues
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.label_values import LabelValues
 from topo.placement.job.policy import Policy
 
 _AT_ONCE = 16

@@ -10,7 +10,7 @@ of a class counts them. That changes no answer: it is a cache, not a write.
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName, natural_key
-from topo.placement.capacity.columns import HostColumns, HostsOfType, UsageChange
-from topo.placement.capacity.eligibility import is_eligible
-from topo.placement.capacity.host import Host
-from topo.placement.capacity.label_values import LabelValues
+from topo.placement.capacity.columns import HostColumns, HostsOfType, LabelValues, UsageChange
+from topo.placement.capacity.host import Host, is_eligible
 from topo.placement.capacity.layout import DomainIndices, HostIndex, Layout
 from topo.placement.capacity.node_usage import Amounts, NodeUsage
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
@@ -41,6 +39,15 @@ _HostRow = tuple[int, int, Host, int]
 """(id, tier-1 domain, host, free GPUs)."""
 _NO_GPUS: Mapping[NodeName, int] = MappingProxyType({})
 _versions_of_changes = count(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A node whose free GPUs, or whose tier-1 domain's free slots, a recount found wrong."""
+
+    node: NodeName
+    counted: int
+    kept: int
 
 
 class _Changes(NamedTuple):

@@ -1,14 +1,19 @@
-"""A node as placement sees it: the forest's facts joined with the cluster's."""
+"""A node as placement sees it: what forest and cluster say of it, and which jobs may use it.
 
+Taints and tolerations as Kubernetes defines them:
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import not_
 
-from topo.model.cluster import ClusterNode, Taint
+from topo.model.cluster import HYBRID, ClusterNode, Taint
 from topo.model.forest import ROOT
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Labels
+from topo.placement.job.request import Eligibility, Labels, Toleration
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -16,6 +21,7 @@ HOSTNAME = "kubernetes.io/hostname"
 Guards = tuple[tuple[Taint, ...], tuple[Taint, ...], str]
 """Taints, those of the usage pool, and the pool."""
 UNGUARDED: Guards = (), (), ""
+_HARD = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,3 +138,59 @@ def _allocatable(cluster: ClusterNode, policy: Policy) -> tuple[str, int] | None
         return None
     there = dict(cluster.allocatable)
     return next(((name, there[name]) for name in policy.gpu_resources if name in there), ("", 0))
+
+
+def is_eligible(host: Host, eligibility: Eligibility) -> bool:
+    """Return whether a job may run on a host, full or not; O(labels + taints x tolerations)."""
+    if eligibility.gpu_type is not None and host.gpu_type != eligibility.gpu_type:
+        return False
+    if not _is_let_in(host.guards, eligibility):
+        return False
+    if eligibility.selector and not all(pair in host.labels for pair in eligibility.selector):
+        return False
+    return host.name not in eligibility.exclude
+
+
+def hosts_of_unknown_size(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
+    """Return usable hosts in groups whose number of GPUs is unknown; O(hosts).
+
+    Until a worker, a setting or the cluster states the number, such hosts count as 0 GPUs of no
+    type.
+    """
+    any_type = replace(eligibility, gpu_type=None)
+    return (
+        host
+        for host in hosts
+        if host.path and not (host.gpus or _is_sized(host.cluster)) and is_eligible(host, any_type)
+    )
+
+
+def _is_sized(cluster: ClusterNode | None) -> bool:
+    return cluster is not None and cluster.allocatable is not None
+
+
+def _is_let_in(guards: Guards, eligibility: Eligibility) -> bool:
+    """Return whether taints and the usage pool admit the job."""
+    if guards == UNGUARDED:
+        return True
+    taints, pool_taints, pool = guards
+    if not eligibility.usage:
+        return _tolerates_all(taints + pool_taints, eligibility.tolerations)
+    is_of_pool = pool in ("", HYBRID, eligibility.usage)
+    return is_of_pool and _tolerates_all(taints, eligibility.tolerations)
+
+
+def _tolerates_all(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    return all(
+        taint.effect not in _HARD
+        or any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return not toleration.key or toleration.key == taint.key
+    return toleration.key == taint.key and toleration.value == taint.value

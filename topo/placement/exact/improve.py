@@ -26,7 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from topo.placement.exact.tree_dp import MOST_TABLE_STEPS, ExactSearch, exact_search
-from topo.placement.job.allocation import Allocation, Share
+from topo.placement.job.plan import Allocation, Share
 from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.search.domain_bounds import DomainBound
 from topo.placement.view.free_view import FreeView

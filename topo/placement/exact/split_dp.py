@@ -28,7 +28,7 @@ import numpy as np
 from topo.placement.capacity.layout import Counts
 from topo.placement.exact.knapsack import Knapsack, Option
 from topo.placement.exact.pod_tables import PodTables, pod_tables
-from topo.placement.job.allocation import Allocation, Share
+from topo.placement.job.plan import Allocation, Share
 from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.view.free_view import TAIL_CANNOT_FIT, FreeView
 from topo.placement.view.window import fewest

@@ -27,7 +27,7 @@ from functools import cached_property
 from topo.placement.capacity.layout import Counts
 from topo.placement.exact.knapsack import Knapsack, Option
 from topo.placement.exact.pod_tables import PodTables, pod_tables
-from topo.placement.job.allocation import Allocation, Share, joined
+from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
 from topo.placement.search.window_search import Demand, spread
 from topo.placement.view.free_view import FreeView

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from topo.placement.job.allocation import Allocation
+from topo.placement.job.plan import Allocation
 from topo.placement.quality.measure import Effect, Key, effect_of, key_of
 from topo.placement.view.free_view import FreeView
 

@@ -21,7 +21,7 @@ switchbox comes before it.
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from topo.placement.job.objective import Objective, names
+from topo.placement.job.plan import Objective, objective_names
 from topo.placement.quality.candidate import Proven
 from topo.placement.quality.lower_bounds import least_domains, quick_least
 from topo.placement.quality.measure import Key
@@ -148,7 +148,7 @@ def certified_by(
 
 @lru_cache(maxsize=64)
 def _names(tiers: int) -> tuple[str, ...]:
-    return names(tiers)
+    return objective_names(tiers)
 
 
 def _has_profiles(objective: Objective) -> bool:

@@ -19,9 +19,7 @@ from typing import Any, NamedTuple
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Layout
 from topo.placement.capacity.slots import Slots
-from topo.placement.job.allocation import Allocation
-from topo.placement.job.objective import Objective, Profile
-from topo.placement.job.plan import GroupsOnNodes, Pods
+from topo.placement.job.plan import Allocation, GroupsOnNodes, Objective, Pods, Profile
 from topo.placement.job.request import Request
 from topo.placement.view.free_view import FreeView
 from topo.placement.view.job_shape import JobShape, shape_of

@@ -29,7 +29,7 @@ import numpy as np
 from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.fragmentation import LargestDocument, ShareDocument, TierDocument, TypeDocument
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.eligibility import is_eligible
+from topo.placement.capacity.host import is_eligible
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.engine import view_of
 from topo.placement.job.policy import CANONICAL_GPUS

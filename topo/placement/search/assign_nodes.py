@@ -20,8 +20,7 @@ from itertools import groupby
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView, NodeSlots
-from topo.placement.job.allocation import Allocation
-from topo.placement.job.plan import DomainRef, GroupsOnNodes, PlannedGroup, Pods
+from topo.placement.job.plan import Allocation, DomainRef, GroupsOnNodes, PlannedGroup, Pods
 from topo.placement.view.free_view import FreeView
 
 _Loose = deque[tuple[NodeName, int, DomainRef]]

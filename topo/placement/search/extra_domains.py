@@ -27,7 +27,7 @@ from dataclasses import replace
 import numpy as np
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.job.allocation import Allocation, Share
+from topo.placement.job.plan import Allocation, Share
 from topo.placement.quality.candidate import Candidate, candidate_of
 from topo.placement.view.free_view import FreeView
 

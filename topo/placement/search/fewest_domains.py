@@ -23,7 +23,7 @@ The first one is the only result: 8 and 4 are used up, and 9 stays whole.
 from typing import NamedTuple
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.job.allocation import Share
+from topo.placement.job.plan import Share
 from topo.placement.view.window import fewest, window
 
 FEW = 64

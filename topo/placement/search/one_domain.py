@@ -14,8 +14,8 @@ alone: 3 is the answer.
 """
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.capacity.rollups import BROKEN
-from topo.placement.job.allocation import Allocation, Share
+from topo.placement.capacity.slots import BROKEN
+from topo.placement.job.plan import Allocation, Share
 from topo.placement.view.free_view import FreeView
 
 LOOKED_THROUGH = 4

@@ -17,7 +17,7 @@ switchbox. So one group is split, over two dragonflies of A, and B stays free.
 import numpy as np
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.job.allocation import Allocation, Share
+from topo.placement.job.plan import Allocation, Share
 from topo.placement.view.free_view import FreeView
 
 

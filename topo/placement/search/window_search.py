@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from topo.placement.job.allocation import Allocation, Share, joined
+from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Key, effect_of, key_of
 from topo.placement.search.fewest_domains import fewest_domains, fewest_for_pods
 from topo.placement.view.free_view import FreeView

@@ -6,9 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, Layout
-from topo.placement.capacity.rollups import Groups
-from topo.placement.capacity.slots import Slots
-from topo.placement.job.allocation import Allocation
+from topo.placement.capacity.slots import Groups, Slots
+from topo.placement.job.plan import Allocation
 from topo.placement.view.job_shape import JobShape
 
 TAIL_CANNOT_FIT = 1 << 40

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
-from topo.placement.job.objective import Objective
-from topo.placement.job.plan import NoFit
+from topo.placement.job.plan import NoFit, Objective
 from topo.placement.job.request import Request
 from topo.placement.quality.measure import measure
 from topo.sim.baselines import BASELINES
