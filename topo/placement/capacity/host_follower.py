@@ -67,7 +67,8 @@ class HostFollower:
         gone = [name for name in removed if self.cluster.pop(name, None) is not None]
         # A node changes more often than what placement takes of it.
         # The host keeps what the forest said, so that a change of the cluster needs no forest.
-        nodes = {n.name: n for n in changed if self.cluster.get(n.name) != n}
+        stated = {node.name: node for node in changed}  # of two statements the last one counts
+        nodes = {name: node for name, node in stated.items() if self.cluster.get(name) != node}
         self.cluster |= nodes
         hosts = {name: self._capacity.host(name) for name in (*gone, *nodes)}
         halves = {name: host and host.forest_and_cluster[0] for name, host in hosts.items()}
