@@ -387,11 +387,6 @@ class Resource(Generic[T_co]):
     model: type[T_co] = field(compare=False)
     namespaced: bool = True
 
-    @property
-    def base(self) -> str:
-        """The path prefix of this API."""
-        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
-
 
 def parsed(resource: Resource[Any], parse: Callable[[Any], T_parsed]) -> Resource[T_parsed]:
     """Return the resource with each object parsed as soon as it is decoded."""
@@ -402,7 +397,8 @@ def parsed(resource: Resource[Any], parse: Callable[[Any], T_parsed]) -> Resourc
 def collection_path(resource: Resource[KubeObject], namespace: str = "") -> str:
     """Return the path of a list; without a namespace that of all namespaces."""
     inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    return f"{resource.base}{inside}/{resource.plural}"
+    root = "apis" if "/" in resource.api_version else "api"
+    return f"/{root}/{resource.api_version}{inside}/{resource.plural}"
 
 
 def object_path(resource: Resource[KubeObject], name: str, namespace: str = "") -> str:

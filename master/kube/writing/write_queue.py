@@ -74,11 +74,6 @@ class _Entry:
     is_repeat: bool = False
     """Whether it waits because the same write was done so often."""
 
-    @property
-    def is_idle(self) -> bool:
-        return self.waiting is None and self.active is None and self.settled is None
-
-
 @dataclass(frozen=True, slots=True)
 class _Repeat:
     """The last write of an object with one outcome, how often in a row, and when."""
@@ -153,7 +148,6 @@ class WriteQueue:
 
     def begin(self, now_s: float) -> Write | None:
         """Return the next write; finish it with `done`, `give_up` or `retry_later`."""
-        self._expire(now_s)
         while self._later and self._later[0][0] <= now_s:
             _, ticket, manager, target = heappop(self._later)
             entry = self._entries.get(manager, {}).get(target)
@@ -301,7 +295,8 @@ class WriteQueue:
                 ended.popitem(last=False)
 
     def _drop_if_idle(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
-        if entry.is_idle and not entry.is_listed:
+        """Forget an entry without a write that waits, is in flight or is not seen yet."""
+        if not (entry.waiting or entry.active or entry.settled or entry.is_listed):
             del self._entries[manager][target]
 
 

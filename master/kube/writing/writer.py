@@ -151,29 +151,44 @@ class Writer:
 
     async def _write(self, write: Write) -> None:
         try:
-            metadata, result = await self._send(write)
+            body = await self.client.call(call_of(write))
+        except KubeError as error:
+            await self._not_done(write, error)
+        else:
+            self._done(write, _metadata(body), "done")
+        if self._queue.next_at_s is not None:
+            self._woken.set()
+
+    async def _not_done(self, write: Write, error: KubeError) -> None:
+        if isinstance(write, Delete) and error.is_missing:
+            self._done(write, None, "gone")
+        elif isinstance(write, Apply) and error.is_conflict and not write.force:
+            await self._take_over(write, error)
+        else:
+            self._failed(write, error)
+
+    async def _take_over(self, write: Apply, conflict: KubeError) -> None:
+        """Repeat a write by force.
+
+        Another manager owns a field, or it is another object: the forced write shows which.
+        """
+        await self._wait_until_allowed()
+        try:
+            body = await self.client.call(call_of(replace(write, force=True)))
         except KubeError as error:
             self._failed(write, error)
         else:
-            self._queue.done(write, _version(write, metadata), self.clock())
-            self._settled(Settled(write, metadata), result)
-        self._woken.set()
+            what = "a field that another manager had is taken over"
+            self._log_rarely(write, "taken", what, conflict)
+            self._done(write, _metadata(body), "taken")
 
-    async def _send(self, write: Write) -> tuple[Metadata | None, str]:
-        """Send a write; return the object's metadata and the result. Raises `KubeError`."""
-        try:
-            return _metadata(await self.client.call(call_of(write))), "done"
-        except KubeError as error:
-            if isinstance(write, Delete) and error.is_missing:
-                return None, "gone"
-            if not (isinstance(write, Apply) and error.is_conflict) or write.force:
-                raise
-            forced, conflict = replace(write, force=True), error
-        # Another manager owns a field, or it is another object: the forced write shows which.
-        await self._wait_until_allowed()
-        metadata = _metadata(await self.client.call(call_of(forced)))
-        self._log_rarely(write, "taken", "a field that another manager had is taken over", conflict)
-        return metadata, "taken"
+    def _done(self, write: Write, metadata: Metadata | None, result: str) -> None:
+        version = "" if metadata is None else metadata.resource_version
+        # An object whose deletion waits for a finalizer still exists and has a version.
+        if isinstance(write, Delete) and metadata is not None and not metadata.deletion_timestamp:
+            version = ""
+        self._queue.done(write, version, self.clock())
+        self._settled(Settled(write, metadata), result)
 
     def _failed(self, write: Write, error: KubeError) -> None:
         now_s = self.clock()
@@ -216,16 +231,6 @@ def _metadata(body: bytes) -> Metadata | None:
         return decode(BareObject, body).metadata
     except KubeError:
         return None  # some deletes answer a status
-
-
-def _version(write: Write, metadata: Metadata | None) -> str:
-    """Return the version of the object now; empty if it is gone.
-
-    An object whose deletion waits for a finalizer still exists and has a version.
-    """
-    if metadata is None or (isinstance(write, Delete) and not metadata.deletion_timestamp):
-        return ""
-    return metadata.resource_version
 
 
 def _result(error: KubeError) -> str:
