@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
 
 from master.kube.objects import KubeObject
-from master.kube.reflector import Changed, Listed, Removed
+from master.kube.reflector import Listed, StoreEvent
 from topo.model.forest import Snapshot
 
 GATHER_S = 0.05
@@ -54,7 +54,7 @@ class Controller(Generic[T]):
         """Handle a change of the forest."""
         self.wake()
 
-    def on_object(self, event: Listed[T] | Changed[T] | Removed[T]) -> None:
+    def on_object(self, event: StoreEvent[T]) -> None:
         """Handle a change of an object, or a new list."""
         if isinstance(event, Listed):
             self.wake()

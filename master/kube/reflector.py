@@ -51,6 +51,7 @@ class Listed(Generic[T_co]):
 class Changed(Generic[T_co]):
     """An object that is new or differs from before."""
 
+    key: Key
     object: T_co
 
 
@@ -58,10 +59,12 @@ class Changed(Generic[T_co]):
 class Removed(Generic[T_co]):
     """An object that is gone, in its last known version."""
 
+    key: Key
     object: T_co
 
 
-Listener = Callable[[Listed[T] | Changed[T] | Removed[T]], None]
+StoreEvent = Listed[T] | Changed[T] | Removed[T]
+Listener = Callable[[StoreEvent[T]], None]
 
 
 @dataclass(frozen=True, kw_only=True)  # slots would forbid Scope[NodeObject](…), see CPython 105936
@@ -270,7 +273,7 @@ class Reflector(Generic[T]):
                 is_news = self._objects.get(key) != found
                 self._objects[key] = found
                 if is_news:
-                    self._notify(Changed(found))
+                    self._notify(Changed(key, found))
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
         """Remove the object if the server deleted it; else keep its last readable version."""
@@ -284,9 +287,9 @@ class Reflector(Generic[T]):
     def _forget(self, key: Key) -> None:
         known = self._objects.pop(key, None)
         if known is not None:
-            self._notify(Removed(known))
+            self._notify(Removed(key, known))
 
-    def _notify(self, what: Listed[T] | Changed[T] | Removed[T]) -> None:
+    def _notify(self, what: StoreEvent[T]) -> None:
         for listener in self._listeners:
             listener(what)
 

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
-from master.kube.objects import Key, KubeObject, Resource, key_of
-from master.kube.reflector import Changed, Listed, Listener, Removed
+from master.kube.objects import Key, KubeObject, Resource
+from master.kube.reflector import Changed, Listed, Listener, Removed, StoreEvent
 from tests.kube.api_model import ApiModel, namespace_of
 
 T = TypeVar("T", bound=KubeObject)
@@ -63,15 +63,15 @@ class ModelStore(Generic[T]):
             return
         if document is None:
             gone = self._objects.pop((namespace, name))
-            self._tell(Removed(gone))
+            self._tell(Removed((namespace, name), gone))
             return
         found: T = self._read.validate_json(orjson.dumps(document))
-        key = key_of(found.metadata)
+        key = (namespace, name)
         known, self._objects[key] = self._objects.get(key), found
         if known != found:
-            self._tell(Changed(found))
+            self._tell(Changed(key, found))
 
-    def _tell(self, event: Listed[T] | Changed[T] | Removed[T]) -> None:
+    def _tell(self, event: StoreEvent[T]) -> None:
         if self.synced:
             for listener in self._listeners:
                 listener(event)

@@ -12,8 +12,8 @@ from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.node_labels import NodeLabels
 from master.kube.gang_pod import ClusterPod
-from master.kube.objects import NodeObject, key_of
-from master.kube.reflector import Changed, Listed, Removed
+from master.kube.objects import NodeObject
+from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.volcano import PodGroupObject
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
@@ -71,24 +71,20 @@ class ClusterChanges:
             else:
                 yield gang_id
 
-    def _follow_pods(
-        self, event: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
-    ) -> None:
+    def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
         self._queue_moved |= self.queues.follow_pods(event)
         if isinstance(event, Listed):
             self.index.all_pods(event.objects)
             self.native.all_pods(event.objects)
         else:
-            key = key_of(event.object.metadata)
+            key = event.key
             pod = event.object if isinstance(event, Changed) else None
             self.index.pod(key, pod)
             self.native.pod(key, pod)
             self.inflight.remove(key)
         self.debounce.wake()
 
-    def _follow_nodes(
-        self, event: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]
-    ) -> None:
+    def _follow_nodes(self, event: StoreEvent[NodeObject]) -> None:
         if isinstance(event, Listed):
             self.index.all_nodes(event.objects.values())
             names = [NodeName(name) for _, name in event.objects]
@@ -96,17 +92,15 @@ class ClusterChanges:
             name = NodeName(event.object.metadata.name)
             self.index.node(name, event.object if isinstance(event, Changed) else None)
             names = [name]
-            self.inflight.remove(("", name))
+            self.inflight.remove(event.key)
         self.labels.confirm(names)
         self.debounce.wake()
 
-    def _follow_pod_groups(
-        self, event: Listed[PodGroupObject] | Changed[PodGroupObject] | Removed[PodGroupObject]
-    ) -> None:
+    def _follow_pod_groups(self, event: StoreEvent[PodGroupObject]) -> None:
         if isinstance(event, Listed):
             self._mark_gated()
         else:
-            self.index.pod_group(key_of(event.object.metadata))
+            self.index.pod_group(event.key)
         self.debounce.wake()
 
     def _mark_gated(self) -> None:

@@ -17,7 +17,7 @@ from master.kube.client import Caller, unlimited
 from master.kube.decoding import decode
 from master.kube.errors import KubeError
 from master.kube.objects import BareObject, KubeObject, Metadata
-from master.kube.reflector import Changed, Listed, Removed
+from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.store import Store
 from master.kube.writing.write_queue import GONE, WriteQueue, version_number
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
@@ -102,19 +102,20 @@ class Writer:
     def follow(self, store: Store[T]) -> None:
         """Confirm writes of a resource by its watch."""
 
-        def seen(event: Listed[T] | Changed[T] | Removed[T]) -> None:
+        def seen(event: StoreEvent[T]) -> None:
             if isinstance(event, Listed):
                 versions = {
                     k: version_number(o.metadata.resource_version) for k, o in event.objects.items()
                 }
                 self._queue.observe_list(store.resource, versions)
                 return
-            metadata = event.object.metadata
-            target = WriteTarget(store.resource, metadata.name, metadata.namespace)
+            namespace, name = event.key
             version = (
-                version_number(metadata.resource_version) if isinstance(event, Changed) else GONE
+                version_number(event.object.metadata.resource_version)
+                if isinstance(event, Changed)
+                else GONE
             )
-            self._queue.observe(target, version)
+            self._queue.observe(WriteTarget(store.resource, name, namespace), version)
 
         store.subscribe(seen)
 

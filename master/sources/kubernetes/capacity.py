@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 
 from master.booking.state import BookingState
 from master.kube.gang_pod import ClusterPod
-from master.kube.objects import Key, NodeObject, key_of
-from master.kube.reflector import Changed, Listed, Reflector, Removed
+from master.kube.objects import Key, NodeObject
+from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
@@ -98,9 +98,7 @@ class ClusterCapacity:
 
     # What the reflectors tell: it only marks.
 
-    def _node_told(
-        self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]
-    ) -> None:
+    def _node_told(self, told: StoreEvent[NodeObject]) -> None:
         if isinstance(told, Listed):
             self._lost_all = not told.objects
             self._mark_nodes()
@@ -108,7 +106,7 @@ class ClusterCapacity:
             self._lost_all = False
             self._mark_nodes()
         else:
-            self._marked_nodes.add(key_of(told.object.metadata))
+            self._marked_nodes.add(told.key)
         self._woken.set()
 
     def _mark_nodes(self) -> None:
@@ -116,13 +114,11 @@ class ClusterCapacity:
             self._marked_nodes.replace([*self._nodes.objects, *self._known_nodes])
         self._woken.set()
 
-    def _pod_told(
-        self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
-    ) -> None:
+    def _pod_told(self, told: StoreEvent[ClusterPod]) -> None:
         if isinstance(told, Listed):
             self._marked_pods.replace([*told.objects, *self._known_pods])
         else:
-            self._marked_pods.add(key_of(told.object.metadata))
+            self._marked_pods.add(told.key)
         self._woken.set()
 
     # What is marked is made what the reflectors hold.

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from master.kube.advice import next_step
-from master.kube.objects import Key, NodeObject, key_of
-from master.kube.reflector import Changed, Listed, Reflector, Removed
+from master.kube.objects import Key, NodeObject
+from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.sources.kubernetes.nodes import listed_node
 from master.tree.engine import EventSink, send_event
 from topo.model.forest import Reason
@@ -75,7 +75,7 @@ class NodeSource:
             if self._nodes.trouble is not None:
                 await self._send_state()
 
-    def _told(self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]) -> None:
+    def _told(self, told: StoreEvent[NodeObject]) -> None:
         """Mark what changed. After an empty list, which removed no node, any event means a new
         list.
         """
@@ -83,7 +83,7 @@ class NodeSource:
             self._lost_all = isinstance(told, Listed) and not told.objects
             self._is_listed_anew = True
         else:
-            self._marked[key_of(told.object.metadata)] = None
+            self._marked[told.key] = None
         self._woken.set()
 
     async def _send_nodes(self) -> None:

@@ -14,7 +14,7 @@ from master.kube.client import KubeClient
 from master.kube.credentials.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, Resource
-from master.kube.reflector import Changed, Listed, Reflector, Removed, Scope
+from master.kube.reflector import Changed, Listed, Reflector, Scope, StoreEvent
 from tests.support.waiting import CEILING_S
 
 
@@ -25,7 +25,7 @@ class Ear:
     told: list[tuple[str, Any]] = field(default_factory=list)
     _came: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __call__(self, what: Listed[Any] | Changed[Any] | Removed[Any]) -> None:
+    def __call__(self, what: StoreEvent[Any]) -> None:
         if isinstance(what, Listed):
             self.told.append(("listed", {name for _, name in what.objects}))
         else:

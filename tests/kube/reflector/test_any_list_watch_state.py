@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from master.kube.reflector import Changed, Listed, Removed
+from master.kube.reflector import Changed, Listed, StoreEvent
 from tests.kube import fake_server as fake
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.plain import kubeconfig
@@ -50,7 +50,7 @@ class Follower:
     def __init__(self) -> None:
         self.known: dict[str, bool] = {}
 
-    def __call__(self, what: Listed[Any] | Changed[Any] | Removed[Any]) -> None:
+    def __call__(self, what: StoreEvent[Any]) -> None:
         if isinstance(what, Listed):
             self.known = {name: each.spec.unschedulable for (_, name), each in what.objects.items()}
         elif isinstance(what, Changed):

@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota, Usage, missing_quota
 from master.kube.gang_pod import ClusterPod, GangPod
-from master.kube.objects import Key, key_of
-from master.kube.reflector import Changed, Listed, Removed
+from master.kube.objects import Key
+from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 from topo.gangs.machine.gang import GangId
@@ -62,9 +62,7 @@ class QueueCounts:
         self._reserved: dict[GangId, tuple[str, int]] = {}
         """Gangs whose gates are being opened: their queue and GPUs, until they are seen open."""
 
-    def follow_pods(
-        self, told: Listed[ClusterPod] | Changed[ClusterPod] | Removed[ClusterPod]
-    ) -> bool:
+    def follow_pods(self, told: StoreEvent[ClusterPod]) -> bool:
         """Update the sums for a change that the reflector reports; return whether any changed."""
         if isinstance(told, Listed):
             self._shares.clear()
@@ -73,8 +71,7 @@ class QueueCounts:
             for key, pod in told.objects.items():
                 self._set(key, share_of(pod))
             return True
-        gone = isinstance(told, Removed)
-        return self._set(key_of(told.object.metadata), None if gone else share_of(told.object))
+        return self._set(told.key, share_of(told.object) if isinstance(told, Changed) else None)
 
     def reserve(self, asked: AskedGpus) -> None:
         """Count the gang's requested GPUs as taken, because its gates are being opened."""
