@@ -371,7 +371,7 @@ async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened
 
 def _selected(cluster: CleanedCluster, pods: Sequence[PodObject]) -> frozenset[str]:
     """Return labels of gangs whose pods are not bound yet: without them these could run nowhere."""
-    prefix = AnnotationKeys(cluster.domain).node_label("")
+    prefix = AnnotationKeys(cluster.domain).node_label_prefix
     keys = (key for pod in pods for key in pod.spec.node_selector)
     return frozenset(key for key in keys if key.startswith(prefix))
 
@@ -381,7 +381,7 @@ async def _remove_from_nodes(
 ) -> int:
     """Remove labels of gangs by name, whoever wrote them; everything else by its manager."""
     selected, writes = _selected(cluster, waiting), list[Write]()
-    prefix = AnnotationKeys(cluster.domain).node_label("")
+    prefix = AnnotationKeys(cluster.domain).node_label_prefix
     removed.selected.clear()
     for each in await cluster.objects(_OWNED_NODES):
         name, uid = each.metadata.name, each.metadata.uid

@@ -23,14 +23,17 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 class ClusterPod:
     """A pod of the cluster: its identity, where it is, and which GPUs or shared cards it takes.
 
-    `owner` is its controller. `gated`: our scheduling gate is on; `other_gates`: a gate of another
-    controller is on. `resource` and `gpus` are the requested whole GPUs, empty and 0 if there are
-    none; `booking` is what the pod takes of its node now, None for nothing. `names_cards`: the pod
-    names at least one resource of cards. `doubts`: requests that are not valid quantities, a
-    sentence each. `pod_group`: the key of its PodGroup.
+    `gang_id` is the uid of its controller, `owner`, else its own. `gated`: our scheduling gate is
+    on; `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested
+    whole GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None
+    for nothing. `names_cards`: the pod names at least one resource of cards. `doubts`: requests
+    that are not valid quantities, a sentence each. `pod_group`: the key of its PodGroup.
+    `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:
+    it is being deleted.
     """
 
     metadata: Identity
+    gang_id: GangId
     owner: OwnerReference | None = None
     node: NodeName | None = None
     nominated: NodeName | None = None
@@ -45,21 +48,8 @@ class ClusterPod:
     names_cards: bool = False
     doubts: tuple[str, ...] = ()
     pod_group: Key | None = None
-
-    @property
-    def gang_id(self) -> GangId:
-        """The id of the pod's gang: the uid of its controller, else of the pod."""
-        return GangId(self.owner.uid if self.owner is not None else self.metadata.uid)
-
-    @property
-    def terminating(self) -> bool:
-        """Whether the pod is being deleted."""
-        return self.metadata.deletion_timestamp is not None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the pod has ended and takes no GPUs, even while its object still exists."""
-        return self.phase in FINISHED
+    finished: bool = False
+    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from topo.gangs.annotation_keys import CONDITION
+from topo.model.pod_requests import PodRequests
 
 _CONFIG = ConfigDict(
     alias_generator=AliasGenerator(validation_alias=to_camel),
@@ -125,23 +126,6 @@ class NodeObject:
 
 
 @slim
-class Resources:
-    """The requests and limits of a container."""
-
-    requests: dict[str, str] = field(default_factory=dict)
-    limits: dict[str, str] = field(default_factory=dict)
-
-
-@slim
-class Container:
-    """One container; `restart_policy` is `Always` for an init container that stays (a sidecar)."""
-
-    name: str = ""
-    resources: Resources = field(default_factory=Resources)
-    restart_policy: str = ""
-
-
-@slim
 class SchedulingGate:
     """A gate that keeps a pod from being scheduled."""
 
@@ -199,7 +183,7 @@ class Affinity:
 
 
 @slim
-class PodSpec:
+class PodSpec(PodRequests):
     """Where a pod runs, where it may run and what it requests."""
 
     node_name: str = ""
@@ -209,9 +193,6 @@ class PodSpec:
     priority: int = 0
     priority_class_name: str = ""
     preemption_policy: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    overhead: dict[str, str] = field(default_factory=dict)
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 

@@ -80,7 +80,7 @@ class ClusterSettings(ServiceSettings):
             fix = "write namespace:name, such as topo:topo-worker"
             what = f"{account!r} is no service account"
             found.append(Refusal(what, "--worker-service-account", fix))
-        longest, _, _ = AnnotationKeys(self.domain).node_label("").partition("/")
+        longest, _, _ = AnnotationKeys(self.domain).node_label_prefix.partition("/")
         if not is_dns_name(longest):
             most = MAX_DNS_NAME_CHARS - (len(longest) - len(self.domain))
             fix = "write a DNS name in small letters, such as metax-tech.com,"

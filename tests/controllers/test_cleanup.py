@@ -244,7 +244,7 @@ async def test_a_webhook_that_still_answers_gates_nothing_after_the_gates_were_o
 
 async def test_labels_that_pods_select_go_once_these_are_bound_however_late_that_is():
     api = ApiModel()
-    label = WORDS.node_label("waits")
+    label = WORDS.node_label_prefix + "waits"
     api.add(NODES, "node-1", by="topo-master/gangs", metadata={"labels": {label: "hold-1"}})
     add_pod(api, "worker-0", selector=label)
     bind = partial(api.remove, PODS, "worker-0", "jobs")  # from the list of those that are not
@@ -257,17 +257,17 @@ async def test_labels_that_pods_select_go_once_these_are_bound_however_late_that
 async def test_labels_that_pods_select_which_are_to_be_bound_yet_stay_and_others_go():
     api = ApiModel()
     for name, gang in (("node-1", "waits"), ("node-2", "runs")):
-        labels = {WORDS.node_label(gang): "hold-1"}
+        labels = {WORDS.node_label_prefix + gang: "hold-1"}
         api.add(NODES, name, by="topo-master/gangs", metadata={"labels": labels})
-    add_pod(api, "worker-0", selector=WORDS.node_label("waits"))
+    add_pod(api, "worker-0", selector=WORDS.node_label_prefix + "waits")
     removed = await clean_up(cluster(api))
-    assert api.labels() == {"node-1": {WORDS.node_label("waits"): "hold-1"}, "node-2": {}}
+    assert api.labels() == {"node-1": {WORDS.node_label_prefix + "waits": "hold-1"}, "node-2": {}}
     assert "1 nodes keep the label of a gang" in str(removed)
 
 
 async def test_of_two_labels_of_gangs_on_a_node_the_one_that_pods_select_alone_stays():
     api = ApiModel()
-    waits, runs = WORDS.node_label("waits"), WORDS.node_label("runs")
+    waits, runs = WORDS.node_label_prefix + "waits", WORDS.node_label_prefix + "runs"
     labels = {waits: "hold-1", runs: "hold-2", "zone": "a"}
     api.add(NODES, "node-1", metadata={"labels": labels})  # merged: no manager applied them
     add_pod(api, "worker-0", selector=waits)

@@ -62,7 +62,6 @@ class AnnotationKeys:
         """Annotation of a placed pod: the hold that was made for it (`Policy.hold_key`)."""
         self.condition = f"{domain}/{CONDITION}"
         """Condition of the first pod: whether the gang has its nodes, and why not."""
-
-    def node_label(self, gang_id: str) -> str:
-        """Return the node label of a gang; the gang's pods select its value (`Selection`)."""
-        return f"gang.{self.domain}/{gang_id}"
+        self.node_label_prefix = f"gang.{domain}/"
+        """The node label of a gang is this and the gang's id; its pods select its value
+        (`Selection`)."""

@@ -65,21 +65,21 @@ def pod_rank(
     keys: AnnotationKeys,
 ) -> int:
     """Return the rank of a pod in its gang; 0 if it is not stated."""
-    if (rank := read_number(annotations.get(keys.rank))) is not None:
+    if keys.rank in annotations and (rank := read_number(annotations[keys.rank])) is not None:
         return rank
-    index = pod_index({"annotations": annotations, "labels": labels})
+    index = pod_index(annotations, labels)
     return (stamp.rank_offset if isinstance(stamp, Stamp) else 0) + (index or 0)
 
 
-def pod_index(metadata: Mapping[str, Mapping[str, object]]) -> int | None:
-    """Return a pod's number within its template, from its `annotations` and `labels`.
+def pod_index(annotations: Mapping[str, object], labels: Mapping[str, object]) -> int | None:
+    """Return a pod's number within its template, from its annotations, else its labels.
 
     Returns None if neither has the index key of any kind of job.
     """
-    for name in (kind.index_key for kind in kinds.JOB_KINDS):
-        for place in ("annotations", "labels"):
-            number = read_number(metadata.get(place, {}).get(name))
-            if number is not None:
+    for kind in kinds.JOB_KINDS:
+        for place in (annotations, labels):
+            text = place.get(kind.index_key)
+            if text is not None and (number := read_number(text)) is not None:
                 return number
     return None
 

@@ -8,8 +8,8 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from topo.model.quantity import MOST, whole
 
@@ -17,54 +17,32 @@ SIDECAR = "Always"
 """The restart policy that makes an init container stay."""
 
 
-class Resources(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
     """The requests and limits of a container, as they are written."""
 
-    @property
-    def requests(self) -> Mapping[str, str]:
-        """The requests."""
-        ...
-
-    @property
-    def limits(self) -> Mapping[str, str]:
-        """The limits."""
-        ...
+    requests: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=dict)
 
 
-class Container(Protocol):
-    """The counted fields of a container."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container; `restart_policy` is `Always` for an init container that stays (a sidecar)."""
 
-    @property
-    def resources(self) -> Resources:
-        """The requests and limits."""
-        ...
-
-    @property
-    def restart_policy(self) -> str:
-        """`Always` for an init container that stays."""
-        ...
+    resources: Resources = field(default_factory=Resources)
+    restart_policy: str = ""
 
 
-class PodSpec(Protocol):
-    """The counted fields of a pod."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRequests:
+    """The containers of a pod, those that run one by one before them, and its own overhead."""
 
-    @property
-    def containers(self) -> Sequence[Container]:
-        """The containers that run together."""
-        ...
-
-    @property
-    def init_containers(self) -> Sequence[Container]:
-        """The containers that run before the others, in this order."""
-        ...
-
-    @property
-    def overhead(self) -> Mapping[str, str]:
-        """The overhead of the pod itself."""
-        ...
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: dict[str, str] = field(default_factory=dict)
 
 
-def requested(spec: PodSpec, wanted: Collection[str]) -> dict[str, int]:
+def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
     """Return the devices of each of these resources that the pod names, in the order of `wanted`.
 
     `MOST` stands for a request that is no quantity.
@@ -76,21 +54,21 @@ def requested(spec: PodSpec, wanted: Collection[str]) -> dict[str, int]:
     return {name: _requested(spec, name) for name in wanted if name in named}
 
 
-def _requested(spec: PodSpec, resource: str) -> int:
-    main = sum([_asked(each, resource) for each in spec.containers])
+def _requested(spec: PodRequests, resource: str) -> int:
+    main = sum([_asked(each.resources, resource) for each in spec.containers])
     largest = sidecars = 0
     for each in spec.init_containers:
-        asked = _asked(each, resource)
+        asked = _asked(each.resources, resource)
         if each.restart_policy == SIDECAR:
             sidecars += asked
             largest = max(largest, sidecars)
         else:
             largest = max(largest, sidecars + asked)
-    overhead = _read(spec.overhead[resource]) if resource in spec.overhead else 0
+    overhead = _asked(Resources(requests=spec.overhead), resource) if spec.overhead else 0
     return min(max(main + sidecars, largest) + overhead, MOST)
 
 
-def unreadable(spec: PodSpec, wanted: Collection[str]) -> tuple[str, ...]:
+def unreadable(spec: PodRequests, wanted: Collection[str]) -> tuple[str, ...]:
     """Return the requests of these resources that are no quantity: `metax-tech.com/gpu: all`."""
     containers = (*spec.containers, *spec.init_containers)
     stated = [
@@ -104,13 +82,8 @@ def unreadable(spec: PodSpec, wanted: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def _asked(container: Container, resource: str) -> int:
-    stated = container.resources
+def _asked(stated: Resources, resource: str) -> int:
+    """Return the number; the largest one for an unreadable text, since it might be everything."""
     quantity = stated.requests.get(resource) or stated.limits.get(resource)
-    return 0 if quantity is None else _read(quantity)
-
-
-def _read(quantity: str) -> int:
-    """Return the number; the largest one where there is none, since it might be everything."""
-    number = whole(quantity)
+    number = 0 if quantity is None else whole(quantity)
     return MOST if number is None else number

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from master.booking.state import BookingState
 from topo.gangs.machine.events import CapacityChanged
 from topo.model.ids import GroupPath, NodeName
+from topo.placement.capacity.capacity_view import CapacityView
 
 
 class NodeState(NamedTuple):
@@ -34,16 +35,17 @@ class CapacityDelta:
     def begin(self) -> None:
         """Read all nodes; from now on the capacity records which nodes are touched. O(nodes)."""
         self._state.note_touched()
-        self._seen = {host.name: self._state_of(host.name) for host in self._state.capacity.hosts()}
+        capacity = self._state.capacity
+        self._seen = {host.name: _state_of(capacity, host.name) for host in capacity.hosts()}
 
     def changes(self) -> Iterator[CapacityChanged]:
         """Yield what changed since the last call, as at most one event; O(touched nodes)."""
-        touched = self._state.take_touched()
+        touched, capacity = self._state.take_touched(), self._state.capacity
         changed: list[NodeName] = []
         regrouped: list[NodeName] = []
         grew = False
         for name in sorted(touched):
-            before, now = self._seen.get(name, _ABSENT), self._state_of(name)
+            before, now = self._seen.get(name, _ABSENT), _state_of(capacity, name)
             if now == before:
                 continue
             self._seen[name] = now
@@ -55,10 +57,10 @@ class CapacityDelta:
         if changed:
             yield CapacityChanged(tuple(changed), grew, tuple(regrouped))
 
-    def _state_of(self, name: NodeName) -> NodeState:
-        capacity = self._state.capacity
-        host = capacity.host(name)
-        if host is None:
-            return _ABSENT
-        chosen_by = host.gpu_type, host.guards, host.labels
-        return NodeState(host.is_open, host.gpus - capacity.used(name), host.path, chosen_by)
+
+def _state_of(capacity: CapacityView, name: NodeName) -> NodeState:
+    host = capacity.host(name)
+    if host is None:
+        return _ABSENT
+    chosen_by = host.gpu_type, host.guards, host.labels
+    return NodeState(host.is_open, host.gpus - capacity.used(name), host.path, chosen_by)

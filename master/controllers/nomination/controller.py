@@ -132,8 +132,9 @@ class Nomination:
                 await debounce.wait(self.machine.next_s)
                 self.changes.mark_renewed()
                 self.status.store.end_searches()
-                with debounce.turn():
-                    await self._turn(tuple(self.capacity.changes()))
+                began_s = self.clock()
+                await self._turn(tuple(self.capacity.changes()))
+                debounce.note_turn(began_s)
                 now_s = self.clock()
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s

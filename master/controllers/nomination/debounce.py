@@ -1,8 +1,8 @@
 """When the controller's loop runs next: soon after a change, with pauses for other tasks."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 GATHER_S, GATHER_MOST_S = 0.01, 0.2
 """Changes within this time are handled together: the shortest and the longest of such times."""
@@ -35,9 +35,6 @@ class Debounce:
             await asyncio.sleep(min(max(GATHER_S, SHARE_OF_OTHERS * self._took_s), GATHER_MOST_S))
         self._woken.clear()
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Measure the iteration that runs inside the block."""
-        began_s = self._clock()
-        yield
+    def note_turn(self, began_s: float) -> None:
+        """Note that an iteration, which began then, has ended."""
         self._took_s = self._clock() - began_s

@@ -127,7 +127,9 @@ def _stated(
         group_size=terms.group_size,
         mode=terms.mode,
         within=terms.within or _within(group, context),
-        eligible=eligibility_of(wants, context.nodes, context.keys.node_label(first.gang_id)),
+        eligible=eligibility_of(
+            wants, context.nodes, context.keys.node_label_prefix + first.gang_id
+        ),
     )
     refusal = flaw(request)
     return request if refusal is None else f"{refusal.what}; {refusal.fix}"

@@ -16,7 +16,7 @@ class GangIndex:
     """Pods by gang, gang labels by node, and the changed gangs. Mutable; one owner."""
 
     def __init__(self, keys: AnnotationKeys) -> None:
-        self._prefix = keys.node_label("")
+        self._prefix = keys.node_label_prefix
         self._placed: dict[Key, GangPod] = {}
         self._pods: dict[GangId, dict[Key, None]] = {}
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
@@ -66,17 +66,16 @@ class GangIndex:
         found = pod if isinstance(pod, GangPod) else None
         if found is None and not self._knows(key):
             return
-        before, now = self._placed.pop(key, None), None
-        if found is not None and found.is_placed_here:
-            now = found.gang_id
-        if before is not None:
-            self._drop(key, before, now)
-        if found is not None and now is not None:
-            self._placed[key] = found
-            self._pods.setdefault(now, {})[key] = None
-            if found.pod_group is not None:
-                self._by_group[found.pod_group] = now
-            self.mark(now)
+        before = self._placed.pop(key, None)
+        now = found if found is not None and found.is_placed_here else None
+        if before is not None and (now is None or now.gang_id != before.gang_id):
+            self._drop(key, before)
+        if now is not None:
+            self._placed[key] = now
+            self._pods.setdefault(now.gang_id, {})[key] = None
+            if now.pod_group is not None:
+                self._by_group[now.pod_group] = now.gang_id
+            self._marked[now.gang_id] = None
         self._follow_ungated(key, found)
 
     def all_pods(self, pods: Mapping[Key, ClusterPod]) -> None:
@@ -153,16 +152,16 @@ class GangIndex:
             if known is None or known.metadata.uid != pod.metadata.uid:
                 self._new_bypassed[key] = pod
 
-    def _drop(self, key: Key, pod: GangPod, now: GangId | None) -> None:
-        """Remove a pod from its gang; `now` is the gang to which the pod belongs afterwards."""
+    def _drop(self, key: Key, pod: GangPod) -> None:
+        """Remove a pod from its gang."""
         gang_id = pod.gang_id
         pods = self._pods[gang_id]
         del pods[key]
         if not pods:
             del self._pods[gang_id]
-            if now != gang_id and pod.pod_group is not None:
+            if pod.pod_group is not None:
                 self._by_group.pop(pod.pod_group, None)
-        self.mark(gang_id)
+        self._marked[gang_id] = None
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
         nodes = self._nodes.setdefault(gang_id, {})
@@ -172,4 +171,4 @@ class GangIndex:
             nodes[name] = value
         if not nodes:
             del self._nodes[gang_id]
-        self.mark(gang_id)
+        self._marked[gang_id] = None

@@ -74,6 +74,7 @@ class _Entry:
     is_repeat: bool = False
     """Whether it waits because the same write was done so often."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Repeat:
     """The last write of an object with one outcome, how often in a row, and when."""

@@ -125,7 +125,7 @@ class ClusterCapacity:
 
     def _follow_nodes(self, keys: Collection[Key]) -> None:
         policy, news = (
-            self._state.capacity.policy,
+            self._state.policy,
             _changed_objects(keys, self._nodes.objects, self._known_nodes),
         )
         stated = {key: found for key, found in news.items() if found is not None}

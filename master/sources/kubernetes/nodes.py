@@ -71,7 +71,7 @@ def _labels(found: NodeObject, policy: Policy) -> tuple[tuple[str, str], ...]:
     """Return the labels by which jobs choose nodes, without those that this master writes for
     gangs.
     """
-    gangs = AnnotationKeys(policy.domain).node_label("")
+    gangs = AnnotationKeys(policy.domain).node_label_prefix
     stated = found.metadata.labels.items()
     return tuple(sorted(pair for pair in stated if not pair[0].startswith(gangs)))
 

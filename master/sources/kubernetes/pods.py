@@ -17,6 +17,7 @@ from topo.model.conditions.gang_states import STATE_OF_EVENT
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.pod_requests import requested, unreadable
+from topo.model.quantity import MOST
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
 from topo.placement.job import request
@@ -48,6 +49,7 @@ class PodParser:
         whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
         gates = {each.name for each in spec.scheduling_gates}
         group = annotations.get(POD_GROUP)
+        owner = next((each for each in metadata.owner_references if each.controller), None)
         preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
         common: dict[str, Any] = {
             "metadata": Identity(
@@ -57,7 +59,8 @@ class PodParser:
                 resource_version=metadata.resource_version,
                 deletion_timestamp=metadata.deletion_timestamp,
             ),
-            "owner": next((each for each in metadata.owner_references if each.controller), None),
+            "gang_id": GangId(owner.uid if owner is not None else metadata.uid),
+            "owner": owner,
             "node": spec.node_name or None,
             "nominated": found.status.nominated_node_name or None,
             "phase": found.status.phase,
@@ -69,8 +72,10 @@ class PodParser:
             "gpus": amounts.get(whole, 0),
             "booking": self._booking(found, amounts),
             "names_cards": bool(amounts),
-            "doubts": _doubts(found, amounts) if amounts else (),
+            "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
             "pod_group": (metadata.namespace, group) if group else None,
+            "finished": found.status.phase in FINISHED,
+            "terminating": metadata.deletion_timestamp is not None,
         }
         if common["gated"] or not self._marks.isdisjoint(annotations):
             return self._gang_pod(found, common)
@@ -108,11 +113,12 @@ class PodParser:
     def _gang_pod(self, found: PodObject, common: dict[str, Any]) -> GangPod:
         keys, metadata, spec = self._keys, found.metadata, found.spec
         annotations, owner = metadata.annotations, common["owner"]
-        gang_id = GangId(owner.uid if owner is not None else metadata.uid)
+        gang_id = common["gang_id"]
         terms, stamp = self._asked(*map(annotations.get, keys.of_template))
         way = (terms.way or self._way) if isinstance(terms, GroupTerms) else None
-        note, unplanned = note_codec.decode(gang_id, annotations.get(keys.placement, ""))
-        gated, has_place = common["gated"], keys.placement in annotations
+        gated, place = common["gated"], annotations.get(keys.placement)
+        has_place = place is not None
+        note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         fixed = spec.node_selector.get(HOSTNAME)
         # A gate that was opened because another gate keeper chose the node is no order to the gang.
         is_of_others = fixed is not None and unplanned != ""
@@ -136,12 +142,14 @@ class PodParser:
             wants=_wants(found) if fixed is None else None,
             fixed=NodeName(fixed) if fixed else None,
             note=note,
-            selection=Selection(spec.node_selector.get(keys.node_label(gang_id), "")),
+            selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
             opened=has_place and not spec.scheduling_gates,
             unplanned="" if gated or is_of_others else unplanned,
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,
-            reported=_reported(found.status.conditions, keys.condition),
+            reported=_reported(found.status.conditions, keys.condition)
+            if found.status.conditions
+            else None,
         )
 
     def _read_asked(

@@ -177,7 +177,7 @@ class GangCluster:
 
     def labelled(self) -> set[str]:
         """The nodes with the gang's label."""
-        label = WORDS.node_label("job-1")
+        label = WORDS.node_label_prefix + "job-1"
         return {name for name, labels in self.api.labels().items() if label in labels}
 
     def _wake(self, _at: str, _name: str, _document: Any) -> None:

@@ -110,7 +110,7 @@ class GangWorld:
         return {
             name
             for name, labels in self.api.labels().items()
-            if WORDS.node_label("job-1") in labels
+            if WORDS.node_label_prefix + "job-1" in labels
         }
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -168,7 +168,7 @@ async def test_a_note_and_the_hold_come_with_the_nomination_in_one_write():
             assert note["node"] == nominated(pod)
             assert note["hold"] == annotations[WORDS.hold]
             assert pod.document["spec"]["nodeSelector"] == {
-                WORDS.node_label("job-1"): note["selection"]
+                WORDS.node_label_prefix + "job-1": note["selection"]
             }
 
 
@@ -339,7 +339,7 @@ async def test_a_gang_that_is_gone_leaves_no_label_and_no_hold():
 async def test_labels_of_gangs_are_merged_into_a_node_by_their_names():
     """It costs the API server less than an apply; what is not named stays."""
     async with gang_world() as world:
-        left = WORDS.node_label("gone")  # of a gang whose master died
+        left = WORDS.node_label_prefix + "gone"  # of a gang whose master died
         world.api.edit(NODES, NODE_NAMES[7], ("metadata", "labels", left), "hold-9")
         for index in range(2):
             world.add_pod(index)
@@ -348,7 +348,7 @@ async def test_labels_of_gangs_are_merged_into_a_node_by_their_names():
         assert {each.content_type for each in written} == {STRATEGIC}
         named = [orjson.loads(each.body or b"")["metadata"]["labels"] for each in written]
         own = sorted(each for labels in named for each in labels if labels[each] is not None)
-        assert own == [WORDS.node_label("job-1")] * 2
+        assert own == [WORDS.node_label_prefix + "job-1"] * 2
         assert [labels for labels in named if left in labels] == [{left: None}]
         assert left not in world.api.labels()[NODE_NAMES[7]]
 

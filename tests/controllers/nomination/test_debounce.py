@@ -26,9 +26,10 @@ async def _waited_s(pace: Debounce, due_s: float | None = None) -> float:
 async def test_after_a_turn_others_have_the_loop_for_nine_times_as_long_within_bounds(
     turn_s: float,
 ) -> None:
-    pace = Debounce(asyncio.get_running_loop().time)
-    with pace.turn():
-        await asyncio.sleep(turn_s)
+    clock = asyncio.get_running_loop().time
+    pace, began_s = Debounce(clock), clock()
+    await asyncio.sleep(turn_s)
+    pace.note_turn(began_s)
     pace.wake()
     expected_s = min(max(GATHER_S, SHARE_OF_OTHERS * turn_s), GATHER_MOST_S)
     assert await _waited_s(pace) == pytest.approx(expected_s)

@@ -119,7 +119,7 @@ def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
 
 
 def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
-    own = {WORDS.node_label("job-1"): "hold-1"}
+    own = {WORDS.node_label_prefix + "job-1": "hold-1"}
     fixed = {"kubernetes.io/hostname": "n9"}
     gang = build_gang(
         GANG, [pod(0, gates=(), nodeSelector=own), pod(1, nodeSelector=fixed)], gang_context(LET_IN)
@@ -249,12 +249,14 @@ def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
     index, key = GangIndex(WORDS), ("jobs", "train-worker-0")
     index.pod(key, pod(0))
     index.node(
-        NodeName("n1"), labelled_node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "x"})
+        NodeName("n1"),
+        labelled_node("n1", **{WORDS.node_label_prefix + "job-1": "hold-1", "other": "x"}),
     )
     assert index.take() == (GANG,)
     assert index.labelled(GANG) == {"n1": "hold-1"}
     index.node(
-        NodeName("n1"), labelled_node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "y"})
+        NodeName("n1"),
+        labelled_node("n1", **{WORDS.node_label_prefix + "job-1": "hold-1", "other": "y"}),
     )
     assert index.take() == ()
     index.pod_group(("jobs", "train-job-1"))

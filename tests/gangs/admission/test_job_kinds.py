@@ -61,7 +61,7 @@ def test_without_the_row_such_a_job_is_no_job_of_ours() -> None:
 def test_a_row_has_the_pods_of_its_jobs_gated(with_set: JobKind) -> None:
     found = review(asked(pod_of(with_set)), RULES, "warn")
     assert found.result == "gated"
-    assert pod_index({"annotations": {with_set.index_key: "3"}}) == 3
+    assert pod_index({with_set.index_key: "3"}, {}) == 3
 
 
 @pytest.mark.usefixtures("with_set")

@@ -89,14 +89,14 @@ def test_a_stamp_that_somebody_else_wrote_is_refused(broken) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "index"),
+    ("annotations", "labels", "index"),
     [
-        ({"annotations": {"volcano.sh/task-index": "3"}}, 3),
-        ({"labels": {"volcano.sh/task-index": "3"}}, 3),
-        ({"labels": {"batch.kubernetes.io/job-completion-index": "0"}}, 0),
-        ({"annotations": {"volcano.sh/task-index": "x"}}, None),
-        ({}, None),
+        ({"volcano.sh/task-index": "3"}, {}, 3),
+        ({}, {"volcano.sh/task-index": "3"}, 3),
+        ({}, {"batch.kubernetes.io/job-completion-index": "0"}, 0),
+        ({"volcano.sh/task-index": "x"}, {}, None),
+        ({}, {}, None),
     ],
 )
-def test_a_pods_index_is_that_of_its_controller(metadata, index) -> None:
-    assert pod_index(metadata) == index
+def test_a_pods_index_is_that_of_its_controller(annotations, labels, index) -> None:
+    assert pod_index(annotations, labels) == index

@@ -25,7 +25,7 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     if stamp is None:
         return UNCHANGED
     terms = read_terms(annotations, keys)
-    index = pod_index({each: mapping(metadata.get(each)) for each in ("annotations", "labels")})
+    index = pod_index(annotations, mapping(metadata.get("labels")))
     why = _why_not(stamp, terms, index, metadata)
     if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
         text = f"the pod is scheduled without a group: {why}"

@@ -1,12 +1,12 @@
 """The pod templates of a job, read from its JSON object, and the GPUs of one of their pods."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from topo.gangs.json_patch import Operation, Path, mapping, sequence
 from topo.model.errors import Refusal
-from topo.model.pod_requests import requested, unreadable
+from topo.model.pod_requests import Container, PodRequests, Resources, requested, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ def pod_gpus(
     spec: Mapping[str, Any], resources: Sequence[str], path: Path = ("spec",)
 ) -> int | Refusal:
     """Return a pod's whole GPUs as the scheduler counts them; a refusal for an invalid quantity."""
-    pod = _PodSpec(
-        _containers(spec.get("containers")),
-        _containers(spec.get("initContainers")),
-        _quantities(spec.get("overhead")),
+    pod = PodRequests(
+        containers=_containers(spec.get("containers")),
+        init_containers=_containers(spec.get("initContainers")),
+        overhead=_quantities(spec.get("overhead")),
     )
     for asked in unreadable(pod, resources):
         fix = "give a whole number, such as 8"
@@ -73,34 +73,19 @@ def pod_gpus(
     return sum(requested(pod, resources).values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Resources:
-    requests: Mapping[str, str]
-    limits: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Container:
-    resources: _Resources
-    restart_policy: str
-
-
-@dataclass(frozen=True, slots=True)
-class _PodSpec:
-    containers: Sequence[_Container]
-    init_containers: Sequence[_Container]
-    overhead: Mapping[str, str] = field(default_factory=dict)
-
-
-def _containers(value: object) -> tuple[_Container, ...]:
+def _containers(value: object) -> tuple[Container, ...]:
     found = []
     for each in map(mapping, sequence(value)):
         stated = mapping(each.get("resources"))
-        asked = _Resources(_quantities(stated.get("requests")), _quantities(stated.get("limits")))
-        found.append(_Container(asked, str(each.get("restartPolicy", ""))))
+        asked = Resources(
+            requests=_quantities(stated.get("requests")), limits=_quantities(stated.get("limits"))
+        )
+        policy = str(each.get("restartPolicy", ""))
+        found.append(Container(resources=asked, restart_policy=policy))
     return tuple(found)
 
 
-def _quantities(value: object) -> Mapping[str, str]:
+def _quantities(value: object) -> dict[str, str]:
     """Return the quantities as texts, because a custom resource may hold numbers."""
-    return {str(name): str(number) for name, number in mapping(value).items()}
+    stated = value if isinstance(value, dict) else {}
+    return {str(name): str(number) for name, number in stated.items()}

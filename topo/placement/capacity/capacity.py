@@ -184,10 +184,10 @@ class Capacity(CapacityView):
 
     def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
         """Recompute the free GPUs of a host after a booking or a change of its state."""
-        before, gpus = self._columns.free_gpus[host_id], host.gpus
-        after = max(0, gpus - self._used.get(host.name, 0)) if host.is_open else 0
-        busier = (host.is_open and after < gpus) - (was_open and before < gpus)
-        if was_open != host.is_open:
+        before, gpus, is_open = self._columns.free_gpus[host_id], host.gpus, host.is_open
+        after = max(0, gpus - self._used.get(host.name, 0)) if is_open else 0
+        busier = (is_open and after < gpus) - (was_open and before < gpus)
+        if was_open != is_open:
             self._columns.put(host_id, host, after)
         if after == before and not busier:
             return

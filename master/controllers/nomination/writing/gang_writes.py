@@ -64,7 +64,7 @@ def opening_patch(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
             },
             "spec": {
                 **gate_removal(keys),
-                "nodeSelector": {keys.node_label(asked.id): asked.selection},
+                "nodeSelector": {keys.node_label_prefix + asked.id: asked.selection},
             },
         },
     )
@@ -89,7 +89,7 @@ def node_label_patch(
 
     A large gang needs one patch per node, and a merge costs the API server less than an apply.
     """
-    wanted = {keys.node_label(gang_id): value for gang_id, value in sorted(changes.items())}
+    wanted = {keys.node_label_prefix + gang_id: value for gang_id, value in sorted(changes.items())}
     return Patch(
         target=WriteTarget(NODES, name),
         manager=NODES_MANAGER,
