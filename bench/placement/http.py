@@ -22,7 +22,7 @@ from bench.services.fleet import churning
 from bench.simulated_workers import simulated_workers
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
-from topo.placement.report.fragmentation import DEFAULT_MIX
+from topo.placement.fragmentation import DEFAULT_MIX
 
 NODES_PER_DRAGONFLY, DRAGONFLIES_PER_SWITCHBOX = 8, 12
 GPUS = 8

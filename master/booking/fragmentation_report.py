@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
+from topo.placement.fragmentation import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
 from topo.placement.job.request import Request
-from topo.placement.report.fragmentation import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
 
 JOBS_SEEN = 1000
 JOBS_NEEDED = 20

@@ -5,8 +5,8 @@ import prometheus_client as prom
 from topo.kit.metrics import counter, histogram
 from topo.placement.booking.events import What
 from topo.placement.booking.holds import Obstacle
+from topo.placement.fragmentation import Fragmentation
 from topo.placement.job.plan import FitTest, NoFit, Plan
-from topo.placement.report.fragmentation import Fragmentation
 
 _HOLD_EVENTS = (*(what.value for what in What), "restored")
 

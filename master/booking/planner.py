@@ -19,7 +19,7 @@ from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan, Pods
 from topo.placement.job.request import Request
-from topo.placement.report.usage import GroupUsage, group_usage
+from topo.placement.quality.measure import GroupUsage, group_usage
 
 LARGE_PODS = 1000
 """Placing more, with the words about it, takes the loop for longer than a few milliseconds."""

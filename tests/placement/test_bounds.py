@@ -14,11 +14,10 @@ from topo.placement.exact.knapsack import Knapsack
 from topo.placement.job.plan import Plan, objective_values
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.quality.candidate import candidate_of
-from topo.placement.quality.lower_bounds import least_domains, least_inside
+from topo.placement.quality.certificate import least_domains, least_inside
+from topo.placement.quality.measure import candidate_of
 from topo.placement.search.domain_bounds import domain_bounds
-from topo.placement.search.fewest_domains import FEW, fewest_domains
-from topo.placement.view.window import fewest, window
+from topo.placement.search.window_rule import FEW, fewest, fewest_domains, window
 from topo.placement.whole_groups import best_whole
 
 EVERY = 1_000

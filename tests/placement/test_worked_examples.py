@@ -11,7 +11,7 @@ from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Request
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import measure
-from topo.placement.search.reserves import reserve_taken_from, ways_to_keep
+from topo.placement.search.policies import reserve_taken_from, ways_to_keep
 
 PAIR = Request(pods=2, gpus_per_pod=8, group_size=16, eligible=Eligibility(gpu_type="A"))
 SWITCHBOX = GroupPath((GroupName("s1"),))

@@ -13,15 +13,15 @@ from topo.model.rest.fragmentation import ShareDocument, TypeDocument
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.job.plan import NoFit, Plan
-from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Request
-from topo.placement.report.fragmentation import (
+from topo.placement.fragmentation import (
     DEFAULT_MIX,
     fragmentation,
     mix_of,
 )
-from topo.placement.view.job_shape import shape_of
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Request
+from topo.placement.view import shape_of
 
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)
 

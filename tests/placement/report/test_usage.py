@@ -6,7 +6,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
-from topo.placement.report.usage import GroupUsage, group_usage
+from topo.placement.quality.measure import GroupUsage, group_usage
 
 BOX, FLY = Kind("switchbox"), Kind("dragonfly")
 

@@ -11,7 +11,7 @@ from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
 from topo.placement.job.request import PlacementMode
-from topo.placement.view.job_shape import shape_of
+from topo.placement.view import shape_of
 
 Losses = tuple[tuple[NodeName, str], ...]
 

@@ -35,7 +35,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.engine import view_of
 from topo.placement.job.request import PlacementMode
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE, Slots
 from topo.placement.engine import view_of
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 
 @dataclass(frozen=True, slots=True)

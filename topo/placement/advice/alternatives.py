@@ -21,7 +21,7 @@ plan takes d1.
 from collections.abc import Iterator
 
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.engine import view_of
+from topo.placement.engine import find_best, view_of
 from topo.placement.job.plan import (
     DomainRef,
     Objective,
@@ -30,10 +30,9 @@ from topo.placement.job.plan import (
     first_difference,
     objective_names,
 )
-from topo.placement.one_type import find_best
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 
 def alternatives(capacity: CapacityView, plan: Plan) -> tuple[Rejected, ...]:

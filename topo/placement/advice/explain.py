@@ -30,7 +30,7 @@ from topo.placement.job.plan import (
     profile_difference,
 )
 from topo.placement.job.words import counted, listed, plural
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 MOST_PODS = 64
 """Pods of a plan up to which alternatives are looked for; above, where two more searches take

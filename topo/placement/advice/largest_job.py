@@ -22,11 +22,10 @@ from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, hosts_of_unknown_size
 from topo.placement.capacity.what_if import open_host
-from topo.placement.engine import place, view_on
+from topo.placement.engine import could_place, place, view_on
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
 from topo.placement.job.words import counted
-from topo.placement.one_type import could_place
 
 
 def largest_possible_pods(capacity: CapacityView, request: Request) -> int | None:

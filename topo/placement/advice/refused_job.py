@@ -10,7 +10,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import view_of
 from topo.placement.job.request import Request
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 
 class Region(NamedTuple):

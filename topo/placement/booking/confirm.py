@@ -12,8 +12,8 @@ from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import objective_of
-from topo.placement.search.reserves import reserve_taken_from
-from topo.placement.view.free_view import FreeView
+from topo.placement.search.policies import reserve_taken_from
+from topo.placement.view import FreeView
 
 
 def confirm_groups(

@@ -27,8 +27,8 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.search.window_search import Demand, Demands
-from topo.placement.view.free_view import FreeView
+from topo.placement.search.window_rule import Demand, Demands
+from topo.placement.view import FreeView
 
 MOST_DOMAINS = 40
 """Top domains in the knapsack; if more could be part of something better, those that need least."""

@@ -19,7 +19,7 @@ Example: B = 10 for the eye. Taking 8 of 9 free slots turns a capacity of 9 into
 
 from dataclasses import dataclass
 
-from topo.placement.view.job_shape import JobShape
+from topo.placement.view import JobShape
 
 MOST_BITS = 1 << 14
 """Profiles longer than this are left out: they would cost more than they tell."""

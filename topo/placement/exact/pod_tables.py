@@ -23,7 +23,7 @@ import numpy as np
 from topo.placement.capacity.layout import Counts
 from topo.placement.exact.knapsack import Knapsack
 from topo.placement.exact.packed_cost import Packing, packing_of
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 
 @dataclass(slots=True)

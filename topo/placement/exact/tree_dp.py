@@ -9,8 +9,8 @@ to take fewer from its children: a knapsack over the children (`knapsack.py`). I
 the groups' own tier only pods count (`pod_tables.py`); where that would cost too much its tier-1
 domains are chosen by the window rule, which is the best in their number alone.
 
-Cost: for a domain, groups that its children can give x states of its table. `improve.py` counts
-this before it asks.
+Cost: for a domain, groups that its children can give x states of its table. `whole_groups.py`
+counts this before it asks.
 
 Example: a switchbox of dragonflies with 9, 8 and 6 free slots; groups of 2 pods, of which 7 are
 needed; canonical groups of 8. A dragonfly with 9 can give 1 to 4 groups, 8 the same, 6 gives 1 to
@@ -29,8 +29,8 @@ from topo.placement.exact.knapsack import Knapsack, Option
 from topo.placement.exact.pod_tables import PodTables, pod_tables
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
-from topo.placement.search.window_search import Demand, spread
-from topo.placement.view.free_view import FreeView
+from topo.placement.search.window_rule import Demand, spread
+from topo.placement.view import FreeView
 
 MOST_TABLE_STEPS = 400
 """Steps that the table of one domain of the groups may take; else the window rule has to do."""

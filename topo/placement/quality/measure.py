@@ -1,4 +1,4 @@
-"""The objective of a placement: one function for plans, baselines and oracles.
+"""What a placement changes: the objective that everybody measures by, and how full groups get.
 
 `whole_groups_left` and both profiles are counted over the job's own eligible slots. The profile of
 the top tier counts canonical groups; `profile_tier1` counts slots, in the domains in which a
@@ -13,16 +13,21 @@ first two. A canonical group is two slots. One pod may go to the first or to the
 Both use one dragonfly; the third is better, since no group is lost.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any, NamedTuple
 
+from topo.model.ids import NODE, GroupPath, Kind
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Layout
 from topo.placement.capacity.slots import Slots
-from topo.placement.job.plan import Allocation, GroupsOnNodes, Objective, Pods, Profile
-from topo.placement.job.request import Request
-from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import JobShape, shape_of
+from topo.placement.job.plan import Allocation, GroupsOnNodes, Objective, Plan, Pods, Profile
+from topo.placement.job.request import Eligibility, Request
+from topo.placement.view import FreeView, JobShape, shape_of
+
+_ONE_GPU = 1
 
 
 class Effect(NamedTuple):
@@ -196,3 +201,94 @@ def _penalty(capacity: CapacityView, view: FreeView, groups: Iterable[Pods]) -> 
             host = capacity.host(name)
             penalty += host.penalty * pods if host else 0
     return penalty
+
+
+class Proven(IntEnum):
+    """Up to which number of the objective nothing better exists; each includes those before it."""
+
+    NONE = 0
+    SPANS = 1
+    PROFILE_TOP = 2
+    PROFILE_TIER1 = 3
+    NEWLY_BROKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An allocation that may become the plan. Of two candidates the one with the lesser key wins.
+
+    `ties` are tier-1 domains that could take the whole job equally well, but for the penalty of
+    their nodes. It is filled only where some node has a penalty. `effect` is what the key says,
+    where it was counted.
+    """
+
+    allocation: Allocation
+    key: Key
+    proven: Proven = Proven.NONE
+    ties: tuple[int, ...] = ()
+    effect: Effect | None = None
+
+    def with_proof(self, proven: Proven) -> "Candidate":
+        """Return the same candidate, proven at least so far."""
+        return self if proven <= self.proven else replace(self, proven=proven)
+
+
+def candidate_of(view: FreeView, allocation: Allocation) -> Candidate:
+    """Return an allocation with its key; O(tier-1 domains used x tiers)."""
+    effect = effect_of(view, allocation.tier1_pods)
+    return Candidate(allocation, key_of(effect, allocation), effect=effect)
+
+
+def better_of(view: FreeView, one: Candidate | None, other: Allocation | None) -> Candidate | None:
+    """Return the better of a candidate and an allocation, either of which may be missing."""
+    if other is None:
+        return one
+    candidate = candidate_of(view, other)
+    return candidate if one is None or candidate.key < one.key else one
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUsage:
+    """GPUs of the plan's type in one group: free on open nodes before the plan, and taken by it.
+
+    Nodes whose taints the job would have to tolerate are not counted.
+    """
+
+    path: GroupPath
+    kind: Kind
+    tier: int
+    free_gpus: int
+    taken_gpus: int
+
+
+def group_usage(capacity: CapacityView, plan: Plan) -> tuple[GroupUsage, ...]:
+    """Return a row for every group that a node of the plan is in, in the order of the tree, parents
+    first.
+
+    `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
+    """
+    layout = capacity.layout()
+    by_domain = _taken_by_domain(capacity, plan)
+    slots = capacity.slots(Eligibility(gpu_type=plan.gpu_type), plan.gpu_type, _ONE_GPU)
+    rows: dict[GroupPath, tuple[int, int, GroupUsage]] = {}
+    for tier in range(1, layout.tiers + 1):
+        taken: Counter[int] = Counter()
+        for at, gpus in by_domain.items():
+            taken[layout.of[tier][at]] += gpus
+        for domain, gpus in taken.items():
+            ref = layout.ref(tier, domain)
+            if ref.kind == NODE or ref.path in rows:
+                continue
+            first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]
+            free = int(slots.free[first:last].sum())
+            rows[ref.path] = first, -tier, GroupUsage(ref.path, ref.kind, tier, free, gpus)
+    return tuple(usage for _, _, usage in sorted(rows.values(), key=lambda row: row[:2]))
+
+
+def _taken_by_domain(capacity: CapacityView, plan: Plan) -> Counter[int]:
+    """Return GPUs that the plan takes, by tier-1 domain."""
+    by_domain: Counter[int] = Counter()
+    for group in plan.groups:
+        for at, pods in capacity.located(group.pods, []).items():
+            by_domain[at] += pods * plan.request.gpus_per_pod
+    return by_domain

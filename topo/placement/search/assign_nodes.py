@@ -21,7 +21,7 @@ from itertools import groupby
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView, NodeSlots
 from topo.placement.job.plan import Allocation, DomainRef, GroupsOnNodes, PlannedGroup, Pods
-from topo.placement.view.free_view import FreeView
+from topo.placement.view import FreeView
 
 _Loose = deque[tuple[NodeName, int, DomainRef]]
 """Nodes, with the pods that are not in a group yet, and their domains."""

@@ -30,10 +30,9 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.quality.lower_bounds import least_inside, rows_of
+from topo.placement.quality.certificate import least_inside, rows_of
 from topo.placement.quality.measure import Key, leximax_key, profile_of
-from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import JobShape
+from topo.placement.view import FreeView, JobShape
 
 Sizes = tuple[tuple[int, int], ...]
 """Free slots of domains, and how many of each size, the largest first."""

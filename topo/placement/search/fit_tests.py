@@ -7,8 +7,7 @@ from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
-from topo.placement.view.free_view import FreeView
-from topo.placement.view.job_shape import JobShape
+from topo.placement.view import FreeView, JobShape
 
 
 def _no_fit(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:

@@ -17,7 +17,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.slots import ELIGIBLE, Slots
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request, flaw
-from topo.placement.view.job_shape import shape_of
+from topo.placement.view import shape_of
 
 _VIEWS = 64
 """Views kept: a stream asks for a handful of pod sizes, a what-if may exclude ever other nodes."""

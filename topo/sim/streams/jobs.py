@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
+from topo.placement.fragmentation import ASSUMED_SIZES
 from topo.placement.job.request import Request
-from topo.placement.report.fragmentation import ASSUMED_SIZES
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS
 
 TAIL_GPUS = 96

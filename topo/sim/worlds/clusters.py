@@ -12,8 +12,8 @@ from itertools import chain
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
+from topo.placement.fragmentation import ASSUMED_SIZES
 from topo.placement.job.request import Request
-from topo.placement.report.fragmentation import ASSUMED_SIZES
 
 SHAPES: Mapping[str, tuple[int, ...]] = {
     "2": (2,),

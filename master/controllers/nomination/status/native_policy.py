@@ -16,7 +16,7 @@ from topo.gangs.machine.gang import GangId
 from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_status
 from topo.model.conditions.gang_states import GangState
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.view.job_shape import shape_of
+from topo.placement.view import shape_of
 
 PODS_AT_ONCE = 1000
 """Pods that are read before other tasks get a turn, some ten milliseconds."""

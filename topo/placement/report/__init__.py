@@ -1,1 +1,0 @@
-"""How broken up the free capacity is."""
