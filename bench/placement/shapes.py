@@ -12,7 +12,7 @@ from time import perf_counter
 from bench.discovery.core import Collector
 from bench.scale import SEED
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
-from topo.placement.advice.alternatives import alternatives
+from topo.placement.advice.explain import alternatives
 from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import HOSTNAME, Host

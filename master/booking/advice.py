@@ -8,14 +8,14 @@ from functools import partial
 
 from master.booking.executors import SingleThreadExecutor
 from topo.placement.advice.explain import explain
-from topo.placement.advice.largest_job import (
+from topo.placement.advice.refusal_reasons import reasons
+from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.suggestions import (
+    find_suggestions,
     largest_possible_pods,
     never_fits_text,
     refusal_on_empty_nodes,
 )
-from topo.placement.advice.refusal_reasons import reasons
-from topo.placement.advice.suggestion import Suggestion
-from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request

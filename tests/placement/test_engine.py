@@ -13,7 +13,7 @@ from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.support.capacity import KINDS, cluster, host, shares, take
 from topo.model.errors import BadInputError
 from topo.model.ids import Kind, NodeName
-from topo.placement.advice.alternatives import alternatives
+from topo.placement.advice.explain import alternatives
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan

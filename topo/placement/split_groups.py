@@ -40,8 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.exact.knapsack import Knapsack, Option
-from topo.placement.exact.pod_tables import PodTables, pod_tables
+from topo.placement.exact.pod_tables import Knapsack, Option, PodTables, pod_tables
 from topo.placement.job.plan import Allocation, Share
 from topo.placement.quality.measure import Candidate, Proven, better_of
 from topo.placement.search.window_rule import fewest

@@ -31,9 +31,8 @@ from hashlib import blake2b
 
 from topo.model.errors import Refusal
 from topo.model.machine import LinkMatrix, NodeFacts
-from topo.placement.gpus.gpu_sets import best_sets
+from topo.placement.gpus.gpu_sets import best_sets, pair_weights
 from topo.placement.gpus.node_gpus import node_gpus
-from topo.placement.gpus.pair_weights import pair_weights
 
 _KEPT = 1024
 """Kinds of host times their patterns of healthy GPUs; an entry is two short texts."""

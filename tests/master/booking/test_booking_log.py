@@ -21,8 +21,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import HoldReleased
 from topo.placement.booking.holds import HoldId, Limits
-from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, state_json
-from topo.placement.booking.replay import Replay, replay
+from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, Replay, replay, state_json
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 

@@ -12,15 +12,16 @@ from tests.support.capacity import host_at, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.model.limits import MAX_PODS
-from topo.placement.advice.largest_job import (
+from topo.placement.advice.refusal_reasons import reasons
+from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.suggestion import SuggestionKind as Kind
+from topo.placement.advice.suggestions import (
+    MOST,
+    find_suggestions,
     largest_possible_pods,
     never_fits_text,
     refusal_on_empty_nodes,
 )
-from topo.placement.advice.refusal_reasons import reasons
-from topo.placement.advice.suggestion import Suggestion
-from topo.placement.advice.suggestion import SuggestionKind as Kind
-from topo.placement.advice.suggestions import MOST, find_suggestions
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.what_if import Assumptions, apply_assumptions, open_host

@@ -13,8 +13,15 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Event, HoldAsked, HoldCommitted, HoldReleased, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRequest, Limits
-from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, line_of, state_json
-from topo.placement.booking.replay import Replay, replay
+from topo.placement.booking.log import (
+    Advanced,
+    HostsChanged,
+    LogHeader,
+    Replay,
+    line_of,
+    replay,
+    state_json,
+)
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import joined
 from topo.placement.engine import place

@@ -10,9 +10,9 @@ from tests.placement.oracle.model import _eligible as judged_by_the_oracle
 from tests.support.capacity import host, shares
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.ids import NodeName
-from topo.placement.advice.largest_job import largest_possible_pods
+from topo.placement.advice.other_requests import several_changes
 from topo.placement.advice.refusal_reasons import reasons
-from topo.placement.advice.several_changes import several_changes
+from topo.placement.advice.suggestions import largest_possible_pods
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 from topo.placement.capacity.capacity import Capacity

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topo.placement.gpus.gpu_sets import EXACT_GPUS, WORST_LOSS, BestSets, best_sets, scale
-from topo.placement.gpus.pair_weights import BEST, Weights
+from topo.placement.gpus.gpu_sets import (
+    BEST,
+    EXACT_GPUS,
+    WORST_LOSS,
+    BestSets,
+    Weights,
+    best_sets,
+    scale,
+)
 
 
 def islands(*sizes: int, inside: int = BEST, across: int = 2) -> Weights:

@@ -24,8 +24,8 @@ from topo.model.machine import (
     ProbeState,
 )
 from topo.model.observation import ParsedProbe
+from topo.placement.gpus.gpu_sets import BEST, pair_weights, weight
 from topo.placement.gpus.node_gpus import NodeGpus, node_gpus
-from topo.placement.gpus.pair_weights import BEST, pair_weights, weight
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import PRESET_NAMES, preset
 

@@ -12,7 +12,7 @@ from topo.model.errors import Refusal
 
 if TYPE_CHECKING:
     from topo.cli.render.shapes.rows import Rows
-    from topo.placement.booking.replay import Replay
+    from topo.placement.booking.log import Replay
 
 _SHOWN = 10
 """Holds that are named for which the engine would choose other groups."""
@@ -35,8 +35,8 @@ def replay(
     """Go through a master's booking log; exit code 1 at the first step that differs."""
     from topo.cli.render import terminal
     from topo.cli.render.safe import plain
+    from topo.placement.booking.log import replay as replayed
     from topo.placement.booking.log import state_json
-    from topo.placement.booking.replay import replay as replayed
 
     try:
         with file.open("rb") as lines:

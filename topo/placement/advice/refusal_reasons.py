@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from topo.placement.advice.refused_job import RefusedJob, refused_jobs
+from topo.placement.advice.suggestion import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, hosts_of_unknown_size, is_eligible
 from topo.placement.capacity.slots import Slots

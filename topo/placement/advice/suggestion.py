@@ -1,11 +1,19 @@
-"""A change under which a job that was refused would fit."""
+"""A refused job as a search saw it, and a change under which the job would fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
 
+from topo.model.forest import ROOT
+from topo.model.ids import GroupPath
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.what_if import Assumptions
+from topo.placement.engine import view_of
 from topo.placement.job.request import Request
+from topo.placement.view import FreeView
 
 
 class SuggestionKind(StrEnum):
@@ -37,3 +45,61 @@ class Suggestion:
     request: Request | None = None
     assume: Assumptions | None = None
     owners: tuple[str, ...] = ()
+
+
+class Region(NamedTuple):
+    """Where a whole job may stand: the tier-1 domains `first` to `last` - 1, the group that they
+    are, their free slots.
+    """
+
+    first: int
+    last: int
+    path: GroupPath
+    free_slots: int
+
+
+@dataclass(frozen=True)
+class RefusedJob:
+    """A request, and the free slots and groups that a search for it saw."""
+
+    request: Request
+    view: FreeView
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """All nodes, or each group of the kind that the job must stay in; most free slots first.
+
+        Empty where no such group exists. O(domains).
+        """
+        layout, within = self.view.layout, self.request.within
+        sums = [0, *self.view.free.cumsum().tolist()]
+        if within is None:
+            return (Region(0, len(layout.domains), ROOT, sums[-1]),)
+        regions = []
+        for tier, domain in layout.groups_of(within):
+            first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]
+            path = layout.ref(tier, domain).path
+            regions.append(Region(first, last, path, sums[last] - sums[first]))
+        return tuple(sorted(regions, key=lambda region: (-region.free_slots, region.first)))
+
+    def domains(self, region: Region, tier: int | None = None) -> slice:
+        """Return the domains of a tier (the one of the job's groups) that a region consists of.
+
+        Empty where the region is only a part of one.
+        """
+        tier = tier or self.view.shape.tier
+        of, firsts = self.view.layout.of[tier], self.view.layout.firsts[tier]
+        first, last, *_ = region
+        if first == last or firsts[of[first]] < first or firsts[of[last - 1] + 1] > last:
+            return slice(0, 0)
+        return slice(of[first], of[last - 1] + 1)
+
+    def free_slots(self, region: Region) -> Counts:
+        """Return free slots of the domains of a region that may hold a group of the job."""
+        return self.view.free_slots[self.domains(region)]
+
+
+def refused_jobs(capacity: CapacityView, request: Request) -> list[RefusedJob]:
+    """Return the job on each GPU type that it may have, in the order in which they are tried."""
+    types = capacity.types_for(request.eligible)
+    return [RefusedJob(request, view_of(capacity, request, gpu_type)) for gpu_type in types]

@@ -1,23 +1,41 @@
-"""The smallest changes under which a refused job would fit.
+"""What would make a refused job fit: the smallest changes, or how large a job like it may be.
 
 Every change was tried before it is suggested: the changed request fits, or the request does where
 the change holds.
+
+Whether a refused job could fit at all. Result: nothing if the job fits once all nodes are open and
+empty, or while nobody knows how many GPUs a node of a group has; else the most pods with which it
+would.
+
+Why it is right: the same search and the same count that answer for the cluster as it is are asked
+about one on which every node that the job may use is open and nothing runs. What does not fit there
+never fits while the nodes are what they are.
+
+Cost: O(nodes), and one search for each GPU type that the job may have.
+
+Example: two switchboxes of two dragonflies of two nodes with 8 GPUs. 5 pods of 8 inside one
+switchbox never fit, 4 do. One pod of 16 GPUs never fits, nor would fewer: 0.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from topo.model.ids import NodeName
-from topo.placement.advice.candidate_changes import nodes_to_open, owners_to_release
-from topo.placement.advice.other_requests import fewer_pods, other_requests
-from topo.placement.advice.refused_job import RefusedJob, refused_jobs
-from topo.placement.advice.repairs import cheapest_repair
-from topo.placement.advice.several_changes import several_changes
-from topo.placement.advice.suggestion import Suggestion, SuggestionKind
+from topo.placement.advice.other_requests import (
+    fewer_pods,
+    most_pods,
+    other_requests,
+    several_changes,
+)
+from topo.placement.advice.repairs import cheapest_repair, nodes_to_open, owners_to_release
+from topo.placement.advice.suggestion import RefusedJob, Suggestion, SuggestionKind, refused_jobs
 from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.host import Host, hosts_of_unknown_size
 from topo.placement.capacity.what_if import Assumptions, open_host
-from topo.placement.engine import fits
-from topo.placement.job.plan import NoFit
+from topo.placement.engine import could_place, fits, place, view_on
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.request import Request
 from topo.placement.job.words import counted, listed
 
 MOST = 6
@@ -88,3 +106,70 @@ def _release(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion |
         numbers={"owners": len(repair.names), "gpus": repair.cost},
         owners=repair.names,
     )
+
+
+def largest_possible_pods(capacity: CapacityView, request: Request) -> int | None:
+    """Return None if the job could fit on open and empty nodes, else the most pods that could.
+
+    None also if a node of a group has an unknown number of GPUs: it may be large enough.
+    """
+    if any(hosts_of_unknown_size(capacity.hosts(), request.eligible)):
+        return None
+    types = capacity.types_for(request.eligible)
+    jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]
+    if any(_fits(job) for job in jobs):
+        return None
+    smaller = [
+        _on_empty_nodes(capacity, replace(request, pods=pods), job.view.slots.eligibility.gpu_type)
+        for job in jobs
+        if (pods := most_pods(capacity, job))
+    ]
+    return max((job.request.pods for job in smaller if _fits(job)), default=0)
+
+
+def never_fits_text(request: Request, largest: int) -> str:
+    """Return the sentence that a job never fits; `largest` is from `largest_possible_pods`."""
+    size = f"{request.gpus_per_pod} GPUs" if request.gpus_per_pod > 1 else "1 GPU"
+    most = f"such a job of {counted(largest, 'pod')}" if largest else f"{largest} pods of {size}"
+    return (
+        f"Never: with all nodes open and empty {most} would fit at most, "
+        f"of {counted(request.pods, 'pod')}."
+    )
+
+
+def refusal_on_empty_nodes(
+    capacity: CapacityView, request: Request, largest: int
+) -> tuple[str, ...]:
+    """Return why a job is refused even on open and empty nodes, then what change helps.
+
+    Empty if it fits there. `largest` is what `largest_possible_pods` returned. O(nodes + bookings)
+    and a handful of placements.
+    """
+    closed = [host for host in capacity.hosts() if not host.is_open or host.taints]
+    empty = capacity.with_changes(
+        released=tuple(capacity.bookings()),
+        hosts=[open_host(host, capacity.policy) for host in closed],
+    )
+    found = place(empty, request)
+    if isinstance(found, Plan):
+        return ()
+    fewer = f"Such a job of {counted(largest, 'pod')} would fit at most." if largest else ""
+    whole = (
+        each
+        for each in find_suggestions(empty, found)
+        if each.kind is not SuggestionKind.FEWER_PODS
+    )
+    change = next((each.text for each in whole), fewer)
+    return (found.text, change) if change else (found.text,)
+
+
+def _on_empty_nodes(capacity: CapacityView, request: Request, gpu_type: str | None) -> RefusedJob:
+    def as_open(host: Host) -> Host:
+        return open_host(host, capacity.policy) if host.taints and not host.is_open else host
+
+    slots = capacity.slots(request.eligible, gpu_type or "", request.gpus_per_pod)
+    return RefusedJob(request, view_on(capacity, request, capacity.empty_slots(slots, as_open)))
+
+
+def _fits(job: RefusedJob) -> bool:
+    return could_place(job.view, job.request)

@@ -46,8 +46,8 @@ from topo.placement.booking.holds import (
     HoldsMemory,
     Limits,
     booked,
+    no_longer_fits,
 )
-from topo.placement.booking.refusals import no_longer_fits
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import Difference
 

@@ -1,11 +1,11 @@
 """The best allocation by dynamic programming over the tree.
 
 Result: how to take a number of groups, and the tail or not, from some domains at the least cost.
-The cost is the whole objective as one number (`packed_cost.py`).
+The cost is the whole objective as one number (`pod_tables.py`).
 
 Why it is right: the costs of different domains add up, and a domain is used best by itself
 whatever the others do. So the best way to take x groups from a domain follows from the best ways
-to take fewer from its children: a knapsack over the children (`knapsack.py`). Inside a domain of
+to take fewer from its children: a knapsack over the children (`pod_tables.py`). Inside a domain of
 the groups' own tier only pods count (`pod_tables.py`); where that would cost too much its tier-1
 domains are chosen by the window rule, which is the best in their number alone.
 
@@ -25,8 +25,7 @@ from dataclasses import field as dataclass_field
 from functools import cached_property
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.exact.knapsack import Knapsack, Option
-from topo.placement.exact.pod_tables import PodTables, pod_tables
+from topo.placement.exact.pod_tables import Knapsack, Option, PodTables, pod_tables
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
 from topo.placement.search.window_rule import Demand, spread

@@ -11,8 +11,7 @@ from topo.facts.registry import READERS
 from topo.facts.vendors import device
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu, LinkMatrix, NodeFacts, ProbeState
-from topo.placement.gpus.gpu_sets import BestSets, GpuSet, best_sets
-from topo.placement.gpus.pair_weights import pair_weights, weakest
+from topo.placement.gpus.gpu_sets import BestSets, GpuSet, best_sets, pair_weights, weakest
 
 _UNSAID = "?"
 
