@@ -23,6 +23,7 @@ Example: a gang of two pods that selects nodes by the label of its hold.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from topo.gangs.machine.deadlines import Deadlines
 from topo.gangs.machine.dispatch import (
@@ -45,9 +46,9 @@ from topo.gangs.machine.events import (
 )
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs_state import GangsState
-from topo.gangs.machine.instructions import Instruction, Place, Release, ReportStatus
+from topo.gangs.machine.instructions import Instruction, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
-from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest
+from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest, QueueTurn
 from topo.gangs.machine.placement_requests import (
     Need,
     PlacementNeed,
@@ -71,12 +72,13 @@ from topo.gangs.machine.record import (
     Record,
     drop_plan,
     drop_split_groups,
+    holds_of,
     restore_record,
     update_record,
 )
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
-from topo.gangs.machine.write_order import next_writes
+from topo.gangs.machine.write_order import Progress, next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
@@ -163,7 +165,11 @@ class Gangs:
         gang = event.gang
         record = self._records.get(gang.id)
         self._gone.pop(gang.id, None)
-        self._put(update_record(record, gang) if record is not None else restore_record(gang))
+        if record is None:
+            self._put(restore_record(gang))
+        else:
+            given = unfinished_writes(record.given, gang)
+            self._put(update_record(replace(record, given=given), gang))
         return ()
 
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
@@ -183,7 +189,7 @@ class Gangs:
         record = self._answered(event)
         if record is None:
             known = self._records.get(event.id)
-            in_use = known is not None and event.hold in known.holds()
+            in_use = known is not None and event.hold in holds_of(known.waiting_pods())
             return () if in_use else (Release(event.id, event.hold),)
         asked = record.asked
         assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
@@ -232,9 +238,9 @@ class Gangs:
         return ()
 
     def _capacity_changed(self, event: CapacityChanged, _now_s: float) -> Iterable[Instruction]:
-        for node in event.nodes:
-            for gang_id in self._planned_nodes.gangs(node):
-                self._put(replace(self._records[gang_id], checked=False, check=None))
+        planned = dict.fromkeys(chain.from_iterable(map(self._planned_nodes.gangs, event.nodes)))
+        for gang_id in planned:
+            self._put(replace(self._records[gang_id], checked=False, check=None))
         regrouped = frozenset(event.regrouped)
         for record in tuple(self._records.values()) if regrouped else ():
             if record.is_running_on(regrouped):
@@ -280,21 +286,20 @@ class Gangs:
     def _settle(self, gang_id: GangId, now_s: float) -> list[Instruction]:
         """Return the instructions that one gang needs now."""
         times = IssueTimes(now_s, now_s + self._settings.given_s)
-        removals: list[Instruction] = []
         if gang_id in self._gone:
-            removals = self._settle_gone(self._gone[gang_id], times)
+            return self._settle_gone(self._gone[gang_id], times)
         if gang_id not in self._records:
-            return removals
+            return []
         need = placement_need(self._records[gang_id])
         record, asked = self._asking(self._records[gang_id], need, now_s)
-        record, checks = self._checking(record, now_s)
-        given = unfinished_writes(record.given, record.gang)
-        want = next_writes(record, unexpired_writes(given, now_s))
-        writes, kept = issue_writes(given, want, gang_id, times)
+        progress = progress_of(record)
+        record, checks = self._checking(record, progress, now_s)
+        want = next_writes(record, progress, unexpired_writes(record.given, now_s))
+        writes, kept = issue_writes(record.given, want, gang_id, times)
         record, reports = self._reporting(replace(record, given=kept), need)
         self._store(record)
         self._remind(record, now_s)
-        return [*removals, *asked, *writes, *checks, *reports]
+        return [*asked, *writes, *checks, *reports]
 
     def _settle_gone(self, gone: DeletedGang, times: IssueTimes) -> list[Instruction]:
         """Return the writes that remove the remains of a gang whose job is gone."""
@@ -316,7 +321,9 @@ class Gangs:
         """Return the record with its placement requested, or with its gang added to the queue."""
         gang, asked = record.gang, record.asked
         if asked is not None and (asked.until_s <= now_s or not answers(asked, need)):
-            record = self._void(record)
+            if self._turn == gang.id:
+                self._turn = None
+            record = replace(record, asked=None)  # a late answer will be released
         direct = need if isinstance(need, PlacementNeed) and not need.in_queue else None
         if not isinstance(need, PlacementNeed) or need.purpose is Purpose.FRESH:
             record = replace(record, no_room=None)
@@ -329,8 +336,8 @@ class Gangs:
             self._queue.join(gang, self._queue_request(record, need, now_s))
         if direct is None or record.asked is not None or was_refused(record, direct):
             return record, ()
-        record = self._asked(record, direct, now_s)
-        return record, (record.asked.place,) if record.asked is not None else ()
+        pending = self._ask(record, direct, now_s)
+        return replace(record, asked=pending), (pending.place,)
 
     def _queue_request(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
         """Return the current request of a gang in the queue."""
@@ -340,21 +347,18 @@ class Gangs:
         over = gang.priority if due_s is not None and due_s <= now_s and not alone else None
         return QueueRequest(request, need.uids if alone else frozenset(), over)
 
-    def _asked(self, record: Record, need: PlacementNeed, now_s: float) -> Record:
+    def _ask(
+        self, record: Record, need: PlacementNeed, now_s: float, turn: QueueTurn | None = None
+    ) -> PendingPlacement:
+        """Return the placement to request for a need; `turn` is given for a need of the queue."""
         self._asks += 1
-        asked = self._keep_apart(place_request(record, need, now_s, ask=self._asks))
-        return replace(
-            record, asked=PendingPlacement(need.purpose, asked, now_s + self._settings.given_s)
-        )
-
-    def _keep_apart(self, asked: Place) -> Place:
-        """Return the request without the nodes over which other gangs are planned.
-
-        Such plans are not booked, so the capacity does not know them.
-        """
-        if asked.over is None:
-            return asked
-        return replace(asked, spoken_for=self._planned_nodes.of_others(asked.id))
+        place = place_request(record, need, now_s, ask=self._asks)
+        if turn is not None:
+            place = replace(place, without=turn.without, reserve=turn.reserve, over=turn.over)
+        if place.over is not None:
+            # Plans over other pods are not booked, so the capacity does not know their nodes.
+            place = replace(place, spoken_for=self._planned_nodes.of_others(place.id))
+        return PendingPlacement(need.purpose, place, now_s + self._settings.given_s)
 
     def _ask_for_next(self, now_s: float) -> Iterator[Instruction]:
         """Yield the request of the gang that is next in the queue, unless one is pending."""
@@ -366,19 +370,18 @@ class Gangs:
         is_due = isinstance(need, PlacementNeed)
         require(is_due, f"gangs: {turn.id} is in the queue and needs nothing")
         assert isinstance(need, PlacementNeed)  # noqa: S101 - for the type checker
-        record = self._asked(record, need, now_s)
-        assert record.asked is not None  # noqa: S101 - for the type checker
-        asked = self._keep_apart(
-            replace(record.asked.place, without=turn.without, reserve=turn.reserve, over=turn.over)
-        )
+        asked = self._ask(record, need, now_s, turn)
+        record = replace(record, asked=asked)
         self._turn = turn.id
-        self._store(replace(record, asked=replace(record.asked, place=asked)))
+        self._store(record)
         self._remind(record, now_s)
-        yield asked
+        yield asked.place
 
-    def _checking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
+    def _checking(
+        self, record: Record, progress: Progress, now_s: float
+    ) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with a check of its nodes requested, if one is due."""
-        asked = check_request(record, now_s, ask=self._asks + 1)
+        asked = check_request(record, progress, now_s, ask=self._asks + 1)
         if asked is None:
             return record, ()
         self._asks = asked.ask
@@ -451,8 +454,9 @@ class Gangs:
 
     def _store(self, record: Record) -> None:
         gang_id = record.gang.id
-        self._planned_nodes.follow(gang_id, self._records.get(gang_id), record)
-        self._records[gang_id] = record
+        before, self._records[gang_id] = self._records.get(gang_id), record
+        if before is None or before.plan is not record.plan or before.gang is not record.gang:
+            self._planned_nodes.follow(gang_id, before, record)
 
     def _forget(self, record: Record) -> None:
         gang_id = record.gang.id
@@ -471,12 +475,6 @@ class Gangs:
         if self._turn == event.id:
             self._turn = None
         return record
-
-    def _void(self, record: Record) -> Record:
-        """Return the record without its pending placement; a late answer will be released."""
-        if self._turn == record.gang.id:
-            self._turn = None
-        return replace(record, asked=None)
 
     def _strand(self, record: Record, text: str) -> None:
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker

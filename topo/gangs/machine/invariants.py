@@ -37,9 +37,10 @@ def invariants(record: Record) -> Iterator[tuple[bool, str]]:
         yield plan.keys() != {m.uid for m in live.values() if m.fixed is None}, "a plan has gaps"
     given = record.given.items()
     yield any(key != _about(each) for key, each in given), "a write is kept under another name"
-    opens = [each for each in next_writes(record).values() if isinstance(each, Open)]
+    progress = progress_of(record)
+    opens = [each for each in next_writes(record, progress).values() if isinstance(each, Open)]
     yield (
-        bool(opens) and not can_open(record, progress_of(record)),
+        bool(opens) and not can_open(record, progress),
         "a gate is opened before the plan is written",
     )
     checked = record.checked or gang.ungated

@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Binding, Gang, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
-from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals
+from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals, holds_of
 from topo.gangs.machine.settings import GangSettings
-from topo.gangs.machine.write_order import named_pod, progress_of
+from topo.gangs.machine.write_order import Progress, named_pod
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode, Request
@@ -185,7 +185,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
     )
 
 
-def check_request(record: Record, now_s: float, *, ask: int) -> Check | None:
+def check_request(record: Record, progress: Progress, now_s: float, *, ask: int) -> Check | None:
     """Return the check of the nodes that is due before more pods are opened; None if none is due.
 
     O(members).
@@ -193,9 +193,9 @@ def check_request(record: Record, now_s: float, *, ask: int) -> Check | None:
     gang = record.gang
     if record.checked or record.check is not None:
         return None
-    if not (record.unproven or progress_of(record).is_complete):
+    if not (record.unproven or progress.is_complete):
         return None
-    waiting = tuple((named_pod(member), note.node) for member, note in record.waiting_pods())
+    waiting = tuple((named_pod(member), note.node) for member, note in progress.waiting)
     bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
     if not (waiting or record.strayed):
         return None
@@ -205,7 +205,7 @@ def check_request(record: Record, now_s: float, *, ask: int) -> Check | None:
         request=current_request(gang, now_s),
         waiting=waiting,
         bound=bound,
-        holds=tuple(sorted(record.holds())),
+        holds=tuple(sorted(holds_of(progress.waiting))),
         over=gang.priority if record.over else None,
     )
 

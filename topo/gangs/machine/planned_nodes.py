@@ -23,9 +23,7 @@ class PlannedNodes:
         return tuple(sorted(others))
 
     def follow(self, gang_id: GangId, before: Record | None, after: Record | None) -> None:
-        """Update for a record that is new, changed or removed; O(members) if its plan changed."""
-        if before is not None and after is not None and before.has_same_plan(after):
-            return
+        """Update for a record that is new, changed or removed; O(members)."""
         had, has = _nodes(before), _nodes(after)
         for node in had - has:
             del self._on_node[node][gang_id]

@@ -29,10 +29,10 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
     found: dict[PodUid, Note] = {}
     for pod, node in zip(wanted, planned.nodes, strict=True):
         group = gang.group_of(pod.rank)
-        value = by_group.get(selection_scope(gang, group))
+        scope = selection_scope(gang, group)
+        value = by_group.get(scope)
         if value is None:
-            value = by_node.get(node) or _new(record, planned, group)
-            by_group[selection_scope(gang, group)] = value
+            value = by_group[scope] = by_node.get(node) or _new(record, planned, group)
         found[pod.uid] = Note(
             node=node,
             group=group,
@@ -75,12 +75,12 @@ def _values_of_groups(
     """Return the values that pods of each group already select, opened pods first."""
     values: dict[int, Selection] = {}
     for member in record.gang.members:
-        share = selection_scope(record.gang, record.gang.group_of(member.rank))
         if member.live and not member.gated and member.selection:
+            share = selection_scope(record.gang, record.gang.group_of(member.rank))
             values.setdefault(share, member.selection)
     for member in record.gang.members:
-        share = selection_scope(record.gang, record.gang.group_of(member.rank))
         note = record.plan.get(member.uid)
         if member.uid not in opened and note is not None and note.node in by_node:
+            share = selection_scope(record.gang, record.gang.group_of(member.rank))
             values.setdefault(share, note.selection)
     return values

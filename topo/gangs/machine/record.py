@@ -128,10 +128,6 @@ class Record:
             return []
         return [(m, plan[m.uid]) for m in self.gang.members if m.waits and m.uid in plan]
 
-    def has_same_plan(self, other: "Record") -> bool:
-        """Whether gang and plan are the same objects in both records; O(1)."""
-        return self.plan is other.plan and self.gang is other.gang
-
     def is_seated(self, member: Member, note: Note) -> bool:
         """Whether the nomination and the note of the pod were observed as planned.
 
@@ -155,11 +151,8 @@ class Record:
     @property
     def over(self) -> bool:
         """Whether the pods that wait are planned over pods of lower priority."""
-        return any(note.over for _, note in self.waiting_pods())
-
-    def holds(self) -> set[HoldId]:
-        """Return the holds of the pods that wait."""
-        return {note.hold for _, note in self.waiting_pods() if not note.over}
+        over = {uid for uid, note in self.plan.items() if note.over}
+        return any(member.waits and member.uid in over for member in self.gang.members)
 
     def selections(self) -> dict[NodeName, Selection]:
         """Return the label value that the pods of each node select, planned, opened or bound."""
@@ -176,6 +169,11 @@ class Record:
             elif node is not None and not member.finished and member.selection:
                 values.setdefault(node, member.selection)
         return values
+
+
+def holds_of(waiting: Iterable[tuple[Member, Note]]) -> set[HoldId]:
+    """Return the holds of pods that wait; a plan over other pods has none."""
+    return {note.hold for _, note in waiting if not note.over}
 
 
 def update_record(record: Record, gang: Gang) -> Record:

@@ -36,7 +36,7 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from topo.gangs.machine.gang import Binding, Gang, Member, PodUid, Selection
+from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import (
     Instruction,
     LabelNodes,
@@ -47,7 +47,7 @@ from topo.gangs.machine.instructions import (
     Release,
     UnlabelNodes,
 )
-from topo.gangs.machine.record import Key, Record
+from topo.gangs.machine.record import Key, Record, holds_of
 from topo.model.ids import NodeName
 
 
@@ -55,9 +55,11 @@ from topo.model.ids import NodeName
 class Progress:
     """How far a plan is written: the labels to remove, the nodes without one, the pods to nominate.
 
-    `selections` are the values that the labels of the nodes are to have.
+    `waiting` are the planned pods that are not bound, with their notes. `selections` are the values
+    that the labels of the nodes are to have.
     """
 
+    waiting: list[tuple[Member, Note]]
     selections: Mapping[NodeName, Selection]
     stale: list[NodeName]
     unlabelled: list[NodeName]
@@ -74,6 +76,7 @@ def progress_of(record: Record) -> Progress:
     values, labelled = record.selections(), record.gang.labelled
     waiting = record.waiting_pods()
     return Progress(
+        waiting=waiting,
         selections=values,
         stale=[node for node, value in labelled.items() if values.get(node) != value],
         unlabelled=[node for node in values if node not in labelled],
@@ -81,17 +84,18 @@ def progress_of(record: Record) -> Progress:
     )
 
 
-def next_writes(record: Record, pending: Container[Key] = frozenset()) -> dict[Key, Instruction]:
+def next_writes(
+    record: Record, progress: Progress, pending: Container[Key] = frozenset()
+) -> dict[Key, Instruction]:
     """Return the writes that are due now by subject, without the `pending` ones; O(members)."""
     gang = record.gang
-    needed = record.holds()
+    needed = holds_of(progress.waiting)
     # A hold is released as soon as no pod waits on it, whatever else is pending.
     want: dict[Key, Instruction] = {
         ("hold", hold): Release(gang.id, hold) for hold in gang.holds if hold not in needed
     }
     if record.unproven:
         return want
-    progress = progress_of(record)
     for node in progress.stale:
         want["node", node] = UnlabelNodes(gang.id, (node,))
     # Step 3 waits for step 2, and for the nominations of pods that their scheduler may bind now.
@@ -102,11 +106,13 @@ def next_writes(record: Record, pending: Container[Key] = frozenset()) -> dict[K
             for node in progress.unlabelled
             if ("node", node) not in pending
         }
-    opens, lost = can_open(record, progress), _groups_with_losses(record)
+    opens = can_open(record, progress)
+    lost = {note.group for _, note in progress.waiting if note.node in record.lost}
     for member in gang.members:
         if not member.waits or ("pod", member.uid) in pending:
             continue
-        may_open = opens and gang.group_of(member.rank) not in lost
+        note = record.plan.get(member.uid)
+        may_open = opens and note is not None and note.group not in lost
         write = _next_pod_write(record, member, progress, may_open=may_open)
         if write is not None:
             want["pod", member.uid] = write
@@ -151,8 +157,3 @@ def _reason_without_plan(gang: Gang, member: Member) -> str:
     if member.fixed is not None:
         return f"another gate keeper chose node {member.fixed} for it"
     return gang.ungated
-
-
-def _groups_with_losses(record: Record) -> set[int]:
-    planned = record.waiting_pods() if record.lost else []
-    return {note.group for _, note in planned if note.node in record.lost}
