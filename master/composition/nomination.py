@@ -139,7 +139,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
             ungated=ungated,
             why=config.uncounted,
             store=statuses,
-            write=writes.write_pod,
+            write=writes.write_pods,
             flush=lambda: status_writer.flush(config.now()),
             clock=clock,
         ),

@@ -6,7 +6,7 @@ runs this. It needs no history: the machine continues from the state of the clus
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from master.controllers.nomination.capacity_delta import CapacityDelta
@@ -30,10 +30,8 @@ from topo.gangs.machine.instructions import (
     Check,
     Instruction,
     LabelNodes,
-    Nominate,
-    Open,
-    OpenUnplanned,
     Place,
+    PodInstruction,
     Release,
     ReportStatus,
     UnlabelNodes,
@@ -181,7 +179,7 @@ class Nomination:
             events.append(self._observed(gang_id))
         out = self.machine.advance(self.clock(), *events)
         while out:
-            answers = [answer for each in out for answer in self._do(each)]
+            answers = self._carry_out(out)
             out = self.machine.advance(self.clock(), *answers) if answers else ()
             await asyncio.sleep(0)
 
@@ -209,25 +207,35 @@ class Nomination:
 
     # What is to be done
 
-    def _do(self, each: Instruction) -> Iterator[Event]:
-        match each:
-            case Place():
-                yield self._place(each)
-            case Check():
-                yield self._check(each)
-            case Release():
-                self.answers.release(each.hold)
-                self.changes.mark(each.id)
-            case LabelNodes():
-                self.writes.label(each.id, dict(each.nodes))
-            case UnlabelNodes():
-                self.writes.label(each.id, dict.fromkeys(each.nodes))
-            case Nominate() | Open() | OpenUnplanned():
-                self.writes.write_pod(each)
-            case ReportStatus():
-                if (gang := self.reader.known.get(each.id)) is not None:
-                    text = self.status.nomination.describe(gang, each.state, each.text)
-                    self.status.store.report(gang, each.state, text)
+    def _carry_out(self, instructions: Iterable[Instruction]) -> list[Event]:
+        """Carry out the instructions; return the answers to those that ask something."""
+        answers: list[Event] = []
+        of_pods: list[PodInstruction] = []
+        for each in instructions:
+            match each:
+                case Place():
+                    answers.append(self._place(each))
+                case Check():
+                    answers.append(self._check(each))
+                case Release():
+                    self.answers.release(each.hold)
+                    self.changes.mark(each.id)
+                case LabelNodes():
+                    self.writes.label(each.id, dict(each.nodes))
+                case UnlabelNodes():
+                    self.writes.label(each.id, dict.fromkeys(each.nodes))
+                case ReportStatus():
+                    self._report(each)
+                case _:
+                    of_pods.append(each)
+        if of_pods:
+            self.writes.write_pods(of_pods)
+        return answers
+
+    def _report(self, asked: ReportStatus) -> None:
+        if (gang := self.reader.known.get(asked.id)) is not None:
+            text = self.status.nomination.describe(gang, asked.state, asked.text)
+            self.status.store.report(gang, asked.state, text)
 
     def _place(self, asked: Place) -> Event:
         with self.metrics.decision():

@@ -10,6 +10,7 @@ its own that is *ungated*: its gate is opened and it is scheduled without a plan
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from master.controllers.nomination.eligibility import eligibility_of
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
@@ -27,6 +28,8 @@ from topo.placement.job.request import Request, flaw
 
 LET_IN = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup whose pods Volcano's scheduler takes up."""
+
+_BY_RANK = attrgetter("rank", "metadata.name")
 
 
 @dataclass(kw_only=True)
@@ -57,7 +60,7 @@ class GangContext:
 
 def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
     """Return the gang of these pods (at least one); O(pods), plus `eligibility_of`."""
-    ranked = sorted(pods, key=_rank)
+    ranked = sorted(pods, key=_BY_RANK)
     first = ranked[0]
     group = context.pod_group(first)
     stated = _stated(ranked, group, context)
@@ -90,13 +93,9 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     )
 
 
-def _rank(pod: GangPod) -> tuple[int, str]:
-    return pod.rank, pod.metadata.name
-
-
 def first_of(pods: Iterable[GangPod]) -> GangPod | None:
     """Return the pod of the lowest rank, which carries the gang's status; None without pods."""
-    return min(pods, key=_rank, default=None)
+    return min(pods, key=_BY_RANK, default=None)
 
 
 def _stated(

@@ -259,7 +259,8 @@ class WriteQueue:
                 entry.waiting = None
         if entry.waiting is not None:
             self._schedule(write.manager, write.target, entry)
-        self._drop_if_idle(write.manager, write.target, entry)
+        elif entry.settled is None:
+            self._drop_if_idle(write.manager, write.target, entry)
 
     def _schedule(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
         entry.settled = None

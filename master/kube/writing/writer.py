@@ -156,13 +156,13 @@ class Writer:
         except KubeError as error:
             await self._not_done(write, error)
         else:
-            self._done(write, _metadata(body), "done")
+            self._done(write, body, "done")
         if self._queue.next_at_s is not None:
             self._woken.set()
 
     async def _not_done(self, write: Write, error: KubeError) -> None:
         if isinstance(write, Delete) and error.is_missing:
-            self._done(write, None, "gone")
+            self._done(write, b"", "gone")
         elif isinstance(write, Apply) and error.is_conflict and not write.force:
             await self._take_over(write, error)
         else:
@@ -181,9 +181,13 @@ class Writer:
         else:
             what = "a field that another manager had is taken over"
             self._log_rarely(write, "taken", what, conflict)
-            self._done(write, _metadata(body), "taken")
+            self._done(write, body, "taken")
 
-    def _done(self, write: Write, metadata: Metadata | None, result: str) -> None:
+    def _done(self, write: Write, body: bytes, result: str) -> None:
+        """Record a success; the `body` of the answer has the object's metadata."""
+        metadata = None
+        with suppress(KubeError):  # some deletes answer a status
+            metadata = decode(BareObject, body).metadata
         version = "" if metadata is None else metadata.resource_version
         # An object whose deletion waits for a finalizer still exists and has a version.
         if isinstance(write, Delete) and metadata is not None and not metadata.deletion_timestamp:
@@ -225,13 +229,6 @@ class Writer:
         self._told_at_s[about] = now_s
         manager, target = write.manager, str(write.target)
         _log.warning(what, manager=manager, object=target, status=error.status, why=error.message)
-
-
-def _metadata(body: bytes) -> Metadata | None:
-    try:
-        return decode(BareObject, body).metadata
-    except KubeError:
-        return None  # some deletes answer a status
 
 
 def _result(error: KubeError) -> str:

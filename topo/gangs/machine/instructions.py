@@ -139,14 +139,6 @@ class ReportStatus:
     text: str
 
 
-Instruction = (
-    Place
-    | Check
-    | Release
-    | LabelNodes
-    | UnlabelNodes
-    | Nominate
-    | Open
-    | OpenUnplanned
-    | ReportStatus
-)
+PodInstruction = Nominate | Open | OpenUnplanned
+"""Is written to one pod."""
+Instruction = Place | Check | Release | LabelNodes | UnlabelNodes | PodInstruction | ReportStatus

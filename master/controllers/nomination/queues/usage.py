@@ -71,7 +71,11 @@ class QueueCounts:
             for key, pod in told.objects.items():
                 self._set(key, share_of(pod))
             return True
-        return self._set(told.key, share_of(told.object) if isinstance(told, Changed) else None)
+        share = share_of(told.object) if isinstance(told, Changed) else None
+        if share == self._shares.get(told.key):
+            return False
+        self._set(told.key, share)
+        return True
 
     def reserve(self, asked: AskedGpus) -> None:
         """Count the gang's requested GPUs as taken, because its gates are being opened."""
@@ -102,12 +106,10 @@ class QueueCounts:
                 found[group.spec.queue] += gpus
         return found
 
-    def _set(self, key: Key, share: QueueShare | None) -> bool:
+    def _set(self, key: Key, share: QueueShare | None) -> None:
         before = self._shares.pop(key, None)
         if share is not None:
             self._shares[key] = share
-        if before == share:
-            return False
         # The old share out, the new one in: sums never have to be counted again.
         for each, sign in ((before, -1), (share, 1)):
             if each is not None:
@@ -115,7 +117,6 @@ class QueueCounts:
                 sums[each.group] += sign * each.gpus
                 if not sums[each.group]:
                     del sums[each.group]
-        return True
 
 
 def share_of(pod: ClusterPod) -> QueueShare | None:

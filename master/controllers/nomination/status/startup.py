@@ -21,13 +21,13 @@ LOOK_S = 1.0
 
 @dataclass(kw_only=True)
 class StartupPolicy:
-    """`why`: what is unknown so far. `write` opens a gate, `flush` writes Events."""
+    """`why`: what is unknown so far. `write` opens gates, `flush` writes Events."""
 
     gangs: Callable[[], Iterable[Gang]]
     ungated: Mapping[GangId, str]
     why: Callable[[], Sequence[str]]
     store: StatusStore
-    write: Callable[[OpenUnplanned], None]
+    write: Callable[[Sequence[OpenUnplanned]], None]
     flush: Callable[[], None]
     clock: Callable[[], float]
     _began_s: float = field(default=0.0, init=False)
@@ -61,9 +61,13 @@ class StartupPolicy:
     def _open(self, gang: Gang) -> None:
         if (why := self.ungated.get(gang.id)) is None:
             return
-        for member in gang.members:
-            if member.gated and member.live:
-                self.write(OpenUnplanned(gang.id, named_pod(member), member.version, why))
+        self.write(
+            [
+                OpenUnplanned(gang.id, named_pod(member), member.version, why)
+                for member in gang.members
+                if member.gated and member.live
+            ]
+        )
 
     def _status(self, gang: Gang) -> GangStatus:
         live = [member for member in gang.members if member.live]

@@ -8,77 +8,41 @@ from master.kube.writing.writes import MANAGER_PREFIX, Patch, WriteTarget
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned
+from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, PodInstruction
 
 PODS_MANAGER = f"{MANAGER_PREFIX}nomination"
 NODES_MANAGER = f"{MANAGER_PREFIX}gangs"
 
 
-def pod_patch(
-    asked: Nominate | Open | OpenUnplanned, namespace: str, keys: AnnotationKeys
-) -> Patch:
-    """Return the patch for an instruction about a pod."""
+def pod_patch(asked: PodInstruction, namespace: str, keys: AnnotationKeys) -> Patch:
+    """Return the patch for an instruction about a pod.
+
+    A nomination is node, note and hold in one write, because a status patch may contain
+    annotations. So the hold is visible together with the nomination, and no reader counts the GPUs
+    of both. An opening removes our gate and adds the selector in one write, so that no scheduler
+    ever sees one of the two changes alone.
+    """
+    place: dict[str, str | None]
+    fields: dict[str, Any]
     match asked:
-        case Nominate():
-            return nomination_patch(asked, namespace, keys)
+        case Nominate(note=note):
+            hold = None if note.over else note.hold
+            place = {keys.placement: note_codec.encode_note(asked.id, note), keys.hold: hold}
+            fields = {"status": {"nominatedNodeName": asked.node}}
         case Open():
-            return opening_patch(asked, namespace, keys)
+            place = {keys.placement: note_codec.encode_note(asked.id, asked.note)}
+            selector = {keys.node_label_prefix + asked.id: asked.selection}
+            fields = {"spec": {**gate_removal(keys), "nodeSelector": selector}}
         case OpenUnplanned():
-            return unplanned_patch(asked, namespace, keys)
-
-
-def nomination_patch(asked: Nominate, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Return the patch of a nomination: node, note and hold in one write.
-
-    A status patch may contain annotations. So the hold is visible together with the nomination, and
-    no reader counts the GPUs of both.
-    """
-    hold = None if asked.note.over else asked.note.hold
-    annotations = {keys.placement: note_codec.encode_note(asked.id, asked.note), keys.hold: hold}
+            place = {keys.placement: note_codec.encode_unplanned(asked.why)}
+            fields = {"spec": gate_removal(keys)}
     return Patch(
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
         uid=asked.pod.uid,
         version=asked.version,
-        subresource="status",
-        fields={
-            "metadata": {"annotations": annotations},
-            "status": {"nominatedNodeName": asked.node},
-        },
-    )
-
-
-def opening_patch(asked: Open, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Return the patch that removes our gate and adds the selector, in one write.
-
-    No scheduler ever sees one of the two changes alone.
-    """
-    return Patch(
-        target=WriteTarget(PODS, asked.pod.name, namespace),
-        manager=PODS_MANAGER,
-        uid=asked.pod.uid,
-        version=asked.version,
-        fields={
-            "metadata": {
-                "annotations": {keys.placement: note_codec.encode_note(asked.id, asked.note)}
-            },
-            "spec": {
-                **gate_removal(keys),
-                "nodeSelector": {keys.node_label_prefix + asked.id: asked.selection},
-            },
-        },
-    )
-
-
-def unplanned_patch(asked: OpenUnplanned, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Return the patch that removes our gate and notes the reason."""
-    annotations = {keys.placement: note_codec.encode_unplanned(asked.why)}
-    return Patch(
-        target=WriteTarget(PODS, asked.pod.name, namespace),
-        manager=PODS_MANAGER,
-        uid=asked.pod.uid,
-        version=asked.version,
-        fields={"metadata": {"annotations": annotations}, "spec": gate_removal(keys)},
+        subresource="status" if isinstance(asked, Nominate) else "",
+        fields={"metadata": {"annotations": place}, **fields},
     )
 
 

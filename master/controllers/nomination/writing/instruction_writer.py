@@ -1,6 +1,6 @@
 """Writes the machine's instructions to pods and nodes, and collects the refusals."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from master.controllers.nomination.gang_reader import GangReader
@@ -15,7 +15,7 @@ from master.kube.writing.writes import Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.events import WriteRefused
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned
+from topo.gangs.machine.instructions import PodInstruction
 from topo.model.ids import NodeName
 
 
@@ -40,12 +40,15 @@ class InstructionWriter:
         self.writer.listen(gang_writes.PODS_MANAGER, self._pod_settled)
         self.writer.listen(gang_writes.NODES_MANAGER, self._node_settled)
 
-    def write_pod(self, asked: Nominate | Open | OpenUnplanned) -> None:
-        """Write an instruction about a pod."""
-        write = gang_writes.pod_patch(asked, self.reader.namespace(asked.id), self.keys)
-        self._asked[write.target] = asked.id
-        self.inflight.add(asked.id, (write.target.namespace, write.target.name))
-        self.writer.put(write)
+    def write_pods(self, asked: Sequence[PodInstruction]) -> None:
+        """Write instructions about pods."""
+        gangs = {each.id for each in asked}
+        namespaces = {gang_id: self.reader.namespace(gang_id) for gang_id in gangs}
+        writes = [gang_writes.pod_patch(each, namespaces[each.id], self.keys) for each in asked]
+        for each, write in zip(asked, writes, strict=True):
+            self._asked[write.target] = each.id
+            self.inflight.add(each.id, (write.target.namespace, write.target.name))
+        self.writer.put(*writes)
 
     def label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
         """Write gang labels to nodes; None removes a label."""

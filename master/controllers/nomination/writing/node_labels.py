@@ -27,6 +27,7 @@ class NodeLabels:
         self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]
     ) -> Iterator[WriteRefused]:
         """Write a gang's labels; None removes one. Yield the nodes that do not exist."""
+        writes = []
         for name, value in wanted.items():
             node = self._nodes.objects.get(("", name))
             if node is None:
@@ -34,9 +35,9 @@ class NodeLabels:
                 continue
             changes = self._wanted.setdefault(name, {})
             changes[gang_id] = value
-            self._writer.put(
-                gang_writes.node_label_patch(name, node.metadata.uid, changes, self._keys)
-            )
+            uid = node.metadata.uid
+            writes.append(gang_writes.node_label_patch(name, uid, changes, self._keys))
+        self._writer.put(*writes)
 
     def confirm(self, names: Iterable[NodeName]) -> None:
         """Drop the wanted labels of these nodes that the watch has shown."""
