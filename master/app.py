@@ -80,7 +80,7 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
     service = app[SERVICE]
     service.replica.restore = partial(restore, service)
     try:
-        if service.role.acts:
+        if service.replica.role.acts:
             await service.replica.restored()
         await show_copy(service)
         yield

@@ -7,7 +7,7 @@ from master.replicas.replicas import Replicas
 from master.role import Replica
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.tree.engine import Engine
-from master.tree.readiness import Readiness
+from topo.discovery.sources import Readiness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

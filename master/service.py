@@ -21,7 +21,7 @@ from master.metrics import EngineMetrics, ServiceMetrics
 from master.replicas.leader_document import LeaderDocuments
 from master.replicas.replicas import Replicas
 from master.replicas.state_copy import StateCopy
-from master.role import Replica, Role
+from master.role import Replica
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
@@ -32,8 +32,8 @@ from master.tree.document_cache import DocumentCache
 from master.tree.engine import Engine
 from master.tree.findings import Examined
 from master.tree.past import Past
-from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
+from topo.discovery.sources import Readiness
 from topo.kit.serving.connections import Connections
 from topo.model.forest import Forest
 
@@ -103,11 +103,6 @@ class Service:
         """The connections of each port."""
         ports = self.api_limits.connections, self.report_connections
         return ports if self.admission is None else (*ports, self.admission.connections)
-
-    @property
-    def role(self) -> Role:
-        """The current role of this master."""
-        return self.replica.role
 
 
 SERVICE = web.AppKey("service", Service)

@@ -53,7 +53,11 @@ async def show_kept(service: "Service") -> None:
     except BadInputError as error:
         _log.warning("what is kept is not shown", why=str(error))
         return
-    if isinstance(found, State) and not service.role.acts and replicas.follower.newest is None:
+    if (
+        isinstance(found, State)
+        and not service.replica.role.acts
+        and replicas.follower.newest is None
+    ):
         age_s = saver.store.age_s(now_s) or 0.0
         await replicas.follower.show_kept(found, age_s, Origin.STORE)
         _log.info("the kept state is shown", age_s=round(age_s, 1))

@@ -16,7 +16,7 @@ from yarl import URL
 
 from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.secrets import read_token
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context, speaks_tls
 from topo.model.errors import BadInputError

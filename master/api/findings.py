@@ -2,15 +2,15 @@
 
 from aiohttp import web
 
-from master.api.answers.refusals import not_acceptable
-from master.api.answers.representation import (
+from master.api.answers import (
     CACHED,
     accepted_encoding,
     has_known_tag,
     json_response,
+    not_acceptable,
 )
 from master.api.history import findings_at_moment
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.service import SERVICE
 
 PARAMETERS = (

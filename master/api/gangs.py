@@ -9,9 +9,9 @@ import orjson
 from aiohttp import web
 from yarl import URL
 
-from master.api.answers.representation import json_response
+from master.api.answers import json_response
 from master.api.gang_documents import History, gang_document, gang_summary, in_turn
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.controllers.nomination.status.gang_view import GangView
 from master.replicas.peer import NoAnswerError
 from master.role import not_leader
@@ -50,7 +50,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
     nomination = service.controllers.nomination
     if nomination is None:
         return json_response(orjson.dumps(GangsDocument(gangs=[], off=_OFF)))
-    if not service.role.acts:
+    if not service.replica.role.acts:
         return await _of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
     found = (
@@ -67,7 +67,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
     nomination = service.controllers.nomination
     if nomination is None:
         return _off()
-    if not service.role.acts:
+    if not service.replica.role.acts:
         return await _of_leader(service, f"{_PATH}/{asked}", {})
     gang_id = id_of(nomination.view, asked)
     if isinstance(gang_id, web.Response):
@@ -132,7 +132,7 @@ def _off() -> web.Response:
 
 async def _of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:
     """Answer as the leader does. Its address is that on the Lease; the path is one of ours."""
-    role, replicas = service.role, service.replicas
+    role, replicas = service.replica.role, service.replicas
     if replicas is None or not role.leader_url:
         return not_leader(role)
     url = URL(role.leader_url).with_path(path).with_query(dict(query))

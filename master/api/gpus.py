@@ -5,9 +5,8 @@ import asyncio
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import unknown_node
-from master.api.answers.representation import json_response
-from master.api.requests.query import Parameter, Query
+from master.api.answers import json_response, unknown_node
+from master.api.requests.reading import Parameter, Query
 from master.service import SERVICE
 from topo.discovery.node_detail import NodeDetail
 from topo.kit.serving.problem import problem, refusal

@@ -5,8 +5,8 @@ from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.refusals import refuse_when_full, unknown_group
-from master.api.requests.query import Parameter, Query
+from master.api.answers import refuse_when_full, unknown_group
+from master.api.requests.reading import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree.selection import Selected, find_groups
 from master.tree.topology_document import TopologyView

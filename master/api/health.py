@@ -9,7 +9,7 @@ import orjson
 import prometheus_client as prom
 from aiohttp import web
 
-from master.api.requests.query import Query
+from master.api.requests.reading import Query
 from master.service import SERVICE, Service
 from master.tree.engine import STUCK_S
 from topo.kit.serving.problem import problem

@@ -12,10 +12,9 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import refuse_when_full
-from master.api.answers.representation import CACHED, has_known_tag, json_response
+from master.api.answers import CACHED, has_known_tag, json_response, refuse_when_full
 from master.api.events.step_events import change_document
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.api.requests.tree_part import find_tree_part
 from master.service import SERVICE, Service
 from master.tree import findings, topology_document

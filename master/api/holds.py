@@ -6,13 +6,10 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import forbidden, not_ready, refuse_when_full
-from master.api.answers.representation import json_response
-from master.api.placement_documents import hold_document, hold_summary
-from master.api.placements import answer_with_hold, hold_problem
-from master.api.requests.body import read_body
+from master.api.answers import forbidden, json_response, not_ready, refuse_when_full
+from master.api.placements import answer_with_hold, hold_document, hold_problem, hold_summary
 from master.api.requests.jobs import read_given_groups
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query, read_body
 from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.serving.problem import problem

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.api.route import Route
 from topo.kit.threads import off_loop
 from topo.model.rest import moment_id

@@ -2,10 +2,9 @@
 
 from aiohttp import web
 
-from master.api.answers.refusals import not_acceptable
-from master.api.answers.representation import CACHED, accepted_encoding, has_known_tag
+from master.api.answers import CACHED, accepted_encoding, has_known_tag, not_acceptable
 from master.api.health import get_index
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.service import SERVICE
 from master.web.files import INDEX, PageFile, page
 from topo.kit.serving.problem import problem

@@ -1,21 +1,24 @@
-"""`/v1/placements` and `/v1/fragmentation`: placements, what-ifs, holds, the capacity report."""
+"""`/v1/placements` and `/v1/fragmentation`: placements, what-ifs, holds, the capacity report.
+
+The documents are those of `topo.model.rest.placements`. They may name 100,000 nodes, so they are
+written as plain dictionaries and given to orjson.
+"""
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import (
+from master.api.answers import (
     RETRY_S,
     forbidden,
+    json_response,
     not_ready,
     refuse_when_full,
     wait_for_loop,
 )
-from master.api.answers.representation import json_response
-from master.api.placement_documents import placement_document, repeated_hold_document
-from master.api.requests.body import read_body
 from master.api.requests.jobs import (
     body_from_query,
     check_nodes,
@@ -23,16 +26,29 @@ from master.api.requests.jobs import (
     read_assumptions,
     read_hold_request,
 )
-from master.api.requests.query import Query
+from master.api.requests.reading import Query, read_body
 from master.booking.planner import LARGE_PODS, Outcome, Question
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.kit.serving.problem import refusal
+from topo.model.ids import NodeName, natural_key
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.jobs import JobBody, PlacementBody
+from topo.model.rest.placements import (
+    FitsDocument,
+    HoldDocument,
+    HoldSummary,
+    JobDocument,
+    NoFitDocument,
+    PlanExtras,
+    PodGroupDocument,
+    SuggestionDocument,
+)
+from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.holds import Hold, HoldRefused, HoldRequest, Obstacle
 from topo.placement.capacity.what_if import Assumptions
-from topo.placement.job.plan import Pods
+from topo.placement.job.plan import NoFit, PlannedGroup, Pods, objective_values
+from topo.placement.job.request import Request
 
 STATUS = {
     Obstacle.TERMS: 400,
@@ -58,8 +74,8 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
     service = request.app[SERVICE]
     if body.hold_s is not None and (refused := forbidden(request)) is not None:
         return refused
-    if body.hold_s is not None and not service.role.acts:
-        return not_leader(service.role)
+    if body.hold_s is not None and not service.replica.role.acts:
+        return not_leader(service.replica.role)
     if missing := service.availability.uncounted():
         return not_ready(service, missing)
     assumptions = read_assumptions(body)
@@ -141,3 +157,153 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
         run=service.engine.history.run_id,
     )
     return json_response(orjson.dumps(document))
+
+
+def placement_document(outcome: Outcome, run: str, now_s: float) -> FitsDocument | NoFitDocument:
+    """Return the answer to a request: a plan, or why there is none.
+
+    `bounds` and `certified` have the names of the objective. `run` counts the generation, `now_s`
+    is on the clock of the hold's deadline.
+    """
+    plan = outcome.result
+    if isinstance(plan, NoFit):
+        return _refusal(plan, outcome, run)
+    values = objective_values(plan.objective)
+    document: FitsDocument = {
+        "feasible": True,
+        "generation": outcome.generation,
+        "mode": plan.mode,
+        "gpu_type": plan.gpu_type,
+        "used_reserve": plan.used_reserve,
+        "groups": [_group(group) for group in plan.groups],
+        "objective": values,
+        "bounds": {name: plan.bounds.get(name) for name in values},
+        "certified": {name: plan.certified.get(name, False) for name in values},
+        "explanation": tuple(outcome.explanation),
+        "capacity": [
+            {
+                "path": group.path,
+                "kind": group.kind,
+                "tier": group.tier,
+                "free_gpus": group.free_gpus,
+                "taken_gpus": group.taken_gpus,
+            }
+            for group in outcome.usage
+        ],
+        **_replan_keys(outcome.replanned),
+        "run": run,
+    }
+    if outcome.hold is not None:
+        document["hold"] = hold_summary(outcome.hold, now_s)
+    return document
+
+
+def _replan_keys(why: str | None) -> PlanExtras:
+    return {} if why is None else {"replanned": bool(why), "replanned_because": why or None}
+
+
+def repeated_hold_document(hold: Hold, run: str, now_s: float) -> FitsDocument:
+    """Return the answer to a key that has a hold: that placement, without another proof."""
+    return {
+        "feasible": True,
+        "generation": hold.generation,
+        "mode": hold.mode,
+        "gpu_type": hold.gpu_type,
+        "used_reserve": False,
+        "groups": [_group(group) for group in hold.groups],
+        "objective": {},
+        "bounds": {},
+        "certified": {},
+        "capacity": [],
+        "explanation": (f"hold {hold.id} was given for the same key and request before",),
+        "run": run,
+        "hold": hold_summary(hold, now_s),
+    }
+
+
+def hold_summary(hold: Hold, now_s: float) -> HoldSummary:
+    """Return a hold without its groups; `now_s` is on the clock of its deadline."""
+    request = hold.wish.request
+    left_s = None if hold.deadline_s is None else max(0.0, hold.deadline_s - now_s)
+    return {
+        "id": hold.id,
+        "key": hold.wish.key,
+        "state": hold.state,
+        "hold_s": hold.wish.hold_s,
+        "expires_in_s": None if left_s is None else round(left_s, 3),
+        "age_s": round(max(0.0, now_s - hold.created_s), 3),
+        "generation": hold.generation,
+        "mode": hold.mode,
+        "gpu_type": hold.gpu_type,
+        "pods": request.pods,
+        "gpus_per_pod": request.gpus_per_pod,
+        "group_size": request.group_size,
+        "gpus": request.pods * request.gpus_per_pod,
+        "nodes": len({node for group in hold.groups for node, _ in group.pods}),
+    }
+
+
+def hold_document(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> HoldDocument:
+    """Return a hold with its groups, and why nodes of it cannot be used any more."""
+    return {
+        **hold_summary(hold, now_s),
+        "groups": [_group(group) for group in hold.groups],
+        "lost": [{"name": node, "why": why} for node, why in lost.items()],
+    }
+
+
+def _refusal(refused: NoFit, outcome: Outcome, run: str) -> NoFitDocument:
+    return {
+        "feasible": False,
+        "generation": outcome.generation,
+        "mode": refused.request.mode,
+        "failed": refused.failed,
+        "shortfall": dict(refused.shortfall),
+        "never": outcome.largest_ever is not None,
+        "largest_pods": outcome.largest_ever,
+        "would_fit": [_suggestion(suggestion) for suggestion in outcome.would_fit],
+        "explanation": tuple(outcome.explanation),
+        "run": run,
+    }
+
+
+def _group(group: PlannedGroup) -> PodGroupDocument:
+    return {
+        "index": group.index,
+        "tail": group.tail,
+        "domains": [{"kind": d.kind, "name": d.name, "path": d.path} for d in group.domains],
+        "nodes": [{"name": node, "pods": pods} for node, pods in group.pods],
+    }
+
+
+def _suggestion(suggestion: Suggestion) -> SuggestionDocument:
+    request, assume = suggestion.request, suggestion.assume
+    return {
+        "kind": suggestion.kind,
+        "text": suggestion.text,
+        "request": None if request is None else _job(request),
+        "assume": None
+        if assume is None
+        else {"free": assume.free, "down": assume.down, "drain": assume.drain},
+        "owners": suggestion.owners,
+        "numbers": dict(suggestion.numbers),
+    }
+
+
+def _job(request: Request) -> JobDocument:
+    eligible = request.eligible
+    return {
+        "pods": request.pods,
+        "gpus_per_pod": request.gpus_per_pod,
+        "group_size": request.group_size,
+        "mode": request.mode,
+        "within": request.within,
+        "gpu_type": eligible.gpu_type,
+        "selector": dict(eligible.selector),
+        "tolerations": [
+            {"key": t.key, "operator": t.operator, "value": t.value, "effect": t.effect}
+            for t in eligible.tolerations
+        ],
+        "exclude": sorted(eligible.exclude, key=natural_key),
+        "usage": eligible.usage or None,
+    }

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from master.api.answers.refusals import forbidden
-from master.api.requests.query import Parameter, Query, read_query
+from master.api.answers import forbidden
+from master.api.requests.reading import Parameter, Query, read_query
 from master.role import not_leader
 from master.service import SERVICE
 from topo.model.rest.document import build_body_validators
@@ -69,7 +69,7 @@ def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamRespo
     async def endpoint(request: web.Request) -> web.StreamResponse:
         if route.writes == "always" and (refused := forbidden(request)) is not None:
             return refused
-        role = request.app[SERVICE].role
+        role = request.app[SERVICE].replica.role
         if route.writes == "always" and not role.acts:
             return not_leader(role)
         return await route.handler(request, read_query(request, route.parameters))

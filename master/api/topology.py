@@ -6,19 +6,17 @@ from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.refusals import (
-    not_acceptable,
-    not_ready,
-    refuse_when_full,
-)
-from master.api.answers.representation import (
+from master.api.answers import (
     CACHED,
     accepted_encoding,
     has_known_tag,
     json_response,
+    not_acceptable,
+    not_ready,
+    refuse_when_full,
 )
 from master.api.history import AT, topology_at_moment
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.api.requests.tree_part import find_tree_part
 from master.service import SERVICE, Service
 from master.tree import topology_document

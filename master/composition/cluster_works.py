@@ -26,13 +26,13 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
     works: dict[str, Work] = {
         f"kubernetes-{reflector.name}": reflector.run for reflector in cluster.reflectors
     }
-    cluster.writer.may_write = lambda: service.role.acts
+    cluster.writer.may_write = lambda: service.replica.role.acts
     works["kubernetes-writer"] = cluster.writer.run
     if "hypernodes" in service.controllers.running:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
     if service.controllers.nomination is not None:
         unattended = _unattended(service, cluster, service.controllers.nomination)
-        cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
+        cluster.gang_writer.may_write = lambda: service.replica.role.acts or unattended.is_over
         works["unattended-gates"] = unattended.run
         denied = NoFitAudit(
             service.controllers.nomination.view.without_room,
@@ -66,7 +66,7 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> G
 
     def is_attended() -> bool:
         """Whoever leads judges itself; that it places is all that others see of it."""
-        if service.role.acts:
+        if service.replica.role.acts:
             return nomination.is_placing
         return replicas is not None and replicas.lease.somebody_leads()
 

@@ -18,8 +18,7 @@ from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
 from master.tree.engine import Clock, Engine
-from master.tree.readiness import Readiness
-from topo.discovery.sources import LISTED, Source, Startup
+from topo.discovery.sources import LISTED, Readiness, Source, Startup
 from topo.discovery.state import Discovery
 
 

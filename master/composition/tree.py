@@ -12,8 +12,8 @@ from master.service import Service
 from master.state.history_file import HistoryFile
 from master.tree.engine import Engine
 from master.tree.past import Past, build_past
-from master.tree.readiness import Readiness
 from topo.discovery.memory import Memory
+from topo.discovery.sources import Readiness
 from topo.model.forest import Forest
 from topo.placement.booking.holds import FORMAT, HoldsMemory
 

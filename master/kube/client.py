@@ -20,7 +20,7 @@ from master.kube.credentials.access import Access
 from master.kube.credentials.config import KubeConfig, access
 from master.kube.errors import Failure, KubeError, error_of_answer
 from master.kube.server_clock import ServerClock
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, BrokenInvariantError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 
 from topo.kit.files import read_bounded
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 from topo.kit.tls import MAX_PEM_BYTES
 from topo.model.errors import TopoError
 

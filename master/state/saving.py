@@ -18,8 +18,8 @@ from master.booking.state import BookingState
 from master.metrics import ServiceMetrics
 from master.state.document import SavedDiscovery, State
 from master.tree.engine import Engine
-from master.tree.readiness import Readiness
 from topo.discovery.modes import Mode
+from topo.discovery.sources import Readiness
 from topo.kit.tasks import uninterrupted
 from topo.kit.threads import timed_in_thread
 from topo.model.errors import BrokenInvariantError

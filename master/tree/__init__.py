@@ -1,1 +1,1 @@
-"""The shell around discovery: the loop that owns it, readiness, history, rendered documents."""
+"""The shell around discovery: the loop that owns it, history, rendered documents."""

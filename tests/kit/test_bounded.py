@@ -10,7 +10,7 @@ from aiohttp import ClientResponse, ClientSession
 from tests.support.raw_http import bomb
 from tests.support.turns import turns_beside
 from tests.support.waiting import CEILING_S
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 
 pytestmark = pytest.mark.virtual_time
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from master.tree.history import History, Step
-from master.tree.readiness import Readiness
 from tests.support.waiting import CEILING_S
 from topo.discovery.modes import DiscoverySettings, Mode
-from topo.discovery.sources import Startup
+from topo.discovery.sources import Readiness, Startup
 from topo.model.forest import (
     Change,
     Forest,

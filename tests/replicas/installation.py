@@ -117,7 +117,7 @@ async def installation(home: Path) -> AsyncIterator[Installation]:
 
 async def leads(master: Master) -> None:
     """Returns when the master leads."""
-    await eventually(lambda: master.service.role.acts)
+    await eventually(lambda: master.service.replica.role.acts)
 
 
 async def becomes(holds: Callable[[], Awaitable[bool]]) -> None:

@@ -61,7 +61,7 @@ async def test_both_answer_alike_and_the_follower_says_how_old_it_is(
         await leader.pair("n3", "n4")
         await leader.ready()
         await follows(follower, leader)
-        assert not follower.service.role.acts
+        assert not follower.service.replica.role.acts
         ours, theirs = [(await each.get("/v1/topology")).json for each in (follower, leader)]
         for part in ("generation", "groups", "unplaced", "wires", "conflicts", "restored_age_s"):
             assert timeless(ours[part]) == timeless(theirs[part]), part
@@ -117,7 +117,7 @@ async def test_a_report_to_the_follower_is_one_to_the_leader(
 ) -> None:
     async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
         await leads(leader)
-        await eventually(lambda: bool(follower.service.role.reports_url))
+        await eventually(lambda: bool(follower.service.replica.role.reports_url))
         await follower.pair("n1", "n2")
         await leader.ready()
         await follows(follower, leader)
@@ -328,7 +328,7 @@ async def test_a_cold_start_answers_at_once_what_the_config_maps_keep(
             return answer.status == 200 and answer.body == shown
 
         await becomes(answers)
-        assert not other.service.role.acts
+        assert not other.service.replica.role.acts
         assert asyncio.get_running_loop().time() < 60
         codes = [each["code"] for each in (await other.get("/v1/topology")).json["warnings"]]
         assert "leader-silent" not in codes or other.service.replicas is not None
@@ -364,7 +364,7 @@ async def test_a_leader_that_cannot_be_reached_is_answered_for(
     metadata = {"resourceVersion": "1", "annotations": annotations}
     installed.lease.stored = {"metadata": metadata, "spec": spec}
     async with installed.master("b", *flags) as follower:
-        await eventually(lambda: bool(follower.service.role.reports_url))
+        await eventually(lambda: bool(follower.service.replica.role.reports_url))
         answer = await follower.worker("n1").full(facts("n1"))
         assert answer.status == 503
         assert "cannot be reached" in answer.json["detail"]
@@ -377,7 +377,7 @@ async def test_a_follower_reads_and_passes_on_no_body_of_a_stranger(
     """It is answered before its body is there, and the leader hears nothing of it."""
     async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
         await leads(leader)
-        await eventually(lambda: bool(follower.service.role.reports_url))
+        await eventually(lambda: bool(follower.service.replica.role.reports_url))
         port = int(follower.reports_url.rpartition(":")[2])
         head = packed_head("POST", "/v1/reports", 100_000, "Authorization: Bearer stranger")
         assert (await answered(port, head)).startswith(b"HTTP/1.1 401 ")
@@ -389,7 +389,7 @@ async def test_a_report_is_passed_on_once(installed: Installation, flags: tuple[
     """Two followers that take each other for the leader do not play ball with it."""
     async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
         await leads(leader)
-        await eventually(lambda: bool(follower.service.role.reports_url))
+        await eventually(lambda: bool(follower.service.replica.role.reports_url))
         url = follower.reports_url + "/v1/reports"
         headers = {"Topo-Forwarded": "1", "Authorization": f"Bearer {TOKEN}"}
         async with follower.session.post(url, data=b"{}", headers=headers) as answer:

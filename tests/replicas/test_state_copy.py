@@ -90,7 +90,7 @@ async def test_a_master_alone_shows_its_copy_while_the_api_server_is_away(
         assert "follower" in held.json["detail"]
         report = await again.worker("n1").full(facts("n1"))
         assert (report.status, report.headers["Retry-After"]) == (503, "1")
-        assert not again.service.role.acts
+        assert not again.service.replica.role.acts
     assert installed.lease.writes == writes, "nothing was written without the lease"
 
 

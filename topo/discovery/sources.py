@@ -2,15 +2,18 @@
 
 Discovery, readiness and the start of the master ask these rows what a mode needs; nothing else
 decides it. A new source is one more `Source`, in one row of `master.sources.table`.
+
+The forest may be shown once every source that the mode needs has settled. Readiness never goes
+back: a failing source leaves the last good forest standing.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from topo.discovery.modes import Mode
-from topo.model.forest import Reason, SourceState
+from topo.model.forest import Reason, Snapshot, SourceState
 from topo.model.ids import SourceName
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -239,3 +242,54 @@ class SourceStates:
         for source in sorted(self._answered):  # those beyond the table: in one order
             self._states[source] = SourceState(source, now_s)
         self._answered.clear()
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Which sources are waited for. `restored`: a state file showed a forest before they spoke."""
+
+    mode: Mode
+    startup: Startup
+    sources: Sequence[Source] = SOURCES
+    restored: bool = False
+    _ready: bool = False
+
+    def missing(self, snapshot: Snapshot, now_s: float) -> tuple[str, ...]:
+        """Return why the forest is not shown yet; empty once it is, and then for ever."""
+        if self._ready or self.restored:
+            self._ready = True
+            return ()
+        # Those that list machines come first: who else is silent may follow from their silence.
+        needed = [source for source in self.sources if self.mode in source.needed_in]
+        needed.sort(key=lambda source: not source.lists_machines)
+        # A list of nobody lists nobody's machines: it ends no wait.
+        listed = bool(snapshot.forest.roots) and any(s.lists_machines for s in needed)
+        states = {state.source: state for state in snapshot.sources}
+        found = (
+            source.unsettled(
+                SourceView(
+                    state=states.get(source.name),
+                    startup=self.startup,
+                    all_joined=listed and not snapshot.forest.unjoined,
+                    now_s=now_s,
+                )
+            )
+            for source in needed
+        )
+        reasons = tuple(reason for reason in found if reason)
+        self._ready = not reasons
+        return reasons
+
+    def untried(self, snapshot: Snapshot) -> tuple[SourceName, ...]:
+        """Return the needed sources that have neither answered nor failed in this process.
+
+        A kept state may be shown meanwhile, but what was published since it was kept is newer:
+        nothing is to be published by it yet. Where a source fails, what was kept of it stands.
+        """
+        needed = [s.name for s in self.sources if self.mode in s.needed_in and s.is_asked]
+        states = {state.source: state for state in snapshot.sources}
+        return tuple(name for name in needed if not _has_been_tried(states.get(name)))
+
+
+def _has_been_tried(state: SourceState | None) -> bool:
+    return state is not None and (state.last_good_at_s is not None or bool(state.trouble))

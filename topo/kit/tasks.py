@@ -20,9 +20,8 @@ import uvloop
 from aiohttp import web
 
 from topo.kit.process.signals import ENDING
-from topo.kit.serving.connections import Connections
+from topo.kit.serving.connections import Connections, app_runner, handler_options
 from topo.kit.serving.malformed import MalformedRequests
-from topo.kit.serving.runner import app_runner, handler_options
 from topo.kit.serving.tls_port import TlsPort
 from topo.model.errors import BadInputError, BrokenInvariantError, Refusal, TakenError
 

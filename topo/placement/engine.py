@@ -51,15 +51,6 @@ from topo.placement.quality.measure import (
     objective_of_planned,
 )
 from topo.placement.search.assign_nodes import penalty_of, planned_groups
-from topo.placement.search.fit_tests import (
-    impossible_span,
-    no_group_known,
-    no_group_so_large,
-    short_of_groups,
-    short_of_slots,
-    short_of_span,
-    unknown_kind,
-)
 from topo.placement.search.policies import (
     Reserves,
     reserve_taken_from,
@@ -67,7 +58,18 @@ from topo.placement.search.policies import (
     ways_to_keep,
 )
 from topo.placement.split_groups import best_split, improve_split
-from topo.placement.view import TAIL_CANNOT_FIT, FreeView, shape_of
+from topo.placement.view import (
+    TAIL_CANNOT_FIT,
+    FreeView,
+    impossible_span,
+    no_group_known,
+    no_group_so_large,
+    shape_of,
+    short_of_groups,
+    short_of_slots,
+    short_of_span,
+    unknown_kind,
+)
 from topo.placement.whole_groups import MOST_STEPS, best_whole, in_tier1_domain
 
 _TESTS = tuple(FitTest)

@@ -34,8 +34,7 @@ from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.engine import view_of
 from topo.placement.job.policy import CANONICAL_GPUS
 from topo.placement.job.request import Eligibility, Request
-from topo.placement.search.fit_tests import short_of_groups
-from topo.placement.view import shape_of
+from topo.placement.view import shape_of, short_of_groups
 
 ANY_JOB = Eligibility()
 """What a job asks of its nodes that asks for nothing and tolerates no taints."""

@@ -2,7 +2,7 @@
 
 import aiohttp
 
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok
 
 _MARK = b"\nmx_"

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from master.api.placement_documents import hold_summary
+from master.api.placements import hold_summary
 from master.booking.feed import BookingFeed
 from master.tree.capacity_counts import CountedForest, capacity_document, count_forest
 from master.tree.topology_document import TopologyView

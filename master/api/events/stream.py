@@ -9,7 +9,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from master.api.events.booking_events import event
 from master.api.events.step_events import StepEventCache, StepEvents
-from master.api.requests.query import Parameter, Query
+from master.api.requests.reading import Parameter, Query
 from master.booking.feed import BookingFeed
 from master.service import SERVICE
 from master.tree.history import History

@@ -4,9 +4,8 @@ from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.refusals import refuse_when_full
-from master.api.requests.body import validate_body
-from master.api.requests.query import Parameter, Query
+from master.api.answers import refuse_when_full
+from master.api.requests.reading import Parameter, Query, validate_body
 from master.booking.placements import Placements
 from topo.model.cluster import USAGES
 from topo.model.errors import BadInputError, Refusal

@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from master.api.answers.refusals import unknown_group, unknown_node
-from master.api.requests.query import Query
+from master.api.answers import unknown_group, unknown_node
+from master.api.requests.reading import Query
 from master.tree.selection import find_groups, find_path
 from master.tree.topology_document import Part
 from topo.kit.serving.problem import problem

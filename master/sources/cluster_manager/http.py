@@ -16,7 +16,7 @@ from yarl import URL
 
 from master.settings.cluster_manager import ClusterManagerSettings, base_url
 from topo.kit.backoff import RetryLaterError, parse_retry_after
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError, Refusal

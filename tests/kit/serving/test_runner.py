@@ -15,9 +15,14 @@ from tests.support.turns import turns_beside
 from tests.support.waiting import CEILING_S
 from topo.kit.secrets import as_token
 from topo.kit.serving.body import body_bytes
-from topo.kit.serving.connections import Connections
+from topo.kit.serving.connections import (
+    MAX_HEADERS,
+    READ_BYTES,
+    UNREAD_BYTES,
+    UNREAD_S,
+    Connections,
+)
 from topo.kit.serving.problem import problems
-from topo.kit.serving.runner import MAX_HEADERS, READ_BYTES, UNREAD_BYTES, UNREAD_S
 from topo.kit.tasks import Site, start
 from topo.kit.tokens import WorkerTokens, bearer
 from topo.model.limits import MAX_TOKEN_CHARS

@@ -15,9 +15,8 @@ from structlog.testing import capture_logs
 
 from tests.support.readers import SlowReader, narrow_socket, slow_readers
 from tests.support.waiting import CEILING_S, eventually
-from topo.kit.serving.connections import HEADS_BYTES, Connections
+from topo.kit.serving.connections import HEADS_BYTES, KEEPALIVE_S, MAX_HEADERS, Connections
 from topo.kit.serving.in_flight import PIECE_BYTES, TAKEN_WITHIN_S
-from topo.kit.serving.runner import KEEPALIVE_S, MAX_HEADERS
 from topo.kit.tasks import Site, start
 from topo.kit.tls import server_context
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.turns import turns_beside
-from topo.kit.serving.bounded import ignore_bytes
-from topo.kit.serving.unpacking import (
+from topo.kit.serving.body import (
     MOST_MEMBERS,
     STEP_BYTES,
     TooLargeError,
     UnknownCodingError,
     coding_of,
+    ignore_bytes,
     unpacked,
 )
 from topo.model.errors import BadInputError

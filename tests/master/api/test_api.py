@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from master.api import history
-from master.api.answers import refusals
+from master.api import answers, history
 from master.api.requests import tree_part
 from master.api.routes import ROUTES
 from master.tree import topology_document
@@ -241,7 +240,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((tree_part, "find_path"), (refusals, "did_you_mean"), (history, "net")):
+    for module, name in ((tree_part, "find_path"), (answers, "did_you_mean"), (history, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:

@@ -19,7 +19,7 @@ from tests.master.documents import faults, read_json
 from tests.master.placing import Caller, placing
 from tests.master.world import running
 from topo.discovery import modes
-from topo.kit.serving.runner import MAX_LINE_BYTES
+from topo.kit.serving.connections import MAX_LINE_BYTES
 from topo.model.rest.service import Problem
 from topo.placement.booking.holds import HoldState
 from topo.placement.job import request

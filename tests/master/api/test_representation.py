@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.api.answers.representation import accepted_encoding, has_known_tag
+from master.api.answers import accepted_encoding, has_known_tag
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exit_codes import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
-from topo.kit.serving.bounded import bounded_bytes
+from topo.kit.serving.body import bounded_bytes
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument

@@ -7,7 +7,7 @@ import orjson
 import structlog
 from aiohttp import web
 
-from topo.kit.serving.unpacking import CODINGS, TooLargeError, UnknownCodingError
+from topo.kit.serving.body import CODINGS, TooLargeError, UnknownCodingError
 from topo.model.errors import BadInputError, Refusal
 
 CONTENT_TYPE = "application/problem+json"

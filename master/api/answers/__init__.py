@@ -1,1 +1,0 @@
-"""Answers that several calls share: JSON, not modified, refusals."""
