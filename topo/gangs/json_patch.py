@@ -29,7 +29,7 @@ def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) 
     """
     at: Any = document
     for depth, part in enumerate(path):
-        at = at[part] if isinstance(part, int) else mapping(at).get(part)
+        at = at[part] if isinstance(part, int) else at.get(part) if isinstance(at, dict) else None
         if at is None:
             missing: object = dict(wanted)
             for name in reversed(path[depth + 1 :]):

@@ -77,7 +77,7 @@ class ClusterCapacity:
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
         """Set which nodes share their cards; `doubt` is what is wrong with the ConfigMap."""
-        self._doubt(_MODES, [doubt] if doubt else [])
+        self._set_doubts({_MODES: (doubt,) if doubt else ()})
         if modes != self._modes:
             self._modes = modes
             self._known_nodes = dict.fromkeys(self._known_nodes, _UNREAD)
@@ -87,8 +87,10 @@ class ClusterCapacity:
         """Handle marked objects until cancelled."""
         while True:
             while self._marked_nodes or self._marked_pods:
-                self._follow_nodes(self._marked_nodes.take(TURN))
-                self._follow_pods(self._marked_pods.take(TURN))
+                if marked := self._marked_nodes.take(TURN):
+                    self._follow_nodes(marked)
+                if marked := self._marked_pods.take(TURN):
+                    self._follow_pods(marked)
                 await asyncio.sleep(0)
             if self._nodes.synced and self._pods.synced and not self.settled.is_set():
                 collector.freeze()  # 80,000 pods, which a full collection would look through
@@ -134,30 +136,34 @@ class ClusterCapacity:
                 [cluster_node(found, policy, self._modes) for found in stated.values()],
                 [NodeName(name) for _, name in news.keys() - stated.keys()],
             )
-        for key in news:
-            self._doubt(key, nodes.doubts(stated[key], policy) if key in stated else ())
+        self._set_doubts(
+            {key: tuple(nodes.doubts(stated[key], policy)) if key in stated else () for key in news}
+        )
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
         """Book and release pods; one of the same name may be another pod."""
         before = self._known_pods
         events: list[Event] = []
         uids = {key: before[key].metadata.uid for key in keys if key in before}
-        for key, found in _changed_objects(keys, self._pods.objects, before).items():
+        news = _changed_objects(keys, self._pods.objects, before)
+        for key, found in news.items():
             seen = None if found is None else found.booking
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
                 events.append(PodGone(uid))
             if seen is not None:
                 events.append(seen)
-            self._doubt(key, () if found is None else found.doubts)
+        self._set_doubts({key: () if pod is None else pod.doubts for key, pod in news.items()})
         if events:
             self._state.advance(*events)
 
-    def _doubt(self, key: Key, texts: Iterable[str]) -> None:
-        if said := tuple(texts):
-            self._doubts[key] = said
-        else:
-            self._doubts.pop(key, None)
+    def _set_doubts(self, doubts: Mapping[Key, tuple[str, ...]]) -> None:
+        """Replace what is doubtful about these objects."""
+        for key, texts in doubts.items():
+            if texts:
+                self._doubts[key] = texts
+            else:
+                self._doubts.pop(key, None)
 
 
 class MarkedKeys:

@@ -4,7 +4,7 @@ A gate that is never opened is the worst possible fault. So a pod gets a gate on
 can find and place its gang: the pod has a job as its controller, an index, and GPUs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from topo.gangs.admission.outcome import UNCHANGED, AdmissionOutcome, Result, Rules
@@ -73,10 +73,10 @@ def _is_of_a_job(metadata: Mapping[str, Any]) -> bool:
     )
 
 
-def _gate(spec: Mapping[str, Any], name: str) -> Iterator[Operation]:
-    """Yield the operation that adds the gate to those of the pod."""
+def _gate(spec: Mapping[str, Any], name: str) -> list[Operation]:
+    """Return the operation that adds the gate to those of the pod; none where it is there."""
     gates = sequence(spec.get("schedulingGates"))
     if not gates:
-        yield add(("spec", "schedulingGates"), [{"name": name}])
-    elif name not in (mapping(each).get("name") for each in gates):
-        yield add(("spec", "schedulingGates", "-"), {"name": name})
+        return [add(("spec", "schedulingGates"), [{"name": name}])]
+    is_there = name in (mapping(each).get("name") for each in gates)
+    return [] if is_there else [add(("spec", "schedulingGates", "-"), {"name": name})]

@@ -75,7 +75,9 @@ def pod_gpus(
 
 def _containers(value: object) -> tuple[Container, ...]:
     found = []
-    for each in map(mapping, sequence(value)):
+    for each in sequence(value):
+        if not isinstance(each, dict):
+            continue
         stated = mapping(each.get("resources"))
         asked = Resources(
             requests=_quantities(stated.get("requests")), limits=_quantities(stated.get("limits"))
