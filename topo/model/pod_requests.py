@@ -11,7 +11,7 @@ calculation for scheduling and pod admission".
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from topo.model.quantity import MOST, whole
+from topo.model.quantity import MOST, devices, whole
 
 SIDECAR = "Always"
 """The restart policy that makes an init container stay."""
@@ -55,16 +55,19 @@ def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
 
 
 def _requested(spec: PodRequests, resource: str) -> int:
-    main = sum([_asked(each.resources, resource) for each in spec.containers])
-    largest = sidecars = 0
-    for each in spec.init_containers:
-        asked = _asked(each.resources, resource)
+    asked = [
+        devices(each.resources.requests.get(resource) or each.resources.limits.get(resource, "0"))
+        for each in (*spec.containers, *spec.init_containers)
+    ]
+    beside = len(spec.containers)
+    main, largest, sidecars = sum(asked[:beside]), 0, 0
+    for each, number in zip(spec.init_containers, asked[beside:], strict=True):
         if each.restart_policy == SIDECAR:
-            sidecars += asked
+            sidecars += number
             largest = max(largest, sidecars)
         else:
-            largest = max(largest, sidecars + asked)
-    overhead = _asked(Resources(requests=spec.overhead), resource) if spec.overhead else 0
+            largest = max(largest, sidecars + number)
+    overhead = devices(spec.overhead.get(resource, "0"))
     return min(max(main + sidecars, largest) + overhead, MOST)
 
 
@@ -80,10 +83,3 @@ def unreadable(spec: PodRequests, wanted: Collection[str]) -> tuple[str, ...]:
         for name, quantity in asked.items()
         if name in wanted and whole(quantity) is None
     )
-
-
-def _asked(stated: Resources, resource: str) -> int:
-    """Return the number; the largest one for an unreadable text, since it might be everything."""
-    quantity = stated.requests.get(resource) or stated.limits.get(resource)
-    number = 0 if quantity is None else whole(quantity)
-    return MOST if number is None else number

@@ -19,6 +19,13 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 @lru_cache(maxsize=1024)
+def devices(text: str) -> int:
+    """Return the number of devices; `MOST` for a text that is none, since it might be all."""
+    number = whole(text)
+    return MOST if number is None else number
+
+
+@lru_cache(maxsize=1024)
 def whole(text: str) -> int | None:
     """Parse a quantity, rounded up, at most `MOST`; return None for a text that is none.
 

@@ -19,11 +19,9 @@ class Debounce:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._woken = asyncio.Event()
+        self.wake = self._woken.set
+        """Requests an iteration soon, because something changed."""
         self._took_s = 0.0
-
-    def wake(self) -> None:
-        """Request an iteration soon, because something changed."""
-        self._woken.set()
 
     async def wait(self, due_s: float | None) -> None:
         """Return after a change, at `due_s` by the clock, or after a tick."""

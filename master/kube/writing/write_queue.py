@@ -172,18 +172,24 @@ class WriteQueue:
             return entry.active
         return None
 
-    def done(self, write: Write, version: str, now_s: float) -> None:
-        """Record a success; `version` is that of the object now, empty if it is gone."""
+    def done(self, write: Write, version: str, now_s: float) -> bool:
+        """Record a success; `version` is that of the object now, empty if it is gone.
+
+        Return whether a newer write of the object waits.
+        """
         _count_outcome(self._done, write, now_s)
         self._refused.pop((write.manager, write.target), None)
         is_gone = isinstance(write, Delete) and not version
         effect = GONE if is_gone else version_number(version)
-        self._settle(write, effect, now_s + ECHO_S)
+        return self._settle(write, effect, now_s + ECHO_S)
 
-    def give_up(self, write: Write, now_s: float) -> None:
-        """Record a refusal: the same write is accepted again after a change or a while."""
+    def give_up(self, write: Write, now_s: float) -> bool:
+        """Record a refusal: the same write is accepted again after a change or a while.
+
+        Return whether a newer write of the object waits.
+        """
         refused = _count_outcome(self._refused, write, now_s)
-        self._settle(write, _ANY, refused.refused_until_s)
+        return self._settle(write, _ANY, refused.refused_until_s)
 
     def retry_later(self, write: Write, at_s: float) -> None:
         """Retry a failed write at `at_s`; a newer write replaces it, but does not start earlier."""
@@ -245,7 +251,7 @@ class WriteQueue:
             return -inf
         return self._later[0][0] if self._later else None  # of one that was taken back, too
 
-    def _settle(self, write: Write, version: float, until_s: float) -> None:
+    def _settle(self, write: Write, version: float, until_s: float) -> bool:
         entry = self._entries[write.manager][write.target]
         entry.active, entry.tries = None, 0
         # What was shown as gone before is none of what was made since.
@@ -259,8 +265,10 @@ class WriteQueue:
                 entry.waiting = None
         if entry.waiting is not None:
             self._schedule(write.manager, write.target, entry)
-        elif entry.settled is None:
+            return True
+        if entry.settled is None:
             self._drop_if_idle(write.manager, write.target, entry)
+        return False
 
     def _schedule(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
         entry.settled = None

@@ -157,8 +157,6 @@ class Writer:
             await self._not_done(write, error)
         else:
             self._done(write, body, "done")
-        if self._queue.next_at_s is not None:
-            self._woken.set()
 
     async def _not_done(self, write: Write, error: KubeError) -> None:
         if isinstance(write, Delete) and error.is_missing:
@@ -192,7 +190,8 @@ class Writer:
         # An object whose deletion waits for a finalizer still exists and has a version.
         if isinstance(write, Delete) and metadata is not None and not metadata.deletion_timestamp:
             version = ""
-        self._queue.done(write, version, self.clock())
+        if self._queue.done(write, version, self.clock()):
+            self._woken.set()
         self._settled(Settled(write, metadata), result)
 
     def _failed(self, write: Write, error: KubeError) -> None:
@@ -201,12 +200,14 @@ class Writer:
             ceiling_s = min(BACKOFF_CEILING_S, BACKOFF_S * 2 ** min(self._queue.tries(write), 16))
             wait_s = max(self.rng.uniform(0, ceiling_s), requested_wait_s(error))
             self._queue.retry_later(write, now_s + wait_s)
+            self._woken.set()
             self._count(write.manager, "again")
             self._log_rarely(
                 write, "again", "a write to Kubernetes fails and is tried again", error
             )
             return
-        self._queue.give_up(write, now_s)
+        if self._queue.give_up(write, now_s):
+            self._woken.set()
         result = _result(error)
         if result != "gone":
             self._log_rarely(write, result, "a write to Kubernetes is refused and given up", error)

@@ -23,6 +23,7 @@ from topo.gangs.machine.instructions import (
     Nominate,
     Open,
     OpenUnplanned,
+    PodInstruction,
     Release,
     UnlabelNodes,
 )
@@ -67,7 +68,8 @@ def issue_writes(
     for key, each in new.items():
         before = given.get(key)
         refusals, why = (before.refusals, before.why) if before is not None else (0, "")
-        kept[key] = PendingWrite(each, times.late_s, _version(each), refusals, why)
+        version = each.version if isinstance(each, PodInstruction) else ""
+        kept[key] = PendingWrite(each, times.late_s, version, refusals, why)
     writes = new.values()
     bare = [node for each in writes if isinstance(each, UnlabelNodes) for node in each.nodes]
     labels = [pair for each in writes if isinstance(each, LabelNodes) for pair in each.nodes]
@@ -84,10 +86,6 @@ def cleanup_writes(left: Vanished) -> dict[Key, Instruction]:
         ("node", node): UnlabelNodes(left.id, (node,)) for node in left.labelled
     }
     return want | {("hold", hold): Release(left.id, hold) for hold in left.holds}
-
-
-def _version(write: Instruction) -> str:
-    return write.version if isinstance(write, Nominate | Open | OpenUnplanned) else ""
 
 
 def _is_done(given: PendingWrite, gang: Gang, versions: Mapping[PodUid, str]) -> bool:

@@ -78,7 +78,7 @@ from topo.gangs.machine.record import (
 )
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
-from topo.gangs.machine.write_order import Progress, next_writes, progress_of
+from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
@@ -293,13 +293,16 @@ class Gangs:
         need = placement_need(self._records[gang_id])
         record, asked = self._asking(self._records[gang_id], need, now_s)
         progress = progress_of(record)
-        record, checks = self._checking(record, progress, now_s)
+        check = check_request(record, progress, now_s, ask=self._asks + 1)
+        if check is not None:
+            self._asks = check.ask
+            record = replace(record, check=check.ask)
         want = next_writes(record, progress, unexpired_writes(record.given, now_s))
         writes, kept = issue_writes(record.given, want, gang_id, times)
         record, reports = self._reporting(replace(record, given=kept), need)
         self._store(record)
         self._remind(record, now_s)
-        return [*asked, *writes, *checks, *reports]
+        return [*asked, *writes, *([check] if check is not None else []), *reports]
 
     def _settle_gone(self, gone: DeletedGang, times: IssueTimes) -> list[Instruction]:
         """Return the writes that remove the remains of a gang whose job is gone."""
@@ -376,16 +379,6 @@ class Gangs:
         self._store(record)
         self._remind(record, now_s)
         yield asked.place
-
-    def _checking(
-        self, record: Record, progress: Progress, now_s: float
-    ) -> tuple[Record, tuple[Instruction, ...]]:
-        """Return the record with a check of its nodes requested, if one is due."""
-        asked = check_request(record, progress, now_s, ask=self._asks + 1)
-        if asked is None:
-            return record, ()
-        self._asks = asked.ask
-        return replace(record, check=asked.ask), (asked,)
 
     def _reporting(self, record: Record, need: Need) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with its state marked as reported, and the report if it has changed.
