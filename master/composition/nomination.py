@@ -65,9 +65,54 @@ class NominationConfig:
     server_now: Callable[[], float] = time.time
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """The parts from which gangs are read. `ungated`: why a person wants the gates opened."""
+
+    index: GangIndex
+    native: NativeGangs
+    answers: PlacementAnswers
+    queues: QueueCounts
+    ungated: dict[GangId, str]
+    context: GangContext
+    reader: GangReader
+
+
 def build_nomination(config: NominationConfig) -> Nomination:
     """Return the controller, which follows its sources from here on."""
-    sources, clock, state = config.sources, config.clock, config.placements.state
+    clock, reading, machine = config.clock, _reading(config), Gangs(config.settings)
+    debounce, status = Debounce(clock), _status(config, reading, machine)
+    metrics = _metrics(config, reading, status)
+    writes = _instruction_writer(config, reading, metrics, debounce.wake)
+    changes = ClusterChanges(
+        sources=config.sources,
+        index=reading.index,
+        native=reading.native,
+        reader=reading.reader,
+        queues=reading.queues,
+        inflight=writes.inflight,
+        labels=writes.labels,
+        debounce=debounce,
+    )
+    return Nomination(
+        machine=machine,
+        changes=changes,
+        reader=reading.reader,
+        answers=reading.answers,
+        capacity=CapacityDelta(config.placements.state),
+        writes=writes,
+        status=status,
+        metrics=metrics,
+        is_counted=config.is_counted,
+        ahead_s=lambda: config.server_now() - clock(),
+        ungated=reading.ungated,
+        clock=clock,
+        now=config.now,
+    )
+
+
+def _reading(config: NominationConfig) -> _Reading:
+    sources, state = config.sources, config.placements.state
     keys, ungated = AnnotationKeys(config.domain), dict[GangId, str]()
     index, native = GangIndex(keys), NativeGangs()
     answers = PlacementAnswers(state, config.max_hold_s)
@@ -86,91 +131,84 @@ def build_nomination(config: NominationConfig) -> Nomination:
         labelled=index.labelled,
         holds=answers.holds_of,
         ungated=ungated,
-        ahead_s=config.server_now() - clock(),
+        ahead_s=config.server_now() - config.clock(),
     )
-    reader = GangReader(sources, index, native, context)
-    status_writer = StatusWriter(config.writer, config.reporter, keys.condition)
-    statuses = _status_store(config, reader, status_writer)
-    bypassed = BypassedWebhook(
+    return _Reading(
         index=index,
         native=native,
-        pod_groups=sources.pod_groups,
-        writer=status_writer,
-        volcano=config.volcano,
-    )
-    metrics = NominationMetrics(
-        config.registry,
-        statuses.by_state,
-        statuses.longest_s,
-        slipped=lambda: len(bypassed.pods()),
-        native=lambda: len(native),
-    )
-    debounce, inflight = Debounce(clock), InflightWrites(clock)
-    labels = NodeLabels(index, sources.nodes, config.writer, keys)
-    writes = InstructionWriter(
-        sources=sources,
-        writer=config.writer,
-        keys=keys,
-        reader=reader,
-        index=index,
-        inflight=inflight,
-        labels=labels,
-        metrics=metrics,
-        wake=debounce.wake,
-        clock=clock,
-    )
-    changes = ClusterChanges(
-        sources=sources,
-        index=index,
-        native=native,
-        reader=reader,
+        answers=answers,
         queues=queues,
-        inflight=inflight,
-        labels=labels,
-        debounce=debounce,
+        ungated=ungated,
+        context=context,
+        reader=GangReader(sources, index, native, context),
     )
-    machine = Gangs(config.settings)
-    status = StatusParts(
-        store=statuses,
-        writer=status_writer,
-        bypassed_webhook=bypassed,
+
+
+def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> StatusParts:
+    writer = StatusWriter(config.writer, config.reporter, reading.context.keys.condition)
+    store = _status_store(config, reading.reader, writer)
+    return StatusParts(
+        store=store,
+        writer=writer,
+        bypassed_webhook=BypassedWebhook(
+            index=reading.index,
+            native=reading.native,
+            pod_groups=config.sources.pod_groups,
+            writer=writer,
+            volcano=config.volcano,
+        ),
         startup=StartupPolicy(
-            gangs=reader.build_all,
-            ungated=ungated,
+            gangs=reading.reader.build_all,
+            ungated=reading.ungated,
             why=config.uncounted,
-            store=statuses,
-            write=writes.write_pods,
-            flush=lambda: status_writer.flush(config.now()),
-            clock=clock,
+            store=store,
+            flush=lambda: writer.flush(config.now()),
+            clock=config.clock,
         ),
         nomination=NominationPolicy(
             machine=machine,
-            known=reader.known,
+            known=reading.reader.known,
             evicts_nobody=lambda: config.volcano.evicts_nobody,
             preempts=config.settings.preempt_s is not None,
         ),
         native=NativePolicy(
-            gangs=native,
-            context=context,
-            capacity=lambda: state.capacity,
+            gangs=reading.native,
+            context=reading.context,
+            capacity=lambda: config.placements.state.capacity,
             unheeded=lambda: config.volcano.unheeded,
-            store=statuses,
+            store=store,
         ),
     )
-    return Nomination(
-        machine=machine,
-        changes=changes,
-        reader=reader,
-        answers=answers,
-        capacity=CapacityDelta(state),
-        writes=writes,
-        status=status,
+
+
+def _metrics(config: NominationConfig, reading: _Reading, status: StatusParts) -> NominationMetrics:
+    return NominationMetrics(
+        config.registry,
+        status.store.by_state,
+        status.store.longest_s,
+        slipped=lambda: len(status.bypassed_webhook.pods()),
+        native=lambda: len(reading.native),
+    )
+
+
+def _instruction_writer(
+    config: NominationConfig,
+    reading: _Reading,
+    metrics: NominationMetrics,
+    wake: Callable[[], None],
+) -> InstructionWriter:
+    index, keys = reading.index, reading.context.keys
+    return InstructionWriter(
+        sources=config.sources,
+        writer=config.writer,
+        keys=keys,
+        reader=reading.reader,
+        index=index,
+        inflight=InflightWrites(config.clock),
+        labels=NodeLabels(index, config.sources.nodes, config.writer, keys),
         metrics=metrics,
-        is_counted=config.is_counted,
-        ahead_s=lambda: config.server_now() - clock(),
-        ungated=ungated,
-        clock=clock,
-        now=config.now,
+        wake=wake,
+        clock=config.clock,
     )
 
 

@@ -149,7 +149,7 @@ class Nomination:
         self.status.startup.begin()
         self.changes.inflight.clear()
         while not (self.is_counted() and self.changes.is_synced):
-            self.status.startup.look()
+            self.status.startup.look(self.writes.write_pods)
             await asyncio.sleep(SETTLING_POLL_S)
         self.reader.begin_term(self.ahead_s())
         self.is_placing = True

@@ -21,13 +21,12 @@ LOOK_S = 1.0
 
 @dataclass(kw_only=True)
 class StartupPolicy:
-    """`why`: what is unknown so far. `write` opens gates, `flush` writes Events."""
+    """`why`: what is unknown so far. `flush` writes Events."""
 
     gangs: Callable[[], Iterable[Gang]]
     ungated: Mapping[GangId, str]
     why: Callable[[], Sequence[str]]
     store: StatusStore
-    write: Callable[[Sequence[OpenUnplanned]], None]
     flush: Callable[[], None]
     clock: Callable[[], float]
     _began_s: float = field(default=0.0, init=False)
@@ -37,14 +36,18 @@ class StartupPolicy:
         """Note that this master began to lead."""
         self._began_s = self._looked_s = self.clock()
 
-    def look(self) -> None:
-        """Open the requested gates, and report why the other gangs wait; O(pods), once a second."""
+    def look(self, write: Callable[[Sequence[OpenUnplanned]], None]) -> None:
+        """Open the requested gates, and report why the other gangs wait; O(pods), once a second.
+
+        `write` writes to pods.
+        """
         now_s = self.clock()
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
         for gang, status in self.all():
-            self._open(gang)
+            if gang.id in self.ungated:
+                write(list(_openings(gang, self.ungated[gang.id])))
             is_due = now_s - self._began_s >= REPORTED_AFTER_S
             if is_due and status.state in {GangState.NO_GROUPS, GangState.WAIVED}:
                 self.store.report(gang, status.state, status.text)
@@ -57,17 +60,6 @@ class StartupPolicy:
     def get(self, gang_id: GangId) -> Shown | None:
         """Return a gang; O(pods)."""
         return next((each for each in self.all() if each[0].id == gang_id), None)
-
-    def _open(self, gang: Gang) -> None:
-        if (why := self.ungated.get(gang.id)) is None:
-            return
-        self.write(
-            [
-                OpenUnplanned(gang.id, named_pod(member), member.version, why)
-                for member in gang.members
-                if member.gated and member.live
-            ]
-        )
 
     def _status(self, gang: Gang) -> GangStatus:
         live = [member for member in gang.members if member.live]
@@ -82,3 +74,9 @@ class StartupPolicy:
         elif len(places) == len(live):
             state, text = GangState.BOUND, "all of its pods run"
         return GangStatus(state=state, text=text, places=places)
+
+
+def _openings(gang: Gang, why: str) -> Iterator[OpenUnplanned]:
+    for member in gang.members:
+        if member.gated and member.live:
+            yield OpenUnplanned(gang.id, named_pod(member), member.version, why)
