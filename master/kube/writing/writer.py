@@ -127,7 +127,8 @@ class Writer:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._wait_until_due()
+                while (at_s := self._queue.next_at_s) is None or at_s > self.clock():
+                    await self._wait(at_s)
                 await self._room.acquire()
                 await self._wait_until_allowed()
                 write = self._queue.begin(self.clock())
@@ -137,12 +138,12 @@ class Writer:
                 task = group.create_task(self._write(write))
                 task.add_done_callback(lambda _: self._room.release())
 
-    async def _wait_until_due(self) -> None:
-        while (at_s := self._queue.next_at_s) is None or at_s > self.clock():
-            self._woken.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if at_s is None else at_s - self.clock()):
-                    await self._woken.wait()
+    async def _wait(self, until_s: float | None) -> None:
+        """Return when a write is requested, at this time at the latest."""
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if until_s is None else until_s - self.clock()):
+                await self._woken.wait()
 
     async def _wait_until_allowed(self) -> None:
         """Return when one more request is allowed and this master leads."""

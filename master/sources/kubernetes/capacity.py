@@ -86,11 +86,12 @@ class ClusterCapacity:
     async def run(self) -> None:
         """Handle marked objects until cancelled."""
         while True:
-            while self._marked_nodes or self._marked_pods:
-                if marked := self._marked_nodes.take(TURN):
-                    self._follow_nodes(marked)
-                if marked := self._marked_pods.take(TURN):
-                    self._follow_pods(marked)
+            while any(marked := (self._marked_nodes.take(TURN), self._marked_pods.take(TURN))):
+                of_nodes, of_pods = marked
+                if of_nodes:
+                    self._follow_nodes(of_nodes)
+                if of_pods:
+                    self._follow_pods(of_pods)
                 await asyncio.sleep(0)
             if self._nodes.synced and self._pods.synced and not self.settled.is_set():
                 collector.freeze()  # 80,000 pods, which a full collection would look through
@@ -172,9 +173,6 @@ class MarkedKeys:
     def __init__(self) -> None:
         self._some: dict[Key, None] = {}
         self._all: list[Key] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._some or self._all)
 
     def add(self, key: Key) -> None:
         """Mark one object."""

@@ -6,7 +6,7 @@ reviews, and the rights and webhooks of the chart, which `tests/helm` checks aga
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from topo.gangs.annotation_keys import COMPLETION_INDEX, TASK_INDEX
@@ -22,6 +22,7 @@ class JobKind:
     `name` labels its reviews in metrics, `title` names the kind to people, `resource` is the plural
     of the REST path. `index_key` is the label or annotation of a pod that holds its
     number within its template, from 0. `parts` reads a job's templates from its JSON object.
+    `api_version` is that of its objects and of references to them.
     """
 
     name: str
@@ -32,11 +33,10 @@ class JobKind:
     resource: str
     index_key: str
     parts: Callable[[Mapping[str, Any]], JobParts]
+    api_version: str = field(init=False)
 
-    @property
-    def api_version(self) -> str:
-        """Return the `apiVersion` of its objects and of references to them."""
-        return f"{self.group}/{self.version}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "api_version", f"{self.group}/{self.version}")
 
 
 JOB_KINDS: tuple[JobKind, ...] = (

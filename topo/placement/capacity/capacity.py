@@ -172,9 +172,7 @@ class Capacity(CapacityView):
         # A few nodes are quicker one by one: numpy has a fixed cost for each class.
         if len(now_used) < _AT_ONCE:
             for host_id in now_used:
-                host = self._hosts[index.names[host_id]]
-                if host.is_open:
-                    self._refresh(host_id, host, was_open=True)
+                self._refresh(host_id, self._hosts[index.names[host_id]])
             return
         taken = self._columns.taken(list(now_used), list(now_used.values()))
         domains = index.domain_of_host
@@ -182,9 +180,14 @@ class Capacity(CapacityView):
         for slots in self._slots.values():
             slots.update_all_free(at, taken)
 
-    def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
-        """Recompute the free GPUs of a host after a booking or a change of its state."""
+    def _refresh(self, host_id: int, host: Host, *, was_open: bool | None = None) -> None:
+        """Recompute the free GPUs of a host after a booking or a change of its state.
+
+        `was_open`: whether it was open before; None if that did not change.
+        """
         before, gpus, is_open = self._columns.free_gpus[host_id], host.gpus, host.is_open
+        if was_open is None:
+            was_open = is_open
         after = max(0, gpus - self._used.get(host.name, 0)) if is_open else 0
         busier = (is_open and after < gpus) - (was_open and before < gpus)
         if was_open != is_open:

@@ -30,10 +30,12 @@ class InflightWrites:
         self._to_come: dict[GangId, int] = {}
         self._stale: dict[Key, tuple[GangId, str]] = {}
 
-    def add(self, gang_id: GangId, key: Key) -> None:
-        """Add the write of a pod, or of a node."""
-        self._left.setdefault(gang_id, {})[key] = None
-        self._writers.setdefault(key, {})[gang_id] = None
+    def add(self, gang_id: GangId, *keys: Key) -> None:
+        """Add the writes of pods or nodes."""
+        left = self._left.setdefault(gang_id, {})
+        for key in keys:
+            left[key] = None
+            self._writers.setdefault(key, {})[gang_id] = None
 
     def remove(self, key: Key) -> None:
         """Remove the writes of an object, because the watch showed it or never will."""

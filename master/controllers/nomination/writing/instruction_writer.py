@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.index import GangIndex
@@ -42,18 +44,18 @@ class InstructionWriter:
 
     def write_pods(self, asked: Sequence[PodInstruction]) -> None:
         """Write instructions about pods."""
-        gangs = {each.id for each in asked}
-        namespaces = {gang_id: self.reader.namespace(gang_id) for gang_id in gangs}
-        writes = [gang_writes.pod_patch(each, namespaces[each.id], self.keys) for each in asked]
-        for each, write in zip(asked, writes, strict=True):
-            self._asked[write.target] = each.id
-            self.inflight.add(each.id, (write.target.namespace, write.target.name))
+        writes: list[Patch] = []
+        for gang_id, of_gang in groupby(asked, key=attrgetter("id")):
+            namespace = self.reader.namespace(gang_id)
+            patches = [gang_writes.pod_patch(each, namespace, self.keys) for each in of_gang]
+            self._asked |= {patch.target: gang_id for patch in patches}
+            self.inflight.add(gang_id, *((namespace, patch.target.name) for patch in patches))
+            writes += patches
         self.writer.put(*writes)
 
     def label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
         """Write gang labels to nodes; None removes a label."""
-        for name in wanted:
-            self.inflight.add(gang_id, ("", name))
+        self.inflight.add(gang_id, *(("", name) for name in wanted))
         for refused in self.labels.write(gang_id, wanted):
             self.inflight.remove(("", refused.subject))
             self._refused.append(refused)
