@@ -10,7 +10,7 @@ from tests.support.capacity import cluster
 from topo.placement.capacity.layout import children
 from topo.placement.engine import place, view_of
 from topo.placement.exact.fewest_children import fewest_children
-from topo.placement.exact.pod_tables import Knapsack
+from topo.placement.exact.knapsack import Knapsack
 from topo.placement.job.plan import Plan, objective_values
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode, Request

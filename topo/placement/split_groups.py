@@ -40,7 +40,8 @@ from typing import NamedTuple
 import numpy as np
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.exact.pod_tables import Knapsack, Option, PodTables, pod_tables
+from topo.placement.exact.knapsack import Knapsack, Option, combined
+from topo.placement.exact.tree_dp import ExactSearch, exact_search
 from topo.placement.job.plan import Allocation, Share
 from topo.placement.quality.measure import Candidate, Proven, better_of
 from topo.placement.search.window_rule import fewest
@@ -174,7 +175,7 @@ def _tier1_pods(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
     firsts = view.layout.firsts[shape.tier]
     tier1_pods: dict[int, int] = {}
     for share in shares:
-        pods = share.groups * shape.k + (shape.r if share.tail else 0) + share.loose
+        pods = shape.pods_in(share)
         inner = range(firsts[share.domain], firsts[share.domain + 1])
         for at in sorted(inner, key=lambda at: (-free[at], at)):
             if pods:
@@ -209,7 +210,7 @@ def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidat
     ways = [*loose_ways(view)]
     complete, exact = bool(ways), True
     for loose in ways:
-        search = SplitSearch(view, pod_tables(view), loose)
+        search = SplitSearch(view, exact_search(view), loose)
         for domains in search.tops():
             # Out of budget: what was found counts, and nothing is proven.
             if search.steps(domains) > most_steps:
@@ -220,7 +221,7 @@ def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidat
             # More top domains would only be worse: the second set need not be searched.
             if other is not None and search.has_fewest_tops(other):
                 break
-        exact = exact and search.tables.packing.exact
+        exact = exact and search.exact.packing.exact
     if not complete:
         return best
     return best.with_proof(Proven.NEWLY_BROKEN if exact else Proven.PROFILE_TOP)
@@ -248,7 +249,7 @@ class SplitSearch:
     """A search for one way to split."""
 
     view: FreeView
-    tables: PodTables
+    exact: ExactSearch
     loose: Loose
     _known: dict[tuple[int, int], _Branch] = field(default_factory=dict)
     _leaves: dict[tuple[int, ...], _Branch] = field(default_factory=dict)
@@ -296,23 +297,18 @@ class SplitSearch:
             steps += int(uses[inside].sum())
         if shape.tier > 1:
             inside = chosen[self._above(shape.tier, shape.tiers)]
-            steps += int(self.tables.steps_each(shape.tier)[inside].sum())
+            steps += int(self.exact.table_steps[inside].sum())
         return steps * (4 if self.loose.tail else 1)
 
     def over(self, tops: Sequence[int]) -> Allocation | None:
         """Return the best placement over some top domains; None where they are too few."""
         tier = self.view.shape.tiers
         branches = [self._branch(tier, domain) for domain in tops]
-        knapsack = Knapsack(self.loose.pods, int(self.loose.tail))
-        most = [max((x for x, _, _ in each.options), default=0) for each in branches]
-        rest = sum(most)
-        for branch, here in zip(branches, most, strict=True):
-            # States that the branches still to come cannot complete are dropped at once.
-            rest -= here
-            knapsack.add(branch.options, rest)
-        if knapsack.table[-1] is None:
+        need = self.loose.pods, int(self.loose.tail)
+        knapsack = combined([each.options for each in branches], need)
+        if knapsack is None:
             return None
-        picked = {item: (x, t) for item, x, t in knapsack.picks(self.loose.pods, self.loose.tail)}
+        picked = {item: (x, t) for item, x, t in knapsack.picks(*need)}
         shares: list[Share] = []
         for item, domain in enumerate(tops):
             shares += self._shares(tier, domain, picked.get(item, (0, 0)))
@@ -322,8 +318,7 @@ class SplitSearch:
         shape = self.view.shape
         tier1_pods: dict[int, int] = {}
         for share in shares:
-            pods = share.groups * shape.k + share.tail * shape.r + share.loose
-            tier1_pods |= self.tables.taken(shape.tier, share.domain, pods)
+            tier1_pods |= self.exact.taken(share.domain, shape.pods_in(share))
         return Allocation(tuple(shares), tier1_pods)
 
     def _shares(self, tier: int, domain: int, given: tuple[int, int]) -> Iterator[Share]:
@@ -339,7 +334,7 @@ class SplitSearch:
             return
         assert branch.knapsack is not None, "made with the options"  # noqa: S101 - for mypy
         picked = {item: (x, t) for item, x, t in branch.knapsack.picks(*given)}
-        for item, child in enumerate(self.tables.children(tier, domain)):
+        for item, child in enumerate(self.exact.children(tier, domain)):
             yield from self._shares(tier - 1, child, picked.get(item, (0, 0)))
 
     def _branch(self, tier: int, domain: int) -> _Branch:
@@ -351,7 +346,7 @@ class SplitSearch:
         return found
 
     def _join_children(self, tier: int, domain: int) -> _Branch:
-        children = [self._branch(tier - 1, child) for child in self.tables.children(tier, domain)]
+        children = [self._branch(tier - 1, child) for child in self.exact.children(tier, domain)]
         slots, below = sum(each.slots for each in children), sum(each.cost for each in children)
         rest = sum(max((x for x, _, _ in each.options), default=0) for each in children)
         most = min(self.loose.pods, rest)
@@ -370,21 +365,20 @@ class SplitSearch:
         return _Branch(slots, cost, options, knapsack)
 
     def _cost(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
-        return taken[1] + self.tables.domain_cost(tier, domain, taken)
+        return taken[1] + self.exact.domain_cost(tier, domain, taken)
 
     def _leaf(self, domain: int) -> _Branch:
-        tables, tier = self.tables, self.view.shape.tier
-        if tier > 1:
-            return self._leaf_of(domain, tables.costs(tier, domain))
+        if self.view.shape.tier > 1:
+            return self._leaf_of(domain)
         # Thousands of tier-1 domains have a few shapes: each is worked out once.
-        alike = tables.alike(domain)
+        alike = self.exact.alike(domain)
         found = self._leaves.get(alike)
         if found is None:
-            found = self._leaves[alike] = self._leaf_of(domain, tables.costs(1, domain))
+            found = self._leaves[alike] = self._leaf_of(domain)
         return found
 
-    def _leaf_of(self, domain: int, costs: Sequence[int]) -> _Branch:
-        shape, loose = self.view.shape, self.loose
+    def _leaf_of(self, domain: int) -> _Branch:
+        shape, loose, costs = self.view.shape, self.loose, self.exact.pod_costs(domain)
         slots, most = self._whole_groups(domain) * shape.k, len(costs) - 1
         cost = costs[slots]
         options = [

@@ -9,7 +9,7 @@ import numpy as np
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.capacity.slots import Groups, Slots
-from topo.placement.job.plan import Allocation, FitTest, NoFit
+from topo.placement.job.plan import Allocation, FitTest, NoFit, Share
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
 
@@ -42,6 +42,10 @@ class JobShape:
     def pods(self) -> int:
         """N: all pods of the job."""
         return self.m * self.k + self.r
+
+    def pods_in(self, share: Share) -> int:
+        """Return the pods that a share takes."""
+        return share.groups * self.k + share.tail * self.r + share.loose
 
     @property
     def whole_in(self) -> int:

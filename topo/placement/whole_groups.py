@@ -311,7 +311,7 @@ def _proven_by(search: ExactSearch) -> Proven:
     if search.by_window:
         # The window rule is exact in the number of tier-1 domains of a tier-2 domain.
         return Proven.SPANS if search.view.shape.tier == 2 else Proven.NONE
-    return Proven.NEWLY_BROKEN if search.tables.packing.exact else Proven.PROFILE_TOP
+    return Proven.NEWLY_BROKEN if search.packing.exact else Proven.PROFILE_TOP
 
 
 def _spans_proven(bounds: Sequence[DomainBound], best: Candidate) -> bool:

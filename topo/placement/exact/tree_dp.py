@@ -1,13 +1,13 @@
 """The best allocation by dynamic programming over the tree.
 
 Result: how to take a number of groups, and the tail or not, from some domains at the least cost.
-The cost is the whole objective as one number (`pod_tables.py`).
+The cost is the whole objective as one number (`knapsack.py`).
 
 Why it is right: the costs of different domains add up, and a domain is used best by itself
 whatever the others do. So the best way to take x groups from a domain follows from the best ways
-to take fewer from its children: a knapsack over the children (`pod_tables.py`). Inside a domain of
-the groups' own tier only pods count (`pod_tables.py`); where that would cost too much its tier-1
-domains are chosen by the window rule, which is the best in their number alone.
+to take fewer from its children: a knapsack over the children (`knapsack.py`). Inside a domain of
+the groups' own tier only pods count: the same search with single pods as groups. Where that would
+cost too much its tier-1 domains are chosen by the window rule, the best in their number alone.
 
 Cost: for a domain, groups that its children can give x states of its table. `whole_groups.py`
 counts this before it asks.
@@ -24,8 +24,10 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property
 
+import numpy as np
+
 from topo.placement.capacity.layout import Counts
-from topo.placement.exact.pod_tables import Knapsack, Option, PodTables, pod_tables
+from topo.placement.exact.knapsack import Knapsack, Option, Packing, combined, packing_of
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
 from topo.placement.search.window_rule import Demand, spread
@@ -43,7 +45,7 @@ class ExactSearch:
     """
 
     view: FreeView
-    tables: PodTables
+    packing: Packing
     by_window: set[int] = dataclass_field(default_factory=set)
     _known: dict[tuple[int, int], tuple[list[Option], Knapsack | None]] = dataclass_field(
         default_factory=dict
@@ -51,9 +53,17 @@ class ExactSearch:
     _leaves: dict[tuple[int, ...], list[Option]] = dataclass_field(default_factory=dict)
 
     @cached_property
+    def pods(self) -> "ExactSearch":
+        """The search for single pods, which counts inside the domains of the groups."""
+        return ExactSearch(self.view.single_pods(self.view.shape.pods), self.packing)
+
+    @cached_property
     def table_steps(self) -> Counts:
-        """About what the table of pods of each domain of the groups costs."""
-        return self.tables.steps_each(self.view.shape.tier)
+        """An upper limit on the steps of `pod_costs` of each domain of the groups; 0 in tier 1."""
+        tier, most = self.view.shape.tier, self.view.shape.pods
+        options = self.view.layout.rolled(np.minimum(self.view.free, most), tier)
+        steps: Counts = (tier - 1) * options * (np.minimum(options, most) + 1)
+        return steps
 
     def over(
         self, tier: int, domains: Sequence[int], need: Demand, least: int
@@ -61,10 +71,12 @@ class ExactSearch:
         """Return the best way to meet the need from some domains of a tier, `least` groups from
         each.
         """
-        options = [self.options(tier, domain, least) for domain in domains]
-        return self._cheapest_allocation(tier, domains, options, need)
+        knapsack = combined([self.options(tier, domain, least) for domain in domains], need)
+        if knapsack is None:
+            return None
+        return self._allocation_of_picks(tier, domains, knapsack.picks(*need))
 
-    def inside(self, tier: int, domain: int, need: Demand) -> Allocation | None:
+    def inside(self, tier: int, domain: int, need: Demand) -> Allocation:
         """Return the best way to meet the need from one domain of a tier."""
         if tier == self.view.shape.tier:
             return self._allocation_of_groups(domain, need)
@@ -72,18 +84,25 @@ class ExactSearch:
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
         assert knapsack is not None, "made with the options"  # noqa: S101 - for mypy
-        children = self.tables.children(tier, domain)
-        parts = [
-            self.inside(tier - 1, children[i], (x, bool(t))) for i, x, t in knapsack.picks(*need)
-        ]
-        return joined(part for part in parts if part is not None)
+        children = self.children(tier, domain)
+        return self._allocation_of_picks(tier - 1, children, knapsack.picks(*need))
 
     def _allocation_of_groups(self, domain: int, need: Demand) -> Allocation:
-        shape, share = self.view.shape, Share(domain, *need)
+        share = Share(domain, *need)
         if domain in self.by_window:
             return spread(self.view, share)
-        pods = share.groups * shape.k + share.tail * shape.r
-        return Allocation((share,), self.tables.taken(shape.tier, domain, pods))
+        return Allocation((share,), self.taken(domain, self.view.shape.pods_in(share)))
+
+    def taken(self, domain: int, pods: int) -> dict[int, int]:
+        """Return the tier-1 domains of a domain of the groups that give so many pods cheapest."""
+        tier = self.view.shape.tier
+        if tier == 1:
+            return {domain: pods}
+        return self.pods.inside(tier, domain, (pods, False)).tier1_pods
+
+    def pod_costs(self, domain: int) -> list[int]:
+        """Return what 0, 1, 2, … pods of a domain of the groups cost."""
+        return [0, *(cost for _, _, cost in self.pods.options(self.view.shape.tier, domain, 0))]
 
     def options(self, tier: int, domain: int, least: int) -> list[Option]:
         """Return all that a domain can give, and what each costs."""
@@ -96,65 +115,43 @@ class ExactSearch:
             )
         return [option for option in found[0] if option[0] >= least]
 
-    def _cheapest_allocation(
-        self, tier: int, domains: Sequence[int], options: list[list[Option]], need: Demand
-    ) -> Allocation | None:
-        knapsack = Knapsack(*need)
-        most_each = [max((x for x, _, _ in each), default=0) for each in options]
-        rest = sum(most_each)
-        for each, most in zip(options, most_each, strict=True):
-            rest -= most
-            # States that the domains to come cannot complete are dropped.
-            knapsack.add(each, rest)
-        if knapsack.table[-1] is None:
-            return None
-        return self._allocation_of_picks(tier, domains, knapsack.picks(*need))
-
     def _allocation_of_picks(
         self, tier: int, domains: Sequence[int], picks: list[tuple[int, int, int]]
     ) -> Allocation:
-        parts = [self.inside(tier, domains[i], (x, bool(t))) for i, x, t in picks]
-        return joined(part for part in parts if part is not None)
+        return joined(self.inside(tier, domains[i], (x, bool(t))) for i, x, t in picks)
 
     def _branch(self, tier: int, domain: int) -> tuple[list[Option], Knapsack]:
         shape = self.view.shape
         most = min(shape.m, int(self.view.groups(tier)[domain]))
         knapsack = Knapsack(most, 1 if shape.r else 0)
-        for child in self.tables.children(tier, domain):
+        for child in self.children(tier, domain):
             knapsack.add(self.options(tier - 1, child, 0))
         found = []
         for state, cost in enumerate(knapsack.table):
             if cost is not None and state:
                 x, t = state % (most + 1), state // (most + 1)
-                found.append(
-                    (
-                        x,
-                        t,
-                        cost
-                        + self.tables.domain_cost(tier, domain, (x * shape.k + t * shape.r, cost)),
-                    )
-                )
+                taken = x * shape.k + t * shape.r, cost
+                found.append((x, t, cost + self.domain_cost(tier, domain, taken)))
         return found, knapsack
 
     def _leaf(self, domain: int) -> list[Option]:
-        shape, tables = self.view.shape, self.tables
-        if shape.tier > 1:
+        if self.view.shape.tier > 1:
             return self._wide_leaf(domain)
         # Of domains of the lowest tier nothing else counts: equal ones share their options.
-        alike = tables.alike(domain)
+        alike = self.alike(domain)
         found = self._leaves.get(alike)
         if found is None:
             uses = self._uses(domain)
-            found = [(x, t, tables.tier1_cost(domain, pods)) for x, t, pods in uses]
+            found = [(x, t, self.tier1_cost(domain, pods)) for x, t, pods in uses]
             self._leaves[alike] = found
         return found
 
     def _wide_leaf(self, domain: int) -> list[Option]:
         """Return what a domain above tier 1 can give."""
-        tier, uses = self.view.shape.tier, self._uses(domain)
+        uses = self._uses(domain)
         if self.table_steps[domain] <= MOST_TABLE_STEPS:
             # Exact: the cheapest tier-1 domains for each number of pods.
-            costs = self.tables.costs(tier, domain)
+            costs = self.pod_costs(domain)
             return [(x, t, costs[pods]) for x, t, pods in uses]
         # Too many steps: the window rule chooses inside, and the proof ends at this domain.
         self.by_window.add(domain)
@@ -172,7 +169,7 @@ class ExactSearch:
 
     def _cost(self, domain: int, x: int, t: int) -> int:
         """Return the cost of x groups and t tails in a group-tier domain by the window rule."""
-        shape, packing = self.view.shape, self.tables.packing
+        shape, packing = self.view.shape, self.packing
         taken = x * shape.k + t * shape.r
         allocation = spread(self.view, Share(domain, x, bool(t)))
         inner = effect_of(self.view, allocation.tier1_pods)
@@ -181,12 +178,12 @@ class ExactSearch:
             cost += inner.span[-tier] * packing.used(tier)
         if shape.canonical_tier < shape.tier:
             cost += self._cost_below(inner)
-        return cost + self.tables.domain_cost(shape.tier, domain, (taken, cost))
+        return cost + self.domain_cost(shape.tier, domain, (taken, cost))
 
     def _cost_below(self, inner: Effect) -> int:
         """Return the cost in canonical domains that lie below the domain of the groups."""
         # Canonical domains below the domain of the groups are not seen from above.
-        packing = self.tables.packing
+        packing = self.packing
         low = (
             sum(-change << packing.base * free for free, change in inner.low)
             if packing.exact
@@ -194,7 +191,50 @@ class ExactSearch:
         )
         return (inner.lost << packing.lost) + (low << packing.low)
 
+    def domain_cost(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
+        """Return the cost of taking slots from a domain, besides the cost in its children."""
+        slots, below = taken
+        shape, packing = self.view.shape, self.packing
+        cost = packing.used(tier)
+        if tier == shape.canonical_tier:
+            before = self._before(tier, domain)
+            # A canonical group is lost when a multiple of its size is crossed.
+            lost = before // shape.canonical - (before - slots) // shape.canonical
+            cost += (lost << packing.lost) + packing.low_taken(before, slots)
+        if tier == shape.tiers:
+            # The lost groups of all canonical domains below are one field of the packed cost.
+            lost = packing.lost_of(cost + below)
+            if lost:
+                cost += packing.top_taken(int(self.view.tops_before[domain]), lost)
+        return cost
+
+    def children(self, tier: int, domain: int) -> range:
+        """Return the domains of the next lower tier in a domain."""
+        bounds = self.view.layout.below(tier, tier - 1)
+        return range(bounds[domain], bounds[domain + 1])
+
+    def alike(self, domain: int) -> tuple[int, ...]:
+        """Return a key that is equal for tier-1 domains whose pods cost the same."""
+        slots, alone = self.view.slots, self.view.shape.tiers == 1
+        # A domain without tiers above counts by name, since it is its own top domain.
+        intact = not slots.busy[domain]
+        free = int(self.view.free[domain])
+        return free, slots.free_list[domain], intact, domain if alone else -1
+
+    def tier1_cost(self, domain: int, pods: int) -> int:
+        """Return what so many pods of a tier-1 domain cost."""
+        slots = self.view.slots
+        broken = int(not slots.busy[domain] and pods < slots.free_list[domain])
+        return broken + self.domain_cost(1, domain, (pods, broken))
+
+    def _before(self, tier: int, domain: int) -> int:
+        if tier == 1:
+            return self.view.slots.free_list[domain]
+        firsts = self.view.layout.firsts[tier]
+        return int(self.view.slots.free[firsts[domain] : firsts[domain + 1]].sum())
+
 
 def exact_search(view: FreeView) -> ExactSearch:
     """Return a new search on a view."""
-    return ExactSearch(view, pod_tables(view))
+    slots = view.layout.rolled(view.slots.free, view.shape.canonical_tier)
+    return ExactSearch(view, packing_of(view.shape, int(slots.max()), int(view.tops_before.max())))

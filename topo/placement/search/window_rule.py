@@ -411,15 +411,13 @@ def _all_spread(view: FreeView, shares: Sequence[Share]) -> Allocation:
     shape = view.shape
     if shape.tier > 1:
         return joined(spread(view, share) for share in shares)
-    k, r = shape.k, shape.r
-    tier1_pods = {domain: groups * k + tail * r for domain, groups, tail, _ in shares}
-    return Allocation(tuple(shares), tier1_pods)
+    return Allocation(tuple(shares), {share.domain: shape.pods_in(share) for share in shares})
 
 
 def spread(view: FreeView, share: Share) -> Allocation:
     """Return a share of a domain of the group tier, over the fewest tier-1 domains in it."""
     shape, domain = view.shape, share.domain
-    pods = share.groups * shape.k + (shape.r if share.tail else 0)
+    pods = shape.pods_in(share)
     if shape.tier == 1:
         return Allocation((share,), {domain: pods})
     key = shape.tier, domain, (share.groups, share.tail)
