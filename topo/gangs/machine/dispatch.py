@@ -13,10 +13,9 @@ Example: Nominate p0 in version 7 is issued, and late after 30 s.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from topo.gangs.machine.events import Vanished
-from topo.gangs.machine.gang import Gang, GangId, PodUid
+from topo.gangs.machine.gang import Gang, PodUid
 from topo.gangs.machine.instructions import (
     Instruction,
     LabelNodes,
@@ -28,14 +27,6 @@ from topo.gangs.machine.instructions import (
     UnlabelNodes,
 )
 from topo.gangs.machine.record import Key, PendingWrite, Writes
-
-
-@dataclass(frozen=True, slots=True)
-class IssueTimes:
-    """The current time, and when a write that is issued now is late."""
-
-    now_s: float
-    late_s: float
 
 
 def unfinished_writes(given: Writes, gang: Gang) -> Writes:
@@ -56,26 +47,28 @@ def unexpired_writes(given: Writes, now_s: float) -> Writes:
 
 
 def issue_writes(
-    given: Writes, want: Mapping[Key, Instruction], gang_id: GangId, times: IssueTimes
+    given: Writes, want: Mapping[Key, Instruction], *, pending: Writes, late_s: float
 ) -> tuple[list[Instruction], Writes]:
-    """Return the writes to issue now, and all writes that are pending afterwards.
+    """Return the writes of a gang to issue now, and all that are pending afterwards.
 
-    A subject with a pending write gets no second one. Labels are joined into one instruction each.
-    O(wanted + pending).
+    `pending` are those of `given` that are not late; their subjects get no second write. What is
+    issued now is late at `late_s`. Labels are joined into one instruction each. O(wanted + given).
     """
-    kept = dict(unexpired_writes(given, times.now_s))
+    kept = dict(pending)
     new = {key: each for key, each in want.items() if key not in kept}
     for key, each in new.items():
         before = given.get(key)
         refusals, why = (before.refusals, before.why) if before is not None else (0, "")
         version = each.version if isinstance(each, PodInstruction) else ""
-        kept[key] = PendingWrite(each, times.late_s, version, refusals, why)
+        kept[key] = PendingWrite(each, late_s, version, refusals, why)
     writes = new.values()
-    bare = [node for each in writes if isinstance(each, UnlabelNodes) for node in each.nodes]
-    labels = [pair for each in writes if isinstance(each, LabelNodes) for pair in each.nodes]
-    out: list[Instruction] = [UnlabelNodes(gang_id, tuple(bare))] if bare else []
+    bare = [each for each in writes if isinstance(each, UnlabelNodes)]
+    labels = [each for each in writes if isinstance(each, LabelNodes)]
+    out: list[Instruction] = []
+    if bare:
+        out.append(UnlabelNodes(bare[0].id, tuple(node for each in bare for node in each.nodes)))
     if labels:
-        out.append(LabelNodes(gang_id, tuple(labels)))
+        out.append(LabelNodes(labels[0].id, tuple(pair for each in labels for pair in each.nodes)))
     out += (each for each in writes if not isinstance(each, LabelNodes | UnlabelNodes))
     return out, kept
 

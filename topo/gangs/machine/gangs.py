@@ -27,7 +27,6 @@ from itertools import chain
 
 from topo.gangs.machine.deadlines import Deadlines
 from topo.gangs.machine.dispatch import (
-    IssueTimes,
     cleanup_writes,
     issue_writes,
     unexpired_writes,
@@ -285,9 +284,8 @@ class Gangs:
 
     def _settle(self, gang_id: GangId, now_s: float) -> list[Instruction]:
         """Return the instructions that one gang needs now."""
-        times = IssueTimes(now_s, now_s + self._settings.given_s)
         if gang_id in self._gone:
-            return self._settle_gone(self._gone[gang_id], times)
+            return self._settle_gone(self._gone[gang_id], now_s)
         if gang_id not in self._records:
             return []
         need = placement_need(self._records[gang_id])
@@ -297,14 +295,16 @@ class Gangs:
         if check is not None:
             self._asks = check.ask
             record = replace(record, check=check.ask)
-        want = next_writes(record, progress, unexpired_writes(record.given, now_s))
-        writes, kept = issue_writes(record.given, want, gang_id, times)
+        pending = unexpired_writes(record.given, now_s)
+        want = next_writes(record, progress, pending)
+        late_s = now_s + self._settings.given_s
+        writes, kept = issue_writes(record.given, want, pending=pending, late_s=late_s)
         record, reports = self._reporting(replace(record, given=kept), need)
         self._store(record)
         self._remind(record, now_s)
         return [*asked, *writes, *([check] if check is not None else []), *reports]
 
-    def _settle_gone(self, gone: DeletedGang, times: IssueTimes) -> list[Instruction]:
+    def _settle_gone(self, gone: DeletedGang, now_s: float) -> list[Instruction]:
         """Return the writes that remove the remains of a gang whose job is gone."""
         left = gone.left
         want = cleanup_writes(left)
@@ -312,10 +312,11 @@ class Gangs:
             del self._gone[left.id]
             return []
         under_way = {key: each for key, each in gone.given.items() if key in want}
-        writes, kept = issue_writes(under_way, want, left.id, times)
+        pending, late_s = unexpired_writes(under_way, now_s), now_s + self._settings.given_s
+        writes, kept = issue_writes(under_way, want, pending=pending, late_s=late_s)
         self._gone[left.id] = DeletedGang(left, kept)
         due_s = min(each.until_s for each in kept.values())
-        self._reminders.put(left.id, due_s, times.now_s)
+        self._reminders.put(left.id, due_s, now_s)
         return writes
 
     def _asking(

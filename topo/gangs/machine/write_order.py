@@ -36,7 +36,7 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import (
     Instruction,
     LabelNodes,
@@ -87,7 +87,10 @@ def progress_of(record: Record) -> Progress:
 def next_writes(
     record: Record, progress: Progress, pending: Container[Key] = frozenset()
 ) -> dict[Key, Instruction]:
-    """Return the writes that are due now by subject, without the `pending` ones; O(members)."""
+    """Return the writes that are due now by subject; none of a pod with a `pending` one.
+
+    O(members).
+    """
     gang = record.gang
     needed = holds_of(progress.waiting)
     # A hold is released as soon as no pod waits on it, whatever else is pending.
@@ -101,22 +104,10 @@ def next_writes(
     # Step 3 waits for step 2, and for the nominations of pods that their scheduler may bind now.
     opened = {member.uid for member in gang.members if member.opened}
     if not progress.stale and opened.isdisjoint(progress.unseated):
-        want |= {
-            ("node", node): LabelNodes(gang.id, ((node, progress.selections[node]),))
-            for node in progress.unlabelled
-            if ("node", node) not in pending
-        }
-    opens = can_open(record, progress)
-    lost = {note.group for _, note in progress.waiting if note.node in record.lost}
-    for member in gang.members:
-        if not member.waits or ("pod", member.uid) in pending:
-            continue
-        note = record.plan.get(member.uid)
-        may_open = opens and note is not None and note.group not in lost
-        write = _next_pod_write(record, member, progress, may_open=may_open)
-        if write is not None:
-            want["pod", member.uid] = write
-    return want
+        for node in progress.unlabelled:
+            want["node", node] = LabelNodes(gang.id, ((node, progress.selections[node]),))
+    want |= _unplanned_pod_writes(record)
+    return want | _planned_pod_writes(record, progress, pending)
 
 
 def can_open(record: Record, progress: Progress) -> bool:
@@ -134,26 +125,37 @@ def named_pod(member: Member) -> NamedPod:
     return NamedPod(member.uid, member.name, member.rank)
 
 
-def _next_pod_write(
-    record: Record, member: Member, progress: Progress, *, may_open: bool
-) -> Instruction | None:
-    """Return the next write of a waiting pod; None if there is none."""
-    gang, note = record.gang, record.plan.get(member.uid)
-    if note is None:
-        why = _reason_without_plan(gang, member)
-        return OpenUnplanned(gang.id, named_pod(member), member.version, why) if why else None
-    if member.uid in progress.unseated:
-        node = record.nominated_node(note)
-        return Nominate(gang.id, named_pod(member), member.version, note, node)
-    if member.gated and may_open:
-        return Open(gang.id, named_pod(member), member.version, note.selection, note)
-    return None
+def _planned_pod_writes(
+    record: Record, progress: Progress, pending: Container[Key]
+) -> dict[Key, Instruction]:
+    """Return the nominations that are missing, and the gates to open."""
+    want: dict[Key, Instruction] = {}
+    gang_id, opens = record.gang.id, can_open(record, progress)
+    lost = {note.group for _, note in progress.waiting if note.node in record.lost}
+    for member, note in progress.waiting:
+        if ("pod", member.uid) in pending:
+            continue
+        if member.uid in progress.unseated:
+            node = record.nominated_node(note)
+            nominate = Nominate(gang_id, named_pod(member), member.version, note, node)
+            want["pod", member.uid] = nominate
+        elif opens and member.gated and note.group not in lost:
+            selection = note.selection
+            opening = Open(gang_id, named_pod(member), member.version, selection, note)
+            want["pod", member.uid] = opening
+    return want
 
 
-def _reason_without_plan(gang: Gang, member: Member) -> str:
-    """Return why a pod is opened although it has no plan; empty if it is not opened."""
-    if not member.gated:
-        return ""
-    if member.fixed is not None:
-        return f"another gate keeper chose node {member.fixed} for it"
-    return gang.ungated
+def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
+    """Return the gates to open without a plan: of the whole gang, or where a node was chosen."""
+    want: dict[Key, Instruction] = {}
+    gang = record.gang
+    for member in gang.members:
+        if not (member.waits and member.gated) or member.uid in record.plan:
+            continue
+        why = gang.ungated
+        if member.fixed is not None:
+            why = f"another gate keeper chose node {member.fixed} for it"
+        if why:
+            want["pod", member.uid] = OpenUnplanned(gang.id, named_pod(member), member.version, why)
+    return want
