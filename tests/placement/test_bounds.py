@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.capacity import cluster
 from topo.placement.capacity.layout import children
-from topo.placement.engine import place, view_of
+from topo.placement.engine import place
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.knapsack import Knapsack
 from topo.placement.job.plan import Plan, objective_values
@@ -18,6 +18,7 @@ from topo.placement.quality.certificate import least_domains, least_inside
 from topo.placement.quality.measure import candidate_of
 from topo.placement.search.domain_bounds import domain_bounds
 from topo.placement.search.window_rule import FEW, fewest, fewest_domains, window
+from topo.placement.view import view_of
 from topo.placement.whole_groups import best_whole
 
 EVERY = 1_000

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from tests.support.capacity import cluster
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.engine import place, view_of
+from topo.placement.engine import place
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
+from topo.placement.view import view_of
 from topo.sim.worlds.clusters import cluster as large_cluster
 
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 from tests.support.capacity import cluster
 from topo.model.ids import GroupName, GroupPath, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.engine import place, view_of
+from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Request
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import measure
 from topo.placement.search.policies import reserve_taken_from, ways_to_keep
+from topo.placement.view import view_of
 
 PAIR = Request(pods=2, gpus_per_pod=8, group_size=16, eligible=Eligibility(gpu_type="A"))
 SWITCHBOX = GroupPath((GroupName("s1"),))

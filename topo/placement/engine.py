@@ -38,7 +38,6 @@ from topo.model.errors import BadInputError
 from topo.model.ids import Kind
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
-from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import Allocation, FitTest, NoFit, Objective, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request, flaw
 from topo.placement.quality.certificate import bounds_of, could_be_better, not_proven_worse
@@ -64,11 +63,11 @@ from topo.placement.view import (
     impossible_span,
     no_group_known,
     no_group_so_large,
-    shape_of,
     short_of_groups,
     short_of_slots,
     short_of_span,
     unknown_kind,
+    view_of,
 )
 from topo.placement.whole_groups import MOST_STEPS, best_whole, in_tier1_domain
 
@@ -140,27 +139,6 @@ def fits(capacity: CapacityView, request: Request) -> bool:
     """
     types = capacity.types_for(request.eligible)
     return any(could_place(view_of(capacity, request, gpu_type), request) for gpu_type in types)
-
-
-def view_of(capacity: CapacityView, request: Request, gpu_type: str) -> FreeView:
-    """Return what a search for the job sees on nodes of one type."""
-    return view_on(
-        capacity, request, capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    )
-
-
-def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
-    """Return what a search for the job would see if these slots were free."""
-    shape = shape_of(capacity, request, slots.eligibility.gpu_type or "")
-    layout = capacity.layout()
-    if request.within is not None and not shape.m:
-        # Inside one group of the kind a job of fewer pods than a group is whole anyway.
-        limit = capacity.kinds().get(request.within, shape.tier)
-        shape = replace(shape, tier=min(shape.tier, limit))
-    if shape.tier:
-        return FreeView(layout, shape, slots, slots.free)
-    widest = replace(shape, tier=shape.tiers)
-    return FreeView(layout, widest, slots, slots.free, group_can_fit=False)
 
 
 def _refused_at_once(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:

@@ -30,11 +30,10 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.fragmentation import LargestDocument, ShareDocument, TierDocument, TypeDocument
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
-from topo.placement.capacity.layout import Counts, Layout
-from topo.placement.engine import view_of
+from topo.placement.capacity.layout import Counts
 from topo.placement.job.policy import CANONICAL_GPUS
 from topo.placement.job.request import Eligibility, Request
-from topo.placement.view import shape_of, short_of_groups
+from topo.placement.view import shape_of, short_of_groups, view_of
 
 ANY_JOB = Eligibility()
 """What a job asks of its nodes that asks for nothing and tolerates no taints."""
@@ -175,7 +174,10 @@ def _tier_reports(
     layout = capacity.layout()
     open_gpus = layout.rolled(counts.open_gpus, tier)
     free_gpus = layout.rolled(capacity.slots(ANY_JOB, counts.gpu_type, 1).free, tier)
-    whole_groups = _by_domain(layout, tier, *groups)
+    of_groups, group_tier = groups
+    # A domain below the groups' own tier holds none.
+    nested = tier >= group_tier
+    whole_groups = layout.rolled(of_groups, tier, inner=group_tier) if nested else free_gpus * 0
     by_kind: dict[str, list[int]] = {}
     for domain in np.flatnonzero(layout.rolled(counts.nodes, tier)).tolist():
         by_kind.setdefault(layout.ref(tier, domain).kind, []).append(domain)
@@ -193,14 +195,6 @@ def _tier_reports(
             whole_groups=int(whole.sum()),
             profile=tuple(zip(values[::-1].tolist(), times[::-1].tolist(), strict=True)),
         )
-
-
-def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Counts:
-    """Return whole groups by domain of `tier`; a domain below the groups' own tier holds none."""
-    if tier < group_tier:
-        return np.zeros(len(layout.starts[tier]), np.int64)
-    sums: Counts = np.add.reduceat(groups, layout.starts_in(tier, group_tier))
-    return sums
 
 
 def _largest(

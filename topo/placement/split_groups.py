@@ -38,6 +38,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts
 from topo.placement.exact.knapsack import Knapsack, Option, combined
@@ -256,11 +257,7 @@ class SplitSearch:
 
     def tops(self) -> Iterator[list[int]]:
         """Yield sets of top domains to search: those that could be enough, then all."""
-        whole, rest = self._tops()
-        # All whole groups are used, so the top domains that have some are taken in any case.
-        near = whole > 0
-        ranked = np.sort(rest[~near])[::-1].tolist()
-        short = self._slots_needed() - int(rest[near].sum())
+        rest, near, ranked, short = self._tops()
         more = fewest(ranked, short)
         if more is None:
             return
@@ -274,10 +271,8 @@ class SplitSearch:
 
     def has_fewest_tops(self, found: Allocation) -> bool:
         """Return whether an allocation uses as few top domains as their slots allow."""
-        whole, rest = self._tops()
-        near = whole > 0
-        short = self._slots_needed() - int(rest[near].sum())
-        more = fewest(np.sort(rest[~near])[::-1].tolist(), short) or 0
+        _, near, ranked, short = self._tops()
+        more = fewest(ranked, short) or 0
         of = self.view.layout.of[self.view.shape.tiers]
         return len({of[at] for at in found.tier1_pods}) <= int(near.sum()) + more
 
@@ -290,13 +285,16 @@ class SplitSearch:
         steps = 0
         rest = self._rest()
         for tier in range(shape.tier, shape.tiers + 1):
-            here = rest if tier == shape.tier else np.add.reduceat(rest, self._inner(tier))
-            inside = chosen[self._above(tier, shape.tiers)]
-            above = most if tier == shape.tiers else self._rolled_above(rest, tier)
+            here = layout.rolled(rest, tier, inner=shape.tier)
+            inside = chosen[layout.starts_in(tier, shape.tiers)]
+            above: Counts | int = most
+            if tier < shape.tiers:
+                around = layout.rolled(rest, tier + 1, inner=shape.tier)
+                above = around[layout.starts_in(tier, tier + 1)]
             uses = (np.minimum(here, most) + 1) * (np.minimum(above, most) + 1) + DOMAIN_STEPS
             steps += int(uses[inside].sum())
         if shape.tier > 1:
-            inside = chosen[self._above(shape.tier, shape.tiers)]
+            inside = chosen[layout.starts_in(shape.tier, shape.tiers)]
             steps += int(self.exact.table_steps[inside].sum())
         return steps * (4 if self.loose.tail else 1)
 
@@ -413,22 +411,14 @@ class SplitSearch:
             return view.free_slots
         return view.free_slots - view.groups(view.shape.tier) * view.shape.k
 
-    def _tops(self) -> tuple[Counts, Counts]:
-        """By top domain: slots of whole groups, and the slots that they leave."""
+    def _tops(self) -> tuple[Counts, NDArray[np.bool_], list[int], int]:
+        """By top domain: slots that whole groups leave, and whether it has whole groups.
+
+        Then the slots of those without, the most first, and how many are needed of these.
+        """
         view, tier = self.view, self.view.shape.tiers
-        free, rest = view.free_slots_of(tier), self._rest()
-        if view.shape.tier < tier:
-            rest = np.add.reduceat(rest, self._inner(tier))
-        return free - rest, rest
-
-    def _inner(self, tier: int) -> Counts:
-        return self.view.layout.starts_in(tier, self.view.shape.tier)
-
-    def _above(self, tier: int, upper: int) -> Counts:
-        """Return the domain of an upper tier that each domain of a tier is in."""
-        return self.view.layout.starts_in(tier, upper)
-
-    def _rolled_above(self, rest: Counts, tier: int) -> Counts:
-        """Return what the domain around each domain of a tier has left beside whole groups."""
-        found: Counts = np.add.reduceat(rest, self._inner(tier + 1))[self._above(tier, tier + 1)]
-        return found
+        rest = view.layout.rolled(self._rest(), tier, inner=view.shape.tier)
+        # All whole groups are used, so the top domains that have some are taken in any case.
+        near = view.free_slots_of(tier) > rest
+        short = self._slots_needed() - int(rest[near].sum())
+        return rest, near, np.sort(rest[~near])[::-1].tolist(), short

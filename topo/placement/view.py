@@ -217,8 +217,8 @@ class FreeView:
             if tier == self.shape.tier:
                 found = self.free_slots if self.shape.k == 1 else self.free_slots // self.shape.k
             else:
-                inner = self.layout.starts_in(tier, self.shape.tier)
-                found = np.add.reduceat(self.groups(self.shape.tier), inner)
+                inner = self.shape.tier
+                found = self.layout.rolled(self.groups(inner), tier, inner=inner)
             self._groups[tier] = found
         return found
 
@@ -232,8 +232,8 @@ class FreeView:
                 rest = free_slots - k * self.groups(tier)
                 found = np.where(free_slots < r, TAIL_CANNOT_FIT, (rest < r).astype(np.int64))
             else:
-                inner = self.layout.starts_in(tier, self.shape.tier)
-                found = np.minimum.reduceat(self.losses(self.shape.tier), inner)
+                inner = self.shape.tier
+                found = self.layout.rolled(self.losses(inner), tier, np.minimum, inner=inner)
             self._losses[tier] = found
         return found
 
@@ -242,6 +242,27 @@ class FreeView:
         if not self.shape.r:
             return self.groups(tier)
         return self.groups(tier) - self.losses(tier)
+
+
+def view_of(capacity: CapacityView, request: Request, gpu_type: str) -> FreeView:
+    """Return what a search for the job sees on nodes of one type."""
+    return view_on(
+        capacity, request, capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
+    )
+
+
+def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
+    """Return what a search for the job would see if these slots were free."""
+    shape = shape_of(capacity, request, slots.eligibility.gpu_type or "")
+    layout = capacity.layout()
+    if request.within is not None and not shape.m:
+        # Inside one group of the kind a job of fewer pods than a group is whole anyway.
+        limit = capacity.kinds().get(request.within, shape.tier)
+        shape = replace(shape, tier=min(shape.tier, limit))
+    if shape.tier:
+        return FreeView(layout, shape, slots, slots.free)
+    widest = replace(shape, tier=shape.tiers)
+    return FreeView(layout, widest, slots, slots.free, group_can_fit=False)
 
 
 def fewest_of(values: Counts, need: int) -> int:

@@ -13,8 +13,9 @@ from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host
-from topo.placement.engine import place, view_of
+from topo.placement.engine import place
 from topo.placement.job.request import Request
+from topo.placement.view import view_of
 
 FIRST = NodeName("n1-1-1")
 

@@ -33,9 +33,8 @@ from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE
-from topo.placement.engine import view_of
 from topo.placement.job.request import PlacementMode
-from topo.placement.view import FreeView
+from topo.placement.view import FreeView, view_of
 
 
 @dataclass(frozen=True, slots=True)

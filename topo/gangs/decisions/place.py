@@ -22,10 +22,11 @@ from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.engine import place, view_of
+from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
+from topo.placement.view import view_of
 
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""

@@ -24,9 +24,8 @@ from heapq import nsmallest
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE, Slots
-from topo.placement.engine import view_of
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.view import FreeView
+from topo.placement.view import FreeView, view_of
 
 
 @dataclass(frozen=True, slots=True)

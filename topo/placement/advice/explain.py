@@ -36,7 +36,7 @@ import numpy as np
 
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
-from topo.placement.engine import find_best, view_of
+from topo.placement.engine import find_best
 from topo.placement.job.plan import (
     DomainRef,
     Objective,
@@ -51,7 +51,7 @@ from topo.placement.job.plan import (
 from topo.placement.job.words import counted, listed, plural
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
-from topo.placement.view import FreeView
+from topo.placement.view import FreeView, view_of
 
 MOST_PODS = 64
 """Pods of a plan up to which alternatives are looked for; above, where two more searches take

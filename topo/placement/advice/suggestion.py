@@ -11,9 +11,8 @@ from topo.model.ids import GroupPath
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.what_if import Assumptions
-from topo.placement.engine import view_of
 from topo.placement.job.request import Request
-from topo.placement.view import FreeView
+from topo.placement.view import FreeView, view_of
 
 
 class SuggestionKind(StrEnum):

@@ -33,10 +33,11 @@ from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, hosts_of_unknown_size
 from topo.placement.capacity.what_if import Assumptions, open_host
-from topo.placement.engine import could_place, fits, place, view_on
+from topo.placement.engine import could_place, fits, place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 from topo.placement.job.words import counted, listed
+from topo.placement.view import view_on
 
 MOST = 6
 """Suggestions in one answer."""

@@ -180,11 +180,13 @@ class Layout:
             self.refs[tier, domain] = found
         return found
 
-    def rolled(self, values: Counts, tier: int, how: np.ufunc = np.add) -> Counts:
-        """Return, for each domain of a tier, the sum or maximum of a number per tier-1 domain."""
-        if tier == 1 or not values.size:
+    def rolled(
+        self, values: Counts, tier: int, how: np.ufunc = np.add, *, inner: int = 1
+    ) -> Counts:
+        """Return, for each domain of a tier, the sum or maximum of a number per `inner` domain."""
+        if tier == inner or not values.size:
             return values
-        found: Counts = how.reduceat(values, self.starts[tier])
+        found: Counts = how.reduceat(values, self.starts_in(tier, inner))
         return found
 
     def inside(self, tier: int, domains: DomainIndices) -> DomainIndices:

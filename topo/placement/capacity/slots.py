@@ -331,9 +331,7 @@ class Groups:
     def __init__(self, sums: Counts, tier: int, size: int, layout: Layout) -> None:
         self.tier, self.size = tier, size
         self._sums, self._missed = sums, dict[int, Counts]()
-        self.by_top: Counts = sums // size
-        if tier < layout.tiers and sums.size:
-            self.by_top = np.add.reduceat(self.by_top, layout.starts_in(layout.tiers, tier))
+        self.by_top: Counts = layout.rolled(sums // size, layout.tiers, inner=tier)
         self.in_all = int(self.by_top.sum())
 
     def missed(self, rest: int) -> Counts:

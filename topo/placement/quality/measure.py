@@ -21,11 +21,9 @@ from typing import Any, NamedTuple
 
 from topo.model.ids import NODE, GroupPath, Kind
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.layout import Layout
-from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import Allocation, GroupsOnNodes, Objective, Plan, Pods, Profile
 from topo.placement.job.request import Eligibility, Request
-from topo.placement.view import FreeView, JobShape, shape_of
+from topo.placement.view import FreeView, view_of
 
 _ONE_GPU = 1
 
@@ -52,20 +50,12 @@ def measure(capacity: CapacityView, request: Request, groups: Sequence[Pods]) ->
     """
     host = capacity.host(groups[0][0][0])
     gpu_type = host.gpu_type if host else ""
-    shape = shape_of(capacity, request, gpu_type)
-    slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    view = FreeView(capacity.layout(), shape, slots, slots.free, group_can_fit=shape.tier > 0)
-    return objective_of(capacity, view, groups)
-
-
-def whole_groups(layout: Layout, shape: JobShape, slots: Slots) -> int:
-    """Return canonical groups that are free before the job comes."""
-    return FreeView(layout, shape, slots, slots.free).whole_before
+    return objective_of(capacity, view_of(capacity, request, gpu_type), groups)
 
 
 def objective_of(capacity: CapacityView, view: FreeView, groups: Sequence[Pods]) -> Objective:
     """Return `measure` where the numbers of the job are at hand."""
-    of = view.layout.of[view.shape.whole_in]
+    of = view.layout.of[view.shape.tier]
     tier1_pods: dict[int, int] = {}
     places: list[int] = []
     split = 0

@@ -254,8 +254,7 @@ def _lost(view: FreeView, tier: int, able: DomainIndices) -> Counts:
         before = free_slots[outer]
         found: Counts = before // canonical - (before - pods) // canonical
         return found
-    starts = layout.starts_in(tier, shape.canonical_tier)
-    rest = np.add.reduceat(free_slots % canonical, starts)[able]
+    rest = layout.rolled(free_slots % canonical, tier, inner=shape.canonical_tier)[able]
     found = np.maximum(0, -(-(pods - rest) // canonical))
     if shape.k == canonical and shape.tier == shape.canonical_tier:
         loss = view.losses(tier)[able] if shape.r else 0
