@@ -179,17 +179,8 @@ def placement_document(outcome: Outcome, run: str, now_s: float) -> FitsDocument
         "objective": values,
         "bounds": {name: plan.bounds.get(name) for name in values},
         "certified": {name: plan.certified.get(name, False) for name in values},
-        "explanation": tuple(outcome.explanation),
-        "capacity": [
-            {
-                "path": group.path,
-                "kind": group.kind,
-                "tier": group.tier,
-                "free_gpus": group.free_gpus,
-                "taken_gpus": group.taken_gpus,
-            }
-            for group in outcome.usage
-        ],
+        "explanation": tuple(outcome.advice.reasons),
+        "capacity": [*outcome.usage],
         **_replan_keys(outcome.replanned),
         "run": run,
     }
@@ -259,10 +250,10 @@ def _refusal(refused: NoFit, outcome: Outcome, run: str) -> NoFitDocument:
         "mode": refused.request.mode,
         "failed": refused.failed,
         "shortfall": dict(refused.shortfall),
-        "never": outcome.largest_ever is not None,
-        "largest_pods": outcome.largest_ever,
-        "would_fit": [_suggestion(suggestion) for suggestion in outcome.would_fit],
-        "explanation": tuple(outcome.explanation),
+        "never": outcome.advice.largest_ever is not None,
+        "largest_pods": outcome.advice.largest_ever,
+        "would_fit": [_suggestion(suggestion) for suggestion in outcome.advice.would_fit],
+        "explanation": tuple(outcome.advice.reasons),
         "run": run,
     }
 

@@ -30,16 +30,20 @@ _Case = tuple[int, Request]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Why a job does not fit, a fact a sentence, and the changes under which it would.
+    """Why a plan is as it is, or a job does not fit: a fact a sentence, and what would let it in.
 
     `largest_ever`: the most pods of such a job that could ever fit, None if this one could; `ever`:
     why it never does, and what would.
     """
 
-    reasons: Sequence[str]
+    reasons: Sequence[str] = ()
     would_fit: Sequence[Suggestion] = ()
     largest_ever: int | None = None
     ever: Sequence[str] = ()
+
+
+UNASKED = Advice()
+"""Where nobody asked why."""
 
 
 def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:

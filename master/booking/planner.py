@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from master.booking.advice import Advice, Adviser, advice_on
+from master.booking.advice import UNASKED, Advice, Adviser, advice_on
 from master.booking.executors import LoopQueue, SingleThreadExecutor
 from master.booking.state import BookingState
 from topo.model.errors import BadInputError, Refusal
+from topo.model.rest.placements import RoomDocument
 from topo.placement.advice.explain import explain
-from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.holds import Hold
 from topo.placement.capacity.capacity_view import CapacityView
@@ -19,7 +19,7 @@ from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan, Pods
 from topo.placement.job.request import Request
-from topo.placement.quality.measure import GroupUsage, group_usage
+from topo.placement.quality.measure import group_usage
 
 LARGE_PODS = 1000
 """Placing more, with the words about it, takes the loop for longer than a few milliseconds."""
@@ -41,18 +41,14 @@ class Question:
 class Outcome:
     """A plan or a refusal with its words, and the hold if it was booked.
 
-    `explanation` is empty for a plan unless it was asked for. `replanned` is None if no groups were
-    given. `largest_ever`: the pods of the largest such job that could ever fit, if this one never
-    does; `ever`: why, and what would fit.
+    The reasons for a plan are empty unless they were asked for. `replanned` is None if no groups
+    were given.
     """
 
     result: Plan | NoFit
     generation: int
-    explanation: Sequence[str] = ()
-    would_fit: Sequence[Suggestion] = ()
-    largest_ever: int | None = None
-    ever: Sequence[str] = ()
-    usage: Sequence[GroupUsage] = ()
+    advice: Advice = UNASKED
+    usage: Sequence[RoomDocument] = ()
     hold: Hold | None = None
     replanned: str | None = None
 
@@ -140,9 +136,9 @@ class Planner:
                 raise BadInputError(seen)
             outcome = replace(self._on(seen, question.request), generation=generation)
             if isinstance(outcome.result, NoFit):
-                outcome = _with(advice_on(seen, outcome.result), outcome)
+                outcome = replace(outcome, advice=advice_on(seen, outcome.result))
             elif question.explain:
-                outcome = replace(outcome, explanation=explain(seen, outcome.result))
+                outcome = replace(outcome, advice=Advice(explain(seen, outcome.result)))
             return render(outcome)
 
         return await self.executor.run(prepare)
@@ -153,11 +149,11 @@ class Planner:
         `seen` is the capacity that the plan was made on, None if its reasons are not wanted.
         """
         if isinstance(outcome.result, NoFit):
-            return _with(await self._adviser.advice(outcome.result), outcome)
+            return replace(outcome, advice=await self._adviser.advice(outcome.result))
         if seen is None:
             return outcome
         words = await self._adviser.explanation(seen, outcome.result)
-        return replace(outcome, explanation=words)
+        return replace(outcome, advice=Advice(words))
 
     def prefer_groups(self, request: Request, outcome: Outcome, given: Sequence[Pods]) -> Outcome:
         """Return the given groups as the plan if they still fit, else the best ones and why."""
@@ -176,18 +172,8 @@ class Planner:
         self._state.metrics.placed(result, time.perf_counter() - began_s)
         if isinstance(result, Plan):
             return _planned(capacity, result, self._state.generation)
-        return Outcome(result, self._state.generation, (result.text,))
+        return Outcome(result, self._state.generation, Advice((result.text,)))
 
 
 def _planned(capacity: CapacityView, plan: Plan, generation: int) -> Outcome:
     return Outcome(plan, generation, usage=group_usage(capacity, plan))
-
-
-def _with(advice: Advice, outcome: Outcome) -> Outcome:
-    return replace(
-        outcome,
-        explanation=advice.reasons,
-        would_fit=advice.would_fit,
-        largest_ever=advice.largest_ever,
-        ever=advice.ever,
-    )

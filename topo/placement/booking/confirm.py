@@ -10,7 +10,7 @@ from topo.placement.job.plan import Plan, PlannedGroup, Pods, objective_names
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
-from topo.placement.quality.measure import objective_of
+from topo.placement.quality.measure import objective_of, pods_by_domain
 from topo.placement.search.policies import reserve_taken_from
 from topo.placement.view import FreeView, view_of
 
@@ -35,7 +35,7 @@ def confirm_groups(
         return against
     view = view_of(capacity, request, gpu_type)
     if best is not None and not best.used_reserve:
-        kept = reserve_taken_from(view, _pods_by_domain(capacity, given), capacity.policy.reserves)
+        kept = reserve_taken_from(view, pods_by_domain(capacity, given), capacity.policy.reserves)
         if kept is not None:
             return f"they would use groups that are kept free in {'/'.join(kept)}"
     found = objective_of(capacity, view, given)
@@ -93,15 +93,6 @@ def _apart(capacity: CapacityView, request: Request, given: Sequence[Pods]) -> s
                 return f"node {node} is in no {request.within}"
             shared.add(host.path[: host.kinds.index(request.within) + 1])
     return "" if len(shared) == 1 else f"they are in {len(shared)} groups of kind {request.within}"
-
-
-def _pods_by_domain(capacity: CapacityView, given: Sequence[Pods]) -> dict[int, int]:
-    """Return the number of pods by tier-1 domain."""
-    by_domain: dict[int, int] = {}
-    for group in given:
-        for at, pods in capacity.located(group, []).items():
-            by_domain[at] = by_domain.get(at, 0) + pods
-    return by_domain
 
 
 def _groups(

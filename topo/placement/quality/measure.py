@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from topo.model.ids import NODE, GroupPath, Kind
+from topo.model.ids import NODE, GroupPath
+from topo.model.rest.placements import RoomDocument
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import Allocation, GroupsOnNodes, Objective, Plan, Pods, Profile
 from topo.placement.job.request import Eligibility, Request
@@ -237,48 +238,40 @@ def better_of(view: FreeView, one: Candidate | None, other: Allocation | None) -
     return candidate if one is None or candidate.key < one.key else one
 
 
-@dataclass(frozen=True, slots=True)
-class GroupUsage:
-    """GPUs of the plan's type in one group: free on open nodes before the plan, and taken by it.
-
-    Nodes whose taints the job would have to tolerate are not counted.
-    """
-
-    path: GroupPath
-    kind: Kind
-    tier: int
-    free_gpus: int
-    taken_gpus: int
-
-
-def group_usage(capacity: CapacityView, plan: Plan) -> tuple[GroupUsage, ...]:
+def group_usage(capacity: CapacityView, plan: Plan) -> list[RoomDocument]:
     """Return a row for every group that a node of the plan is in, in the order of the tree, parents
     first.
 
-    `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
+    GPUs are those of the plan's type; nodes whose taints the job would have to tolerate are not
+    counted. `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
     """
     layout = capacity.layout()
-    by_domain = _taken_by_domain(capacity, plan)
+    by_domain = pods_by_domain(capacity, (group.pods for group in plan.groups))
     slots = capacity.slots(Eligibility(gpu_type=plan.gpu_type), plan.gpu_type, _ONE_GPU)
-    rows: dict[GroupPath, tuple[int, int, GroupUsage]] = {}
+    rows: dict[GroupPath, tuple[int, int, RoomDocument]] = {}
     for tier in range(1, layout.tiers + 1):
         taken: Counter[int] = Counter()
-        for at, gpus in by_domain.items():
-            taken[layout.of[tier][at]] += gpus
+        for at, pods in by_domain.items():
+            taken[layout.of[tier][at]] += pods * plan.request.gpus_per_pod
         for domain, gpus in taken.items():
             ref = layout.ref(tier, domain)
             if ref.kind == NODE or ref.path in rows:
                 continue
             first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]
-            free = int(slots.free[first:last].sum())
-            rows[ref.path] = first, -tier, GroupUsage(ref.path, ref.kind, tier, free, gpus)
-    return tuple(usage for _, _, usage in sorted(rows.values(), key=lambda row: row[:2]))
+            room = RoomDocument(
+                path=ref.path,
+                kind=ref.kind,
+                tier=tier,
+                free_gpus=int(slots.free[first:last].sum()),
+                taken_gpus=gpus,
+            )
+            rows[ref.path] = first, -tier, room
+    return [room for _, _, room in sorted(rows.values(), key=lambda row: row[:2])]
 
 
-def _taken_by_domain(capacity: CapacityView, plan: Plan) -> Counter[int]:
-    """Return GPUs that the plan takes, by tier-1 domain."""
+def pods_by_domain(capacity: CapacityView, groups: Iterable[Pods]) -> Counter[int]:
+    """Return the pods of some groups by tier-1 domain; O(nodes of the groups)."""
     by_domain: Counter[int] = Counter()
-    for group in plan.groups:
-        for at, pods in capacity.located(group.pods, []).items():
-            by_domain[at] += pods * plan.request.gpus_per_pod
+    for group in groups:
+        by_domain.update(capacity.located(group, []))
     return by_domain
