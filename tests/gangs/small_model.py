@@ -336,11 +336,11 @@ class Model:
                 labels.update(nodes)
             case UnlabelNodes(_, nodes):
                 labels = {node: value for node, value in labels.items() if node not in nodes}
-            case Nominate(_, pod, version, note, node):
-                return self._patch(state, pod.rank, version, nominated=node, note=note)
-            case Open(_, pod, version, selection, note):
+            case Nominate(_, pod, note, node):
+                return self._patch(state, pod.rank, pod.version, nominated=node, note=note)
+            case Open(_, pod, note):
                 member = state.members[pod.rank]
-                if member.version == version:
+                if member.version == pod.version:
                     evicts = note.over and self.setting.binding is Binding.WHOLE
                     nominee = None if evicts else note.node
                     assert member.nominated == nominee, "opened before it is nominated"
@@ -350,7 +350,8 @@ class Model:
                         if m.gated and (m.note if evicts else m.nominated) is None
                     ]
                     assert not unseen, f"opened before {unseen} are nominated"
-                return self._patch(state, pod.rank, version, gated=False, selection=selection)
+                selection = note.selection
+                return self._patch(state, pod.rank, pod.version, gated=False, selection=selection)
         return replace(state, labels=tuple(sorted(labels.items()))), None
 
     def _patch(

@@ -7,8 +7,8 @@ import pytest
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, dragonflies, job
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
-from topo.gangs.machine.gang import Binding, GangId, PodUid
-from topo.gangs.machine.instructions import NamedPod, Place
+from topo.gangs.machine.gang import Binding, GangId, Member, PodUid
+from topo.gangs.machine.instructions import Place
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -18,7 +18,10 @@ from topo.placement.job.plan import NoFit
 
 
 def asked(pods: int, size: int = 16, **more: object) -> Place:
-    wanted = tuple(NamedPod(PodUid(f"p{rank}"), f"p{rank}", rank) for rank in range(pods))
+    wanted = tuple(
+        Member(uid=PodUid(f"p{rank}"), name=f"p{rank}", rank=rank, version="1")
+        for rank in range(pods)
+    )
     request = job("a", pods, size).request
     known = {"id": GangId("a"), "ask": 1, "request": request, "wanted": wanted, "over": 9}
     return Place(**(known | more))  # type: ignore[arg-type]

@@ -222,12 +222,12 @@ class Cluster:
     def write(self, instruction: Instruction) -> WriteRefused | None:
         """The write's effect, or why it is refused."""
         match instruction:
-            case Nominate(gang_id, pod, version, note, node):
-                return self._patch(gang_id, pod.uid, version, nominated=node, note=note)
-            case Open(gang_id, pod, version, selection, note):
-                return self._open(gang_id, pod.uid, version, selection, note)
-            case OpenUnplanned(gang_id, pod, version, _):
-                return self._patch(gang_id, pod.uid, version, gated=False)
+            case Nominate(gang_id, pod, note, node):
+                return self._patch(gang_id, pod.uid, pod.version, nominated=node, note=note)
+            case Open(gang_id, pod, note):
+                return self._open(gang_id, pod.uid, pod.version, note)
+            case OpenUnplanned(gang_id, pod, _):
+                return self._patch(gang_id, pod.uid, pod.version, gated=False)
             case LabelNodes(gang_id, nodes):
                 self.labels.setdefault(gang_id, {}).update(nodes)
             case UnlabelNodes(gang_id, nodes):
@@ -237,9 +237,7 @@ class Cluster:
                 self.bookings.advance(0.0, HoldReleased(hold))
         return None
 
-    def _open(
-        self, gang_id: GangId, uid: PodUid, version: str, selection: Selection, note: Note
-    ) -> WriteRefused | None:
+    def _open(self, gang_id: GangId, uid: PodUid, version: str, note: Note) -> WriteRefused | None:
         pod = self.pods.get(uid)
         if pod is not None and pod.version == version:
             # What must hold in the cluster itself, whoever wrote it, whenever a gate comes off.
@@ -253,7 +251,7 @@ class Cluster:
                 planned = other.note is not None or int(other.version) < int(version)
                 is_written = other.note if evicts else other.nominated
                 assert is_written or not planned, f"{uid} is opened before {other.uid}"
-        return self._patch(gang_id, uid, version, gated=False, selection=selection)
+        return self._patch(gang_id, uid, version, gated=False, selection=note.selection)
 
     def _patch(
         self, gang_id: GangId, uid: PodUid, version: str, **fields: object

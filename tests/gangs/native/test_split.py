@@ -7,8 +7,8 @@ import pytest
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster, Job, dragonflies, job
 from topo.gangs.decisions.check import apart_groups, split_groups
-from topo.gangs.machine.gang import Binding, GangId, PodUid
-from topo.gangs.machine.instructions import Check, NamedPod
+from topo.gangs.machine.gang import Binding, GangId, Member, PodUid
+from topo.gangs.machine.instructions import Check
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import SWITCHBOX, GroupPath, Kind, NodeName
@@ -38,7 +38,8 @@ def look(request: Request, bound: tuple[str, ...], waiting: tuple[str, ...] = ()
         ask=1,
         request=request,
         waiting=tuple(
-            (NamedPod(PodUid(f"p{at}"), f"p{at}", at), NodeName(node)) for at, node in ahead
+            (Member(uid=PodUid(f"p{at}"), name=f"p{at}", rank=at, version="1"), NodeName(node))
+            for at, node in ahead
         ),
         bound=tuple((at, NodeName(node)) for at, node in enumerate(bound)),
         holds=(),

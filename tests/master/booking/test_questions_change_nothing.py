@@ -16,8 +16,8 @@ from master.tree import topology_document
 from master.tree.topology_document import TopologyView
 from tests.publish.forests import VENDOR
 from topo.gangs.machine.events import Refused
-from topo.gangs.machine.gang import GangId, PodUid
-from topo.gangs.machine.instructions import Check, NamedPod, Place
+from topo.gangs.machine.gang import GangId, Member, PodUid
+from topo.gangs.machine.instructions import Check, Place
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation, NodeName
@@ -60,7 +60,9 @@ class World:
 
     async def refused_gang(self, job: Request) -> None:
         """A gang that never fits, one that grows while all nodes are kept, one that is checked."""
-        wanted = tuple(NamedPod(PodUid(str(n)), f"p{n}", n) for n in range(99))
+        wanted = tuple(
+            Member(uid=PodUid(str(n)), name=f"p{n}", rank=n, version="1") for n in range(99)
+        )
         ask = Place(id=GangId("g"), ask=1, request=replace(job, pods=99), wanted=wanted)
         assert isinstance(self.gangs.place(replace(ask, reserve=True), tuple), Refused)
         grown = replace(job, pods=3)

@@ -59,7 +59,7 @@ def issue_writes(
     for key, each in new.items():
         before = given.get(key)
         refusals, why = (before.refusals, before.why) if before is not None else (0, "")
-        version = each.version if isinstance(each, PodInstruction) else ""
+        version = each.pod.version if isinstance(each, PodInstruction) else ""
         kept[key] = PendingWrite(each, late_s, version, refusals, why)
     writes = new.values()
     bare = [each for each in writes if isinstance(each, UnlabelNodes)]

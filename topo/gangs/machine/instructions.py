@@ -7,20 +7,11 @@ is late.
 
 from dataclasses import dataclass
 
-from topo.gangs.machine.gang import GangId, Note, PodUid, Selection
+from topo.gangs.machine.gang import GangId, Member, Note, Selection
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
-
-
-@dataclass(frozen=True, slots=True)
-class NamedPod:
-    """The pod of an instruction."""
-
-    uid: PodUid
-    name: str
-    rank: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +33,7 @@ class Place:
     id: GangId
     ask: int
     request: Request
-    wanted: tuple[NamedPod, ...]
+    wanted: tuple[Member, ...]
     kept: tuple[tuple[int, NodeName], ...] = ()
     replaced: tuple[HoldId, ...] = ()
     without: tuple[NodeName, ...] = ()
@@ -64,7 +55,7 @@ class Check:
     id: GangId
     ask: int
     request: Request
-    waiting: tuple[tuple[NamedPod, NodeName], ...]
+    waiting: tuple[tuple[Member, NodeName], ...]
     bound: tuple[tuple[int, NodeName], ...]
     holds: tuple[HoldId, ...]
     over: int | None = None
@@ -96,37 +87,33 @@ class UnlabelNodes:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Write the nomination to `node` and the note, in one PATCH of the pod's status in `version`.
+    """Write the nomination to `node` and the note, in one PATCH of the pod's status in its version.
 
     The hold is in the note, so that no reader sees the nomination without it and counts both.
     Without a node the nomination is removed.
     """
 
     id: GangId
-    pod: NamedPod
-    version: str
+    pod: Member
     note: Note
     node: NodeName | None
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Remove our gate and add the selector `selection`, in one PATCH of the pod in `version`."""
+    """Remove our gate and add the selector of the note, in one PATCH of the pod in its version."""
 
     id: GangId
-    pod: NamedPod
-    version: str
-    selection: Selection
+    pod: Member
     note: Note
 
 
 @dataclass(frozen=True, slots=True)
 class OpenUnplanned:
-    """Remove our gate from a pod in `version`, and leave placement to its scheduler."""
+    """Remove our gate from a pod in its version, and leave placement to its scheduler."""
 
     id: GangId
-    pod: NamedPod
-    version: str
+    pod: Member
     why: str
 
 

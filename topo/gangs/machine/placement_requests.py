@@ -28,7 +28,7 @@ from topo.gangs.machine.gang import Binding, Gang, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals, holds_of
 from topo.gangs.machine.settings import GangSettings
-from topo.gangs.machine.write_order import Progress, named_pod
+from topo.gangs.machine.write_order import Progress
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode, Request
@@ -174,7 +174,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         id=gang.id,
         ask=ask,
         request=current_request(gang, now_s),
-        wanted=tuple(map(named_pod, need.members)),
+        wanted=need.members,
         kept=kept,
         replaced=tuple(hold for hold in gang.holds if hold not in unseen),
         without=_unselectable_nodes(record, need),
@@ -195,7 +195,7 @@ def check_request(record: Record, progress: Progress, now_s: float, *, ask: int)
         return None
     if not (record.unproven or progress.is_complete):
         return None
-    waiting = tuple((named_pod(member), note.node) for member, note in progress.waiting)
+    waiting = tuple((member, note.node) for member, note in progress.waiting)
     bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
     if not (waiting or record.strayed):
         return None

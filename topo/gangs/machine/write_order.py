@@ -40,7 +40,6 @@ from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import (
     Instruction,
     LabelNodes,
-    NamedPod,
     Nominate,
     Open,
     OpenUnplanned,
@@ -120,11 +119,6 @@ def can_open(record: Record, progress: Progress) -> bool:
     return (is_free or bool(record.gang.ungated)) and progress.is_complete
 
 
-def named_pod(member: Member) -> NamedPod:
-    """Return the pod as instructions name it."""
-    return NamedPod(member.uid, member.name, member.rank)
-
-
 def _planned_pod_writes(
     record: Record, progress: Progress, pending: Container[Key]
 ) -> dict[Key, Instruction]:
@@ -137,12 +131,9 @@ def _planned_pod_writes(
             continue
         if member.uid in progress.unseated:
             node = record.nominated_node(note)
-            nominate = Nominate(gang_id, named_pod(member), member.version, note, node)
-            want["pod", member.uid] = nominate
+            want["pod", member.uid] = Nominate(gang_id, member, note, node)
         elif opens and member.gated and note.group not in lost:
-            selection = note.selection
-            opening = Open(gang_id, named_pod(member), member.version, selection, note)
-            want["pod", member.uid] = opening
+            want["pod", member.uid] = Open(gang_id, member, note)
     return want
 
 
@@ -157,5 +148,5 @@ def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
         if member.fixed is not None:
             why = f"another gate keeper chose node {member.fixed} for it"
         if why:
-            want["pod", member.uid] = OpenUnplanned(gang.id, named_pod(member), member.version, why)
+            want["pod", member.uid] = OpenUnplanned(gang.id, member, why)
     return want

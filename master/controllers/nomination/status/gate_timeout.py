@@ -21,8 +21,8 @@ from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.machine.gang import GangId, PodUid
-from topo.gangs.machine.instructions import NamedPod, OpenUnplanned
+from topo.gangs.machine.gang import GangId, Member, PodUid
+from topo.gangs.machine.instructions import OpenUnplanned
 from topo.gangs.status import GangStatus
 from topo.kit.metrics import gauge
 from topo.model.conditions.gang_states import GangState
@@ -91,8 +91,13 @@ class GateTimeout:
         gated = [pod for pod in pods if isinstance(pod, GangPod) and pod.gated]
         for pod in sorted(gated, key=lambda pod: pod.rank):
             gang_id, metadata = pod.gang_id, pod.metadata
-            named = NamedPod(PodUid(metadata.uid), metadata.name, pod.rank)
-            asked = OpenUnplanned(gang_id, named, metadata.resource_version, why)
+            member = Member(
+                uid=PodUid(metadata.uid),
+                name=metadata.name,
+                rank=pod.rank,
+                version=metadata.resource_version,
+            )
+            asked = OpenUnplanned(gang_id, member, why)
             self.writer.put(gang_writes.pod_patch(asked, metadata.namespace, self.keys))
             if gang_id not in self._reported:
                 self._reported.add(gang_id)

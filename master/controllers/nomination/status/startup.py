@@ -10,7 +10,6 @@ from master.controllers.nomination.status.policy import Shown
 from master.controllers.nomination.status.status_store import StatusStore
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import OpenUnplanned
-from topo.gangs.machine.write_order import named_pod
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 
@@ -79,4 +78,4 @@ class StartupPolicy:
 def _openings(gang: Gang, why: str) -> Iterator[OpenUnplanned]:
     for member in gang.members:
         if member.gated and member.live:
-            yield OpenUnplanned(gang.id, named_pod(member), member.version, why)
+            yield OpenUnplanned(gang.id, member, why)

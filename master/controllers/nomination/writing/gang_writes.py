@@ -31,7 +31,7 @@ def pod_patch(asked: PodInstruction, namespace: str, keys: AnnotationKeys) -> Pa
             fields = {"status": {"nominatedNodeName": asked.node}}
         case Open():
             place = {keys.placement: note_codec.encode_note(asked.id, asked.note)}
-            selector = {keys.node_label_prefix + asked.id: asked.selection}
+            selector = {keys.node_label_prefix + asked.id: asked.note.selection}
             fields = {"spec": {**gate_removal(keys), "nodeSelector": selector}}
         case OpenUnplanned():
             place = {keys.placement: note_codec.encode_unplanned(asked.why)}
@@ -40,7 +40,7 @@ def pod_patch(asked: PodInstruction, namespace: str, keys: AnnotationKeys) -> Pa
         target=WriteTarget(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,
         uid=asked.pod.uid,
-        version=asked.version,
+        version=asked.pod.version,
         subresource="status" if isinstance(asked, Nominate) else "",
         fields={"metadata": {"annotations": place}, **fields},
     )
