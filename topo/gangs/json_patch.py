@@ -1,25 +1,23 @@
 """JSON patches (RFC 6902) that change only what differs in an object."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 Operation = Mapping[str, Any]
 Path = tuple[str | int, ...]
 
 
-def pointer(path: Path) -> str:
-    """Return a path as RFC 6901 writes it."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+def _operation(name: str, path: Path, **value: object) -> Operation:
+    """Return an operation; its path is written as in RFC 6901."""
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return {"op": name, "path": "".join(f"/{part}" for part in parts), **value}
 
 
-def add(path: Path, value: object) -> Operation:
-    """Return the operation that adds an element or member, or replaces an existing member."""
-    return {"op": "add", "path": pointer(path), "value": value}
-
-
-def remove(path: Path) -> Operation:
-    """Return the operation that removes an existing member."""
-    return {"op": "remove", "path": pointer(path)}
+add = partial(_operation, "add")
+"""Adds an element or member, its `value`, or replaces an existing member."""
+remove = partial(_operation, "remove")
+"""Removes an existing member."""
 
 
 def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) -> list[Operation]:
@@ -34,10 +32,12 @@ def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) 
             missing: object = dict(wanted)
             for name in reversed(path[depth + 1 :]):
                 missing = {name: missing}
-            return [add(path[: depth + 1], missing)]
+            return [add(path[: depth + 1], value=missing)]
     present = mapping(at)
     return [
-        add((*path, name), value) for name, value in wanted.items() if present.get(name) != value
+        add((*path, name), value=value)
+        for name, value in wanted.items()
+        if present.get(name) != value
     ]
 
 

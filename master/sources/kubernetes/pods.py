@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from master.kube.gang_pod import FINISHED, ClusterPod, GangPod, NodeWants
-from master.kube.objects import Identity, NodeSelector, PodObject, ReportedCondition, Toleration
+from master.kube.objects import Affinity, Identity, PodObject, ReportedCondition, Toleration
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
@@ -120,6 +120,7 @@ class PodParser:
         has_place = place is not None
         note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         fixed = spec.node_selector.get(HOSTNAME)
+        selector = tuple(sorted(spec.node_selector.items()))
         # A gate that was opened because another gate keeper chose the node is no order to the gang.
         is_of_others = fixed is not None and unplanned != ""
         is_planned = isinstance(stamp, Stamp) and owner is not None
@@ -139,7 +140,7 @@ class PodParser:
             terms=terms,
             rank=pod_rank(stamp, annotations, metadata.labels, keys),
             created_s=_unix_s(metadata.creation_timestamp),
-            wants=_wants(found) if fixed is None else None,
+            wants=_wants(selector, spec.tolerations, spec.affinity) if fixed is None else None,
             fixed=NodeName(fixed) if fixed else None,
             note=note,
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
@@ -169,20 +170,15 @@ def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def _wants(found: PodObject) -> NodeWants:
-    affinity = found.spec.affinity.node_affinity if found.spec.affinity is not None else None
-    selector = tuple(sorted(found.spec.node_selector.items()))
-    required = affinity.required if affinity is not None else None
-    return _shared_wants(selector, found.spec.tolerations, required)
-
-
 @lru_cache(maxsize=SHARED_VALUES)
-def _shared_wants(
+def _wants(
     selector: tuple[tuple[str, str], ...],
     tolerations: tuple[Toleration, ...],
-    required: NodeSelector | None,
+    affinity: Affinity | None,
 ) -> NodeWants:
     borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
+    of_nodes = affinity.node_affinity if affinity is not None else None
+    required = of_nodes.required if of_nodes is not None else None
     return NodeWants(selector, frozenset(borne), required)
 
 
@@ -195,6 +191,7 @@ def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transiti
     return Transition(at_s, state, found.get("message", ""), is_read=True) if at_s else None
 
 
+@lru_cache(maxsize=SHARED_VALUES)
 def _unix_s(text: str) -> float:
     """Return the Unix time of a timestamp of Kubernetes; 0 for none."""
     try:

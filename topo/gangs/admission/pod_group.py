@@ -26,5 +26,7 @@ def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> AdmissionOutc
     wanted = constraints(stamp, terms, rules.tiers, rules.keys)
     if wanted is None:
         return UNDECIDED
-    patch = [add(("spec", name), value) for name, value in wanted.items() if not spec.get(name)]
+    patch = [
+        add(("spec", name), value=value) for name, value in wanted.items() if not spec.get(name)
+    ]
     return AdmissionOutcome(Result.GROUPED, tuple(patch))

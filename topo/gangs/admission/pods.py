@@ -77,6 +77,6 @@ def _gate(spec: Mapping[str, Any], name: str) -> list[Operation]:
     """Return the operation that adds the gate to those of the pod; none where it is there."""
     gates = sequence(spec.get("schedulingGates"))
     if not gates:
-        return [add(("spec", "schedulingGates"), [{"name": name}])]
+        return [add(("spec", "schedulingGates"), value=[{"name": name}])]
     is_there = name in (mapping(each).get("name") for each in gates)
-    return [] if is_there else [add(("spec", "schedulingGates", "-"), {"name": name})]
+    return [] if is_there else [add(("spec", "schedulingGates", "-"), value={"name": name})]

@@ -34,7 +34,7 @@ def volcano_job(job: Mapping[str, Any]) -> JobParts:
         templates=tuple(sorted(_templates(tasks), key=lambda each: each.name != master)),
         own=_own_topology(spec, tasks),
         flaw=_too_many(len(tasks)),
-        more=(add(("spec", "minAvailable"), least),) if unset else (),
+        more=(add(("spec", "minAvailable"), value=least),) if unset else (),
         has_pod_group=True,
     )
 
