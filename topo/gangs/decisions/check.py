@@ -88,5 +88,5 @@ def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
     domains: dict[int, set[int]] = {}
     for rank, node in known:
         group = rank // request.pods_per_group
-        domains.setdefault(group, set()).add(of[capacity.position(node)[0]])
+        domains.setdefault(group, set()).add(of[capacity.domain_of(node)])
     return tuple(group for group, homes in sorted(domains.items()) if len(homes) > 1)

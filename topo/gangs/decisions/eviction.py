@@ -138,7 +138,7 @@ class _Over:
             )
             self._on.setdefault(pod.node, []).append(pod)
             if capacity.host(pod.node) is not None:
-                at = view.layout.of[self._tier][capacity.position(pod.node)[0]]
+                at = view.layout.of[self._tier][capacity.domain_of(pod.node)]
                 self._homes.setdefault(pod.unit, set()).add(at)
         self._nodes: dict[int, list[tuple[NodeName, int]]] = {}
 

@@ -216,7 +216,7 @@ def _nearest_nodes(
     """Return the nodes for so many pods that are nearest to the remaining pods."""
     view = view_of(capacity, request, request.eligible.gpu_type or "")
     layout = view.layout
-    homes = [capacity.position(node)[0] for node in stay if capacity.host(node) is not None]
+    homes = [capacity.domain_of(node) for node in stay if capacity.host(node) is not None]
     required = request.mode is PlacementMode.REQUIRED
     widest = view.shape.whole_in if required else layout.tiers
     found: list[NodeName] = []

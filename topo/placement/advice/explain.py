@@ -98,7 +98,7 @@ def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
     case = _Explained(
         plan=plan,
         view=view_of(capacity, plan.request, plan.gpu_type),
-        end_domains=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
+        end_domains=tuple(dict.fromkeys(capacity.domain_of(node) for node in ends)),
         rejected={each.objective: each for each in reversed(others)},
     )
     tiers = len(plan.objective.span)
@@ -289,9 +289,7 @@ def _wins(one: Objective, other: Objective) -> bool:
 def _others(
     capacity: CapacityView, view: FreeView, plan: Plan
 ) -> Iterator[tuple[list[DomainRef], Objective]]:
-    domains = sorted(
-        {capacity.position(node)[0] for group in plan.groups for node, _ in group.pods}
-    )
+    domains = sorted({capacity.domain_of(node) for group in plan.groups for node, _ in group.pods})
     for tier in range(view.layout.tiers, 0, -1):
         used = sorted({view.layout.of[tier][at] for at in domains})
         for avoided in (used, used[-1:]):

@@ -233,7 +233,7 @@ def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> list[RepairCandida
         if gain and is_eligible(
             open_host(host, capacity.policy) if host.taints else host, slots.eligibility
         ):
-            found.append(RepairCandidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
+            found.append(RepairCandidate(host.name, 1, {capacity.domain_of(host.name): gain}))
     return found
 
 

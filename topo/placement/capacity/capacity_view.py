@@ -333,9 +333,9 @@ class CapacityView:
         """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
         return self._index.located(pods, places)
 
-    def position(self, name: NodeName) -> tuple[int, int]:
-        """Return the tier-1 domain of a known host, and its position among all hosts."""
-        return self._index.position(name)
+    def domain_of(self, name: NodeName) -> int:
+        """Return the index of the tier-1 domain of a known host."""
+        return self._index.domain_of_host[self._index.ids[name]].at
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:
         """Return (id, host, free GPUs) of a tier-1 domain's hosts, sorted; 0 GPUs if not open."""

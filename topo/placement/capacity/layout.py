@@ -440,12 +440,6 @@ class HostIndex:
             places.append(offset + ranks[host_id])
         return domains
 
-    def position(self, name: NodeName) -> tuple[int, int]:
-        """Return the tier-1 domain of a known host, and its position among all hosts."""
-        host_id = self.ids[name]
-        domain = self.domain_of_host[host_id]
-        return domain.at, self.layout().offsets[domain.at] + domain.ranks(self.names)[host_id]
-
 
 def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layout:
     """Build a layout; `begins` marks the tier-1 domains that start a domain of a higher tier."""
