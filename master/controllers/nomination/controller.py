@@ -248,8 +248,7 @@ class Nomination:
 
     def _check(self, asked: Check) -> Event:
         """Check a plan, and the queue again: another gang may have been opened in the meantime."""
-        gang = self.reader.build(asked.id)
-        blocked = gang.awaits if gang is not None else ""
+        blocked = self.reader.awaits(asked.id)
         found = self.answers.check(asked, blocked, self.reader.evictable(asked))
         if blocked:
             self.changes.mark(asked.id)

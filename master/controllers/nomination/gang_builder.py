@@ -67,7 +67,8 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     # A gang that cannot be placed still needs a request; it is opened without a plan.
     fallback = Request(pods=len(pods), gpus_per_pod=1)
     request = stated if isinstance(stated, Request) else fallback
-    awaits = _awaits(gang_id, ranked, group, context)
+    awaits = awaited_quota(gang_id, ranked, context)
+    least = group.spec.min_member if group is not None else 0
     order = next((pod.unplanned for pod in ranked if pod.unplanned), "")
     return Gang(
         id=gang_id,
@@ -76,7 +77,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         kind=first.owner.kind if first.owner is not None else "Pod",
         binding=Binding.PIECEMEAL if first.pod_group is None else Binding.WHOLE,
         request=request,
-        at_least=_at_least(group, request),
+        at_least=min(least or request.pods, request.pods),
         priority=max([pod.priority for pod in pods]),
         created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
         members=tuple(map(_member, ranked)),
@@ -172,25 +173,17 @@ def _unheeded_class(group: PodGroupObject | None, pods: Iterable[GangPod]) -> st
     return next((pod.priority_class for pod in pods if pod.priority_class), "")
 
 
-def _at_least(group: PodGroupObject | None, request: Request) -> int:
-    if group is None or not group.spec.min_member:
-        return request.pods
-    return min(group.spec.min_member, request.pods)
-
-
-def _awaits(
-    gang_id: GangId,
-    ranked: Sequence[GangPod],
-    group: PodGroupObject | None,
-    context: GangContext,
+def awaited_quota(
+    gang_id: GangId, pods: Sequence[GangPod], context: GangContext
 ) -> MissingQuota | None:
     """Return why Volcano does not admit the gang yet; None for a gang that may start."""
-    key = ranked[0].pod_group
+    key = pods[0].pod_group
     if key is None:
         return None
+    group = context.pod_group(pods[0])
     if group is None:
         return MissingQuota(f"its PodGroup {key[1]} is not there yet")
-    asked = asked_gpus(gang_id, ranked, group)
+    asked = asked_gpus(gang_id, pods, group)
     missing = context.missing_quota(asked) if asked is not None else None
     if group.status.phase in LET_IN or (missing is not None and missing.never):
         return missing

@@ -6,6 +6,7 @@ from master.controllers.nomination.evictable import evictable_pods
 from master.controllers.nomination.gang_builder import (
     GangContext,
     asked_gpus,
+    awaited_quota,
     build_gang,
     first_of,
 )
@@ -40,6 +41,12 @@ class GangReader:
         """Return the current gang; None if it has no pods. O(pods)."""
         pods = self.pods(gang_id)
         return build_gang(gang_id, pods, self._context) if pods else None
+
+    def awaits(self, gang_id: GangId) -> str:
+        """Return why Volcano does not admit a gang now; empty for a gang that may start."""
+        pods = self.pods(gang_id)
+        missing = awaited_quota(gang_id, pods, self._context) if pods else None
+        return missing.text if missing is not None else ""
 
     def build_all(self) -> Iterator[Gang]:
         """Yield all current gangs; O(pods)."""

@@ -95,8 +95,8 @@ class InstructionWriter:
         self.inflight.settled(settled, self.sources.nodes.objects)
         if settled.error is not None:
             self.metrics.lost.labels("node").inc()
-        for refused in self.labels.settled(settled):
-            self._refuse(refused)
+            for refused in self.labels.refused(settled.write.target, settled.error.message):
+                self._refuse(refused)
 
     def _refuse(self, refused: WriteRefused) -> None:
         self._refused.append(refused)

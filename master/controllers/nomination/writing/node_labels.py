@@ -6,7 +6,8 @@ from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.writing import gang_writes
 from master.kube.objects import NodeObject
 from master.kube.store import Store
-from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writer import Writer
+from master.kube.writing.writes import WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.events import WriteRefused
 from topo.gangs.machine.gang import GangId, Selection
@@ -47,10 +48,8 @@ class NodeLabels:
             if left:
                 self._wanted[name] = left
 
-    def settled(self, settled: Settled) -> Iterator[WriteRefused]:
+    def refused(self, target: WriteTarget, why: str) -> Iterator[WriteRefused]:
         """Yield a refusal for each gang whose labels a refused write was to set."""
-        if settled.error is None:
-            return
-        name = NodeName(settled.write.target.name)
+        name = NodeName(target.name)
         for gang_id in self._wanted.pop(name, {}):
-            yield WriteRefused(gang_id, name, settled.error.message)
+            yield WriteRefused(gang_id, name, why)
