@@ -97,14 +97,15 @@ class PlacementAnswers:
         own = self._state.bookings.pods(pod.uid for pod, _ in asked.waiting)
         owners = [*(pod.owner for pod in own), *asked.holds]
         owners += (pod.owner for pod in evictable)
+        split, apart = split_groups(capacity, asked), apart_groups(capacity, asked)
         return Checked(
             id=asked.id,
             ask=asked.ask,
             lost=lost_nodes(capacity, asked, owners),
             blocked=blocked,
-            split=split_groups(capacity, asked),
-            apart=apart_groups(capacity, asked),
-            settled=settled_groups(capacity, asked),
+            split=split,
+            apart=apart,
+            settled=settled_groups(capacity, asked) if split or apart else (),
         )
 
     def release(self, hold: HoldId) -> None:

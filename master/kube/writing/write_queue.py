@@ -26,7 +26,7 @@ x} again: dropped. The watch shows 7, another client makes it {a: y} in 8, the c
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
@@ -120,25 +120,28 @@ class WriteQueue:
         self._done: _Repeats = OrderedDict()
         self._refused: _Repeats = OrderedDict()
 
-    def put(self, write: Write, now_s: float) -> bool:
-        """Request a write; return False without queuing it if too many wait."""
+    def put(self, writes: Iterable[Write], now_s: float) -> list[Write]:
+        """Request writes; return those that are not queued because too many wait."""
         self._expire(now_s)
-        entries = self._entries.setdefault(write.manager, {})
-        if write.target not in entries and len(entries) >= MAX_WAITING:
-            return False
-        entry = entries.setdefault(write.target, _Entry())
-        entry.is_withdrawn = False
-        # The caller compared with the object as it was before this very write took effect.
-        if write == (entry.active or entry.settled):
-            entry.waiting = None
-            return True
-        # Another content is no repetition: it need not wait for the time of the one before.
-        if entry.is_repeat and entry.waiting != write:
-            entry.ticket, entry.is_listed, entry.is_repeat = 0, False, False
-        entry.waiting = write
-        if entry.active is None:
-            self._schedule(write.manager, write.target, entry)
-        return True
+        refused = []
+        for write in writes:
+            entries = self._entries.setdefault(write.manager, {})
+            if write.target not in entries and len(entries) >= MAX_WAITING:
+                refused.append(write)
+                continue
+            entry = entries.setdefault(write.target, _Entry())
+            entry.is_withdrawn = False
+            # The caller compared with the object as it was before this very write took effect.
+            if write == (entry.active or entry.settled):
+                entry.waiting = None
+                continue
+            # Another content is no repetition: it need not wait for the time of the one before.
+            if entry.is_repeat and entry.waiting != write:
+                entry.ticket, entry.is_listed, entry.is_repeat = 0, False, False
+            entry.waiting = write
+            if entry.active is None:
+                self._schedule(write.manager, write.target, entry)
+        return refused
 
     def withdraw(self, target: WriteTarget, manager: str) -> None:
         """Withdraw a write; one that is in flight is not retried."""

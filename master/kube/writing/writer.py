@@ -85,9 +85,8 @@ class Writer:
 
     def put(self, *writes: Write) -> None:
         """Request writes. A write that is in flight, or done and not seen yet, is not repeated."""
-        for write in writes:
-            if not self._queue.put(write, self.clock()):
-                self._count(write.manager, "full")
+        for refused in self._queue.put(writes, self.clock()):
+            self._count(refused.manager, "full")
         self._woken.set()
 
     def withdraw(self, target: WriteTarget, manager: str) -> None:

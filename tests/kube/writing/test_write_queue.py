@@ -22,8 +22,7 @@ def delete(name: str) -> Delete:
 
 def queue(*writes: Write) -> WriteQueue:
     made = WriteQueue()
-    for write in writes:
-        made.put(write, 0.0)
+    made.put(writes, 0.0)
     return made
 
 
@@ -45,7 +44,7 @@ def test_of_the_writes_of_one_object_the_latest_is_begun_and_no_other():
 def test_one_write_of_an_object_is_under_way_at_a_time():
     of = queue(apply("a", "1"))
     (first,) = begun(of)
-    of.put(apply("a", "2"), 0.0)
+    of.put([apply("a", "2")], 0.0)
     assert begun(of) == []
     of.done(first, "7", 0.0)
     assert begun(of) == [apply("a", "2")]
@@ -64,8 +63,8 @@ def test_two_managers_write_the_same_object_each_for_itself_and_take_turns():
 def test_what_is_under_way_is_not_asked_for_again():
     of = queue(apply("a", "1"))
     begun(of)
-    of.put(apply("a", "2"), 0.0)
-    of.put(apply("a", "1"), 0.0)
+    of.put([apply("a", "2")], 0.0)
+    of.put([apply("a", "1")], 0.0)
     of.done(apply("a", "1"), "7", 0.0)
     assert begun(of) == []
 
@@ -99,12 +98,12 @@ def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
     begun(of)
     of.done(apply("a", "1"), "7", 0.0)
     of.observe(WriteTarget(NODES, "a"), 6)
-    of.put(apply("a", "1"), 1.0)
+    of.put([apply("a", "1")], 1.0)
     assert begun(of, 1.0) == []
     assert of.is_busy(LABELS, 1.0)
     of.observe(WriteTarget(NODES, "a"), 7)
     assert not of.is_busy(LABELS, 0.0)
-    of.put(apply("a", "1"), 2.0)  # somebody changed it after that
+    of.put([apply("a", "1")], 2.0)  # somebody changed it after that
     assert begun(of, 2.0) == [apply("a", "1")]
 
 
@@ -114,7 +113,7 @@ def test_a_watch_that_shows_it_before_the_answer_comes_counts():
     of.observe(WriteTarget(NODES, "a"), 7)
     of.done(apply("a", "1"), "7", 0.0)
     assert not of.is_busy(LABELS, 0.0)
-    of.put(apply("a", "1"), 0.0)
+    of.put([apply("a", "1")], 0.0)
     assert begun(of) == [apply("a", "1")]
 
 
@@ -122,7 +121,7 @@ def test_another_value_is_begun_although_the_one_before_has_not_been_seen():
     of = queue(apply("a", "1"))
     begun(of)
     of.done(apply("a", "1"), "7", 0.0)
-    of.put(apply("a", "2"), 0.0)
+    of.put([apply("a", "2")], 0.0)
     assert begun(of) == [apply("a", "2")]
 
 
@@ -130,9 +129,9 @@ def test_a_watch_that_shows_nothing_is_not_waited_for_for_ever():
     of = queue(apply("a", "1"))
     begun(of)
     of.done(apply("a", "1"), "7", 0.0)
-    of.put(apply("a", "1"), ECHO_S - 1)
+    of.put([apply("a", "1")], ECHO_S - 1)
     assert begun(of, ECHO_S - 1) == []
-    of.put(apply("a", "1"), ECHO_S)
+    of.put([apply("a", "1")], ECHO_S)
     assert begun(of, ECHO_S) == [apply("a", "1")]
 
 
@@ -142,7 +141,7 @@ def test_a_version_that_is_no_number_is_taken_as_seen_with_any_news():
     of.done(apply("a", "1"), "opaque", 0.0)
     assert not of.is_busy(LABELS, 0.0)
     of.observe(WriteTarget(NODES, "a"), 3)
-    of.put(apply("a", "1"), 0.0)
+    of.put([apply("a", "1")], 0.0)
     assert begun(of) == [apply("a", "1")]
 
 
@@ -151,7 +150,7 @@ def test_a_deletion_is_seen_when_the_object_is_gone():
     begun(of)
     of.done(delete("a"), "", 0.0)
     of.observe(WriteTarget(HYPERNODES, "a"), 9)
-    of.put(delete("a"), 0.0)
+    of.put([delete("a")], 0.0)
     assert begun(of) == []
     of.observe(WriteTarget(HYPERNODES, "a"), GONE)
     assert not of.is_busy(LABELS, 0.0)
@@ -172,7 +171,7 @@ def test_what_was_made_and_deleted_by_somebody_can_be_made_again():
     begun(of)
     of.done(made, "7", 0.0)
     of.observe(WriteTarget(HYPERNODES, "a"), GONE)
-    of.put(made, 0.0)
+    of.put([made], 0.0)
     assert begun(of) == [made]
 
 
@@ -182,27 +181,27 @@ def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
         begun(of)
         of.give_up(apply("a", "1"), 0.0)
         assert not of.is_busy(LABELS, 0.0)
-        of.put(apply("a", "1"), 0.0)
+        of.put([apply("a", "1")], 0.0)
         assert begun(of) == []
         if news:
             of.observe(WriteTarget(NODES, "a"), 8)
-        of.put(apply("a", "1"), later_s)
+        of.put([apply("a", "1")], later_s)
         assert begun(of, later_s) == [apply("a", "1")]
 
 
 def test_what_is_refused_each_time_is_asked_again_ever_more_seldom():
     of, now_s, waits = WriteQueue(), 0.0, list[float]()
-    of.put(apply("a", "1"), now_s)
+    of.put([apply("a", "1")], now_s)
     for _ in range(9):
         assert begun(of, now_s) == [apply("a", "1")]
         of.give_up(apply("a", "1"), now_s)
         waits.append(-now_s)
         while of.next_at_s is None:
             now_s += 1.0
-            of.put(apply("a", "1"), now_s)
+            of.put([apply("a", "1")], now_s)
         waits[-1] += now_s
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    of.put(apply("a", "2"), now_s)
+    of.put([apply("a", "2")], now_s)
     assert begun(of, now_s) == [apply("a", "2")], "another value is another write"
 
 
@@ -210,14 +209,14 @@ def test_what_failed_is_tried_again_at_its_time_and_the_newest_of_it():
     of = queue(apply("a", "1"))
     (first,) = begun(of)
     of.retry_later(first, 5.0)
-    of.put(apply("a", "2"), 1.0)
+    of.put([apply("a", "2")], 1.0)
     assert (begun(of, 4.9), of.next_at_s, of.tries(first)) == ([], 5.0, 1)
     (second,) = begun(of, 5.0)
     assert second == apply("a", "2")
     of.retry_later(second, 9.0)
     assert (of.tries(second), begun(of, 9.0)) == (2, [second])
     of.done(second, "7", 9.0)
-    of.put(apply("a", "3"), 9.0)
+    of.put([apply("a", "3")], 9.0)
     assert of.tries(second) == 0
 
 
@@ -230,23 +229,23 @@ def test_what_is_taken_back_is_not_begun_and_not_tried_again():
     of.retry_later(under_way, 1.0)
     assert begun(of, 2.0) == []
     assert of.next_at_s is None
-    of.put(apply("a", "3"), 2.0)
+    of.put([apply("a", "3")], 2.0)
     assert begun(of, 2.0) == [apply("a", "3")]
 
 
 def test_it_says_when_something_may_begin():
     of = WriteQueue()
     assert of.next_at_s is None
-    of.put(apply("a", "1"), 0.0)
+    of.put([apply("a", "1")], 0.0)
     assert of.next_at_s == -inf
 
 
 def test_more_writes_than_it_holds_are_refused_and_those_of_other_managers_are_not(monkeypatch):
     monkeypatch.setattr(write_queue, "MAX_WAITING", 2)
     of = queue(apply("a", "1"), apply("b", "1"))
-    assert not of.put(apply("c", "1"), 0.0)
-    assert of.put(apply("a", "2"), 0.0)
-    assert of.put(apply("c", "1", OTHERS), 0.0)
+    assert of.put([apply("c", "1")], 0.0)
+    assert not of.put([apply("a", "2")], 0.0)
+    assert not of.put([apply("c", "1", OTHERS)], 0.0)
 
 
 def test_a_list_shows_what_is_there_and_that_all_else_is_gone():
@@ -254,9 +253,9 @@ def test_a_list_shows_what_is_there_and_that_all_else_is_gone():
     for write in begun(of):
         of.done(write, "7" if isinstance(write, Apply) else "", 0.0)
     of.observe_list(HYPERNODES, {("", "c"): 9.0})
-    of.put(delete("b"), 0.0)
-    of.put(delete("c"), 0.0)
-    of.put(apply("a", "1"), 0.0)
+    of.put([delete("b")], 0.0)
+    of.put([delete("c")], 0.0)
+    of.put([apply("a", "1")], 0.0)
     assert begun(of) == [delete("b")]
 
 
@@ -264,7 +263,7 @@ def changed_back(of: WriteQueue, write: Apply, now_s: float) -> list[float]:
     """When a write is begun that somebody changes back at once, each time, from a time on."""
     times = list[float]()
     while len(times) < 12:
-        of.put(write, now_s)
+        of.put([write], now_s)
         if (at_s := of.next_at_s) is not None and at_s > now_s:
             now_s = at_s
         assert begun(of, now_s) == [write]
@@ -284,15 +283,15 @@ def test_after_a_while_of_peace_it_is_answered_at_once_again():
     of = WriteQueue()
     last_s = changed_back(of, apply("a", "1"), 0.0)[-1]
     peace_s = last_s + 1000
-    of.put(apply("a", "1"), peace_s)
+    of.put([apply("a", "1")], peace_s)
     assert begun(of, peace_s) == [apply("a", "1")]
 
 
 def test_another_value_does_not_wait_for_the_one_that_is_changed_back():
     of = WriteQueue()
     last_s = changed_back(of, apply("a", "1"), 0.0)[-1]
-    of.put(apply("a", "1"), last_s)
+    of.put([apply("a", "1")], last_s)
     assert begun(of, last_s) == []
-    of.put(apply("a", "2"), last_s)
+    of.put([apply("a", "2")], last_s)
     assert begun(of, last_s) == [apply("a", "2")]
     assert begun(of, last_s + 1000) == []
