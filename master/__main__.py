@@ -119,7 +119,7 @@ def warn_of_tokens(settings: MasterSettings) -> None:
     elif settings.kube_config is None:
         _log.info("worker reports are refused: there is no --worker-token-file")
     elif settings.worker_account is None:
-        lacking = "--worker-token-file, --pod-namespace nor --worker-service-account"
+        lacking = "--worker-token-file nor --pod-namespace"
         _log.info(f"worker reports are refused: there is neither {lacking}")
 
 

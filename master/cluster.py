@@ -195,7 +195,6 @@ def cluster_controllers(
             service_object,
             cluster.client,
             settings.pod_namespace,
-            settings.deployment_name,
             settings.pod_name,
         ),
         registry=registry,

@@ -1,6 +1,7 @@
 """Events of Kubernetes about changes of links, groups and sources."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ PRODUCT = "topo-master"
 POLL_S = 1.0
 AT_ONCE = 20
 """Events a second at most: a fifth of what may be asked of the API server. Labels come first."""
+_POD_OF_DEPLOYMENT = re.compile(
+    "(?P<deployment>.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}"
+)
+"""A pod's name is that of its Deployment, the hash of its template and five random characters, both
+in the alphabet that Kubernetes generates names from."""
 MOST_UNWRITTEN = 100
 """While this many wait for the API server, new occurrences are counted in the waiting series."""
 
@@ -122,17 +128,17 @@ class EventController:
         self._unwritten.discard(settled.write.target)
 
 
-async def service_object(
-    client: Caller, namespace: str, deployment: str, pod: str
-) -> Regarding | None:
-    """Return the object of Events about sources: the Deployment, else the pod, else None.
+async def service_object(client: Caller, namespace: str, pod: str) -> Regarding | None:
+    """Return the object of Events about sources: the pod's Deployment, else the pod, else None.
 
     Without the object's uid the Event is listed all the same, but not by `kubectl describe`.
     """
-    if not namespace or not (deployment or pod):
+    if not namespace or not pod:
         return None
-    if not deployment:
+    match = _POD_OF_DEPLOYMENT.fullmatch(pod)
+    if match is None:
         return Regarding(PODS.api_version, PODS.kind, pod, "", namespace)
+    deployment = match["deployment"]
     about = Regarding(DEPLOYMENTS.api_version, DEPLOYMENTS.kind, deployment, "", namespace)
     path = object_path(DEPLOYMENTS, deployment, namespace)
     try:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from master.controllers.table import BY_DEFAULT, ROWS
 from master.kube.credentials.config import KubeConfig
-from master.kube.service_accounts.accounts import ACCOUNT_NAME, Wanted
+from master.kube.service_accounts.accounts import Wanted
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.settings import Chart, CommaList, Env, ServiceSettings
 from topo.model.errors import Refusal
@@ -19,6 +19,7 @@ from topo.publish.names import MAX_DNS_NAME_CHARS, is_dns_name
 from topo.publish.node_labels import is_label_key, label_keys
 
 WORKER_ACCOUNT = "topo-worker"
+"""Service account of the workers, in the masters' namespace: the chart makes both."""
 AUDIENCE = "topo-master"
 """Audience of the workers' tokens: the chart asks kubelet for it."""
 CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}")
@@ -31,10 +32,7 @@ class ClusterSettings(ServiceSettings):
     pod_name: Annotated[str, Env("POD_NAME")] = ""
     """This pod's name."""
     pod_namespace: Annotated[str, Env("POD_NAMESPACE")] = ""
-    """This pod's namespace."""
-    deployment_name: str = ""
-    """Deployment of this pod, which gets the Events about lost sources; without it the pod gets
-    them."""
+    """This pod's namespace; the account of workers there, topo-worker, may report."""
     pod_ip: Annotated[str, Env("POD_IP")] = ""
     """This pod's address, where other masters reach this one."""
     kubernetes: Literal["auto", "on", "off"] = "auto"
@@ -54,9 +52,6 @@ class ClusterSettings(ServiceSettings):
     )
     """The vendor's ConfigMap that says which nodes share their cards: `<name>` in this pod's
     namespace, or `<namespace>/<name>`. It need not exist."""
-    worker_service_account: str = ""
-    """Service account of the workers, namespace:name; without it topo-worker in this pod's
-    namespace."""
     domain: Annotated[str, Chart("domain")] = "metax-tech.com"
     """Prefix of the labels and annotations that the masters write in Kubernetes."""
     controllers: Annotated[CommaList, Chart("topoDiscovery.master.controllers", is_plain=False)] = (
@@ -75,11 +70,6 @@ class ClusterSettings(ServiceSettings):
             what = "this is no pod with a service account, and there is no kubeconfig"
             fix = "give --kubeconfig=FILE, or --kubernetes=off"
             found.append(Refusal(what, "--kubernetes", fix))
-        account = self.worker_service_account
-        if account and not ACCOUNT_NAME.fullmatch(account):
-            fix = "write namespace:name, such as topo:topo-worker"
-            what = f"{account!r} is no service account"
-            found.append(Refusal(what, "--worker-service-account", fix))
         longest, _, _ = AnnotationKeys(self.domain).node_label_prefix.partition("/")
         if not is_dns_name(longest):
             most = MAX_DNS_NAME_CHARS - (len(longest) - len(self.domain))
@@ -125,13 +115,11 @@ class ClusterSettings(ServiceSettings):
 
     @property
     def worker_account(self) -> Wanted | None:
-        """Which account in Kubernetes is that of the workers; None where nobody says."""
-        name = self.worker_service_account
-        if not name and self.pod_namespace:
-            name = f"{self.pod_namespace}:{WORKER_ACCOUNT}"
-        if not name:
+        """Which account in Kubernetes is that of the workers; None without a namespace."""
+        if not self.pod_namespace:
             return None
-        return Wanted(account=name, audience=AUDIENCE, on_node=True)
+        account = f"{self.pod_namespace}:{WORKER_ACCOUNT}"
+        return Wanted(account=account, audience=AUDIENCE, on_node=True)
 
     @property
     def _kube_config(self) -> KubeConfig:

@@ -38,6 +38,7 @@ from topo.publish.event_series import BURST, REFILL_S, Regarding, Reporter
 
 pytestmark = pytest.mark.virtual_time
 MASTER = Regarding("apps/v1", "Deployment", "topo-master", "uid-m", "metax")
+POD = "topo-master-68b7f7c6d4-x2k9z"
 
 
 def pair(state: LinkState, number: int = 1) -> Group:
@@ -243,17 +244,18 @@ class Deployment:
 
 async def test_the_object_of_the_service_is_its_deployment_with_its_uid():
     body = orjson.dumps({"metadata": {"name": "topo-master", "uid": "uid-m"}})
-    assert await service_object(Deployment(body), "metax", "topo-master", "pod-1") == MASTER
+    assert await service_object(Deployment(body), "metax", POD) == MASTER
 
 
 @pytest.mark.parametrize("answer", [KubeError("denied", status=403), b"{}", b"no JSON"])
 async def test_a_deployment_that_cannot_be_read_is_told_of_without_its_uid(answer):
-    found = await service_object(Deployment(answer), "metax", "topo-master", "pod-1")
+    found = await service_object(Deployment(answer), "metax", POD)
     assert found == MASTER._replace(uid="")
 
 
 async def test_without_a_deployment_it_is_the_pod_and_without_a_pod_nothing():
     nobody = Deployment(KubeError("not asked"))
-    pod = await service_object(nobody, "metax", "", "pod-1")
+    pod = await service_object(nobody, "metax", "pod-1")
     assert pod == Regarding("v1", "Pod", "pod-1", "", "metax")
-    assert await service_object(nobody, "", "", "") is None
+    assert await service_object(nobody, "", "") is None
+    assert await service_object(nobody, "", POD) is None

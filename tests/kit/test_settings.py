@@ -1,6 +1,6 @@
 """Flags, variables and what is said when they do not fit."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from pydantic import Field
@@ -20,6 +20,7 @@ from topo.model.errors import Refusal
 
 
 class _Settings(LogSettings):
+    removed: ClassVar = {"--save-every": "leave it out; it is 5 s"}
     server_port: Annotated[int, Env("VENDOR_PORT", "OLD_PORT")] = 9001
     """Port of the API."""
     mode: Literal["config", "dragonfly"] = "config"
@@ -235,3 +236,20 @@ def test_a_misspelt_variable_is_pointed_out_and_a_service_link_is_not(
 def test_a_variable_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("topo_server_port", "5")
     assert _read().server_port == 5
+
+
+@pytest.mark.parametrize("words", [("--save-every=7s",), ("--save-every", "7s")])
+def test_a_flag_of_an_earlier_version_is_refused_with_what_to_do(words: tuple[str, ...]) -> None:
+    refused = _refused(*words)
+    assert (refused.where, refused.fix) == ("--save-every", "leave it out; it is 5 s")
+
+
+def test_a_variable_of_an_earlier_version_is_refused_with_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOPO_SAVE_EVERY", "")
+    assert _read().server_port == 9001
+    monkeypatch.setenv("TOPO_SAVE_EVERY", "7s")
+    refused = _refused()
+    assert (refused.where, refused.fix) == ("TOPO_SAVE_EVERY", "leave it out; it is 5 s")
+    assert "7s" in refused.what

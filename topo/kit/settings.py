@@ -11,10 +11,10 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -76,6 +76,9 @@ class ServiceSettings(BaseModel):
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
     )
 
+    removed: ClassVar[Mapping[str, str]] = {}
+    """Flags of earlier versions, each with what to do now; they and their variables are refused."""
+
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return the errors between the fields of one group that are valid separately."""
         return ()
@@ -125,6 +128,8 @@ def read(cls: type[S], argv: Sequence[str]) -> S | tuple[Refusal, ...]:
     flags = _flags(cls, argv)
     if isinstance(flags, Refusal):
         return (flags,)
+    if removed := _removed_variables(cls):
+        return removed
     given = {**_variables(cls), **flags}
     values: dict[str, Any] = {name: value.text for name, value in given.items()}
     try:
@@ -139,17 +144,42 @@ def flag_of(field_name: str) -> str:
     return "--" + field_name.replace("_", "-")
 
 
+def _field_of(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
 def variables_of(cls: type[ServiceSettings], field_name: str) -> tuple[str, ...]:
     """Return the variables that set a field, by precedence: `TOPO_SERVER_PORT`, then others."""
     further = (
         item.names for item in cls.model_fields[field_name].metadata if isinstance(item, Env)
     )
-    return (f"{PREFIX}{field_name}".upper(), *(name for names in further for name in names))
+    return (_own_variable(field_name), *(name for names in further for name in names))
+
+
+def _own_variable(field_name: str) -> str:
+    return f"{PREFIX}{field_name}".upper()
+
+
+def _environment() -> dict[str, str]:
+    return {name.upper(): text for name, text in os.environ.items()}
+
+
+def _removed_variables(cls: type[ServiceSettings]) -> tuple[Refusal, ...]:
+    """Return the errors about variables that set something in an earlier version."""
+    environment = _environment()
+    variables = ((_own_variable(_field_of(flag)), fix) for flag, fix in cls.removed.items())
+    return tuple(
+        Refusal(
+            f"there is no such setting any more, and its value is {mask_secrets(text)}", at, fix
+        )
+        for at, fix in variables
+        if (text := environment.get(at))
+    )
 
 
 def _variables(cls: type[ServiceSettings]) -> dict[str, _Given]:
     """Return the values from the environment, by field. Case and empty variables are ignored."""
-    environment = {name.upper(): text for name, text in os.environ.items()}
+    environment = _environment()
     found: dict[str, _Given] = {}
     for name in cls.model_fields:
         for variable in variables_of(cls, name):
@@ -170,7 +200,7 @@ def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given]
     while words:
         flag, equals, value = words.pop(0).partition("=")
         if flag not in fields:
-            return _unknown_flag(flag, list(fields))
+            return _unknown_flag(flag, list(fields), cls.removed)
         name = fields[flag]
         if not equals and cls.model_fields[name].annotation is bool:
             value = "true"
@@ -182,7 +212,9 @@ def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given]
     return {name: value for name, value in values.items() if value.text}
 
 
-def _unknown_flag(flag: str, known: list[str]) -> Refusal:
+def _unknown_flag(flag: str, known: list[str], removed: Mapping[str, str]) -> Refusal:
+    if flag in removed:
+        return Refusal("there is no such flag any more", flag, removed[flag])
     if not flag.startswith("-"):
         fix = "write flags as --name=value"
         return Refusal("an argument that belongs to no flag", mask_secrets(flag), fix)

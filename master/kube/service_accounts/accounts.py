@@ -23,11 +23,12 @@ MAX_SHOWN_CHARS = 160
 MAX_ANSWER_BYTES = 64 * 1024
 """A review repeats the token, of at most 8000 characters, and names the user's groups."""
 _WHERE = "Authorization"
-ACCOUNT_NAME = re.compile(r"[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}", re.ASCII)
-"""Namespace and name."""
 _JWS = re.compile(r"[\w-]+\.([\w-]+)\.[\w-]+", re.ASCII)
 """Three parts in base64url without padding. Source: RFC 7515, 7.1."""
-_ACCOUNT = re.compile(rf"system:serviceaccount:({ACCOUNT_NAME.pattern})", re.ASCII)
+_ACCOUNT = re.compile(
+    r"system:serviceaccount:(?P<account>[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253})", re.ASCII
+)
+"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tests.support.raw_http import answered, bomb, packed_head
 from topo.model.conditions.sources import ReportCondition
 
 pytestmark = pytest.mark.virtual_time
-ACCOUNT = "--worker-service-account=topo:topo-worker"
+NAMESPACE = "--pod-namespace=topo"
 
 
 def token(node: str | None = "n1", **said: Any) -> str:
@@ -66,7 +66,7 @@ def denied(answer: Answer, code: str, status: int = 401) -> dict[str, Any]:
 async def test_a_pods_token_reports_for_the_node_of_its_pod_and_for_no_other(
     tmp_path: Path,
 ) -> None:
-    async with in_a_cluster(tmp_path, ACCOUNT) as (master, reviewer):
+    async with in_a_cluster(tmp_path, NAMESPACE) as (master, reviewer):
         own = master.worker("n1", token())
         assert (await own.full(facts("n1"))).status == 200
         assert (await own.beat()).status == 200
@@ -76,7 +76,7 @@ async def test_a_pods_token_reports_for_the_node_of_its_pod_and_for_no_other(
         assert (await master.get("/v1/nodes/n2/gpus")).status == 404
 
 
-async def test_the_account_is_topo_worker_of_the_masters_namespace_if_none_is_named(
+async def test_the_account_is_topo_worker_of_the_masters_namespace(
     tmp_path: Path,
 ) -> None:
     async with in_a_cluster(tmp_path, "--pod-namespace=here") as (master, _):
@@ -97,7 +97,7 @@ async def test_the_account_is_topo_worker_of_the_masters_namespace_if_none_is_na
 async def test_another_token_of_the_cluster_is_refused_counted_listed_and_logged_once(
     tmp_path: Path, said: dict[str, Any], code: ReportCondition
 ) -> None:
-    async with in_a_cluster(tmp_path, ACCOUNT) as (master, _):
+    async with in_a_cluster(tmp_path, NAMESPACE) as (master, _):
         worker = master.worker("n1", token(**said))
         with capture_logs() as logs:
             for _ in range(20):
@@ -116,7 +116,7 @@ async def test_a_token_that_kubernetes_refuses_is_over_within_a_beat_of_its_fres
     tmp_path: Path,
 ) -> None:
     """Its pod was deleted: what it said stays until the node is stale, and it says nothing more."""
-    async with in_a_cluster(tmp_path, ACCOUNT) as (master, reviewer):
+    async with in_a_cluster(tmp_path, NAMESPACE) as (master, reviewer):
         mine = token()
         worker = master.worker("n1", mine)
         await worker.full(facts("n1"))
@@ -133,7 +133,7 @@ async def test_a_token_that_kubernetes_refuses_is_over_within_a_beat_of_its_fres
 async def test_while_the_api_server_is_away_who_is_known_reports_and_others_are_told_to_wait(
     tmp_path: Path,
 ) -> None:
-    async with in_a_cluster(tmp_path, ACCOUNT) as (master, reviewer):
+    async with in_a_cluster(tmp_path, NAMESPACE) as (master, reviewer):
         known = master.worker("n1", token())
         await known.full(facts("n1"))
         reviewer.spoilt = (503, b"")
@@ -152,7 +152,7 @@ async def test_tokens_of_the_file_count_beside_those_of_pods(
     tmp_path: Path, token_flag: str
 ) -> None:
     """A host outside the cluster has one; nothing is asked about it."""
-    async with in_a_cluster(tmp_path, ACCOUNT, token_flag) as (master, reviewer):
+    async with in_a_cluster(tmp_path, NAMESPACE, token_flag) as (master, reviewer):
         assert (await master.worker("outside", TOKEN).full(facts("outside"))).status == 200
         assert reviewer.asked == []
         assert (await master.worker("n1", token()).full(facts("n1"))).status == 200
@@ -162,7 +162,7 @@ async def test_tokens_of_the_file_count_beside_those_of_pods(
         assert none.status == 401
 
 
-@pytest.mark.parametrize("flags", [(), (ACCOUNT, "--kubernetes=off")])
+@pytest.mark.parametrize("flags", [(), (NAMESPACE, "--kubernetes=off")])
 async def test_where_no_account_is_named_or_no_cluster_is_asked_no_pods_token_counts(
     tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
@@ -175,7 +175,7 @@ async def test_of_a_body_nothing_is_read_before_kubernetes_has_said_whose_it_is(
     tmp_path: Path,
 ) -> None:
     """A forged token with a bomb: the answer comes before the body, and nothing is unpacked."""
-    async with in_a_cluster(tmp_path, ACCOUNT) as (master, reviewer):
+    async with in_a_cluster(tmp_path, NAMESPACE) as (master, reviewer):
         forged = token()
         reviewer.revoked.add(forged)
         port = int(master.reports_url.rpartition(":")[2])
@@ -190,7 +190,7 @@ async def test_of_a_body_nothing_is_read_before_kubernetes_has_said_whose_it_is(
 async def test_no_log_and_no_answer_shows_a_token(tmp_path: Path) -> None:
     """Nor what it says of itself, but for whom it is."""
     texts = [token(), token(number=2), token(account="topo:other"), token()[:-5] + "x.y.z"]
-    async with in_a_cluster(tmp_path, ACCOUNT) as (master, reviewer):
+    async with in_a_cluster(tmp_path, NAMESPACE) as (master, reviewer):
         reviewer.revoked.add(texts[1])
         with capture_logs() as logs:
             answers = [(await master.worker("n1", t).full(facts("n1"))).body for t in texts]
@@ -205,10 +205,9 @@ async def test_no_log_and_no_answer_shows_a_token(tmp_path: Path) -> None:
     [
         ((), "worker reports are refused: there is no --worker-token-file"),
         (("--worker-token-file=/tokens",), None),
-        (("--kubeconfig=/k",), "--worker-service-account"),
-        (("--kubeconfig=/k", "--pod-namespace=topo"), None),
-        (("--kubeconfig=/k", ACCOUNT), None),
-        (("--kubeconfig=/k", ACCOUNT, "--kubernetes=off"), "there is no --worker-token-file"),
+        (("--kubeconfig=/k",), "--pod-namespace"),
+        (("--kubeconfig=/k", NAMESPACE), None),
+        (("--kubeconfig=/k", NAMESPACE, "--kubernetes=off"), "there is no --worker-token-file"),
         (("--allow-anonymous-workers",), "anybody can speak for any node"),
     ],
 )

@@ -33,8 +33,7 @@ class ReportCondition(Condition):
     WRONG_ACCOUNT = Row(
         "wrong-service-account",
         "reports of pods of another service account are refused",
-        "run the workers as the account that the text names, or name "
-        "theirs in --worker-service-account",
+        "run the workers as the account that the text names",
     )
     TOKEN_WITHOUT_NODE = Row(
         "token-without-node",
