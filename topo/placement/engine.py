@@ -61,7 +61,6 @@ from topo.placement.view import (
     TAIL_CANNOT_FIT,
     FreeView,
     impossible_span,
-    no_group_known,
     no_group_so_large,
     short_of_groups,
     short_of_slots,
@@ -143,10 +142,8 @@ def fits(capacity: CapacityView, request: Request) -> bool:
 
 def _refused_at_once(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
     """Return the refusal of a job that no search on these nodes could place, or None."""
-    refused = (
-        short_of_slots(request, view.shape, view.slots)
-        or no_group_known(capacity, request, view)
-        or no_group_so_large(request, view)
+    refused = short_of_slots(request, view.shape, view.slots) or no_group_so_large(
+        capacity, request, view
     )
     if refused is not None:
         return refused

@@ -1,7 +1,6 @@
 """What a search sees: the shape of the job, what is free by domain, and what the job lacks."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -102,7 +101,7 @@ class FreeView:
 
     `shape.tier` is never 0 here: it is the tier whose domains groups must not cross. Where no
     domain could hold a group even if it were empty, it is the top tier, and `group_can_fit` is
-    false.
+    false. `allocation_cache` has what searches found so far, by tier, domain and need.
     """
 
     layout: Layout
@@ -110,6 +109,12 @@ class FreeView:
     slots: Slots
     free: Counts
     group_can_fit: bool = True
+    allocation_cache: dict[tuple[int, int, tuple[int, bool]], Allocation | None] = field(
+        default_factory=dict, init=False, compare=False
+    )
+    _groups: dict[int, Counts] = field(default_factory=dict, init=False, compare=False)
+    _losses: dict[int, Counts] = field(default_factory=dict, init=False, compare=False)
+    _fewest: dict[int, int] = field(default_factory=dict, init=False, compare=False)
 
     def only(self, free: Counts) -> "FreeView":
         """Return the same job with fewer free slots to use; the objective is measured as before."""
@@ -123,23 +128,6 @@ class FreeView:
         """Return the same slots for pods that may each go to any tier-1 domain."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
         return FreeView(self.layout, single, self.slots, self.free)
-
-    @cached_property
-    def allocation_cache(self) -> dict[tuple[int, int, tuple[int, bool]], Allocation | None]:
-        """Allocations found so far, by tier, domain and need; searches fill and read it."""
-        return {}
-
-    @cached_property
-    def _groups(self) -> dict[int, Counts]:
-        return {}
-
-    @cached_property
-    def _losses(self) -> dict[int, Counts]:
-        return {}
-
-    @cached_property
-    def _fewest(self) -> dict[int, int]:
-        return {}
 
     @cached_property
     def free_slots(self) -> Counts:
@@ -281,9 +269,12 @@ def fewest_of(values: Counts, need: int) -> int:
     return int(often[: at + 1].sum() - (held[at] - need) // sizes[at])
 
 
-def _no_fit(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:
-    shortfall = dict(numbers)
-    shortfall["missing"] = shortfall["needed"] - shortfall["available"]
+def _no_fit(
+    request: Request, failed: FitTest, text: str, numbers: tuple[int, int], **more: int
+) -> NoFit:
+    """Return the refusal; `numbers` are what is needed and what is available."""
+    needed, available = numbers
+    shortfall = {"needed": needed, "available": available, **more, "missing": needed - available}
     return NoFit(request, failed, shortfall, text)
 
 
@@ -292,53 +283,36 @@ def short_of_slots(request: Request, shape: JobShape, slots: Slots) -> NoFit | N
     gpus = request.pods * request.gpus_per_pod
     if not slots.nodes:
         text = "0 nodes have the type, labels, taints and name that the job asks for"
-        return _no_fit(request, FitTest.LABEL, text, {"needed": 1, "available": 0})
+        return _no_fit(request, FitTest.LABEL, text, (1, 0))
     if slots.free_gpus < gpus:
         text = (
             f"the job needs {counted(gpus, 'GPU')}, "
             f"{slots.free_gpus} are free on nodes that it may use"
         )
-        return _no_fit(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.free_gpus})
+        return _no_fit(request, FitTest.GPUS, text, (gpus, slots.free_gpus))
     if slots.total < shape.pods:
         text = (
             f"the job needs room for {counted(shape.pods, 'pod')} of {counted(shape.gpus, 'GPU')}, "
             f"the free GPUs of the nodes give {slots.total}"
         )
-        return _no_fit(
-            request, FitTest.SLOTS, text, {"needed": shape.pods, "available": slots.total}
-        )
+        return _no_fit(request, FitTest.SLOTS, text, (shape.pods, slots.total))
     return None
 
 
-def no_group_known(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
-    """Refuse groups that no single node can hold if no node is in any group."""
-    if view.group_can_fit or request.mode is PlacementMode.PREFERRED or capacity.kinds():
-        return None
-    shape = view.shape
-    needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
-    text = (
-        f"no groups of nodes are known: {counted(needed, 'GPU')} would have to be on one node, "
-        f"and the largest has {largest}"
-    )
-    numbers = {"needed": needed, "available": largest, "largest_gpus": largest}
-    return _no_fit(request, FitTest.GROUPS, text, numbers)
-
-
-def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
-    """Refuse groups that no domain could hold even if it were empty."""
+def no_group_so_large(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
+    """Refuse groups that no domain could hold if it were empty, or no node where none is in one."""
     if view.group_can_fit or request.mode is PlacementMode.PREFERRED:
         return None
     shape = view.shape
     needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
-    text = (
-        f"no group of nodes can hold {counted(needed, 'GPU')}; the largest there is holds {largest}"
-    )
-    return _no_fit(
-        request,
-        FitTest.GROUPS,
-        text,
-        {"needed": needed, "available": largest, "largest_gpus": largest},
-    )
+    gpus = counted(needed, "GPU")
+    text = f"no group of nodes can hold {gpus}; the largest there is holds {largest}"
+    if not capacity.kinds():
+        text = (
+            f"no groups of nodes are known: {gpus} would have to be on one node, "
+            f"and the largest has {largest}"
+        )
+    return _no_fit(request, FitTest.GROUPS, text, (needed, largest), largest_gpus=largest)
 
 
 def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
@@ -349,7 +323,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
     if available < shape.m:
         whole, of = counted(shape.m, "whole group"), counted(shape.k, "pod")
         text = f"the job needs {whole} of {of}, {available} are free"
-        return _no_fit(request, FitTest.GROUPS, text, {"needed": shape.m, "available": available})
+        return _no_fit(request, FitTest.GROUPS, text, (shape.m, available))
     if not shape.r or available - int(view.losses(shape.tier).min()) >= shape.m:
         return None
     # All groups are needed, so that the tail has what is left over in each domain.
@@ -358,7 +332,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
         f"beside the whole groups no domain has room for the last {counted(shape.r, 'pod')}; "
         f"the largest rest has room for {best}"
     )
-    return _no_fit(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
+    return _no_fit(request, FitTest.TAIL, text, (shape.r, best))
 
 
 def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
@@ -370,7 +344,7 @@ def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
         return None
     known = f"the kinds there are: {', '.join(sorted(kinds))}"
     text = f"there are 0 groups of kind {request.within}; {known if kinds else 'none are known'}"
-    return _no_fit(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
+    return _no_fit(request, FitTest.SPAN, text, (1, 0))
 
 
 def impossible_span(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
@@ -384,7 +358,7 @@ def impossible_span(capacity: CapacityView, request: Request, view: FreeView) ->
             f"a group of {pods} needs a domain of tier {shape.tier}, "
             f"a {request.within} is of tier {tier}"
         )
-        return _no_fit(request, FitTest.SPAN, text, {"needed": shape.tier, "available": tier})
+        return _no_fit(request, FitTest.SPAN, text, (shape.tier, tier))
     return None
 
 
@@ -396,4 +370,4 @@ def short_of_span(request: Request, largest: int) -> NoFit:
         f"the one with most room has {counted(largest, 'slot')}"
     )
     most = min(largest, request.pods - 1)
-    return _no_fit(request, FitTest.SPAN, text, {"needed": request.pods, "available": most})
+    return _no_fit(request, FitTest.SPAN, text, (request.pods, most))

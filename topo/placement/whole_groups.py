@@ -61,7 +61,6 @@ in 9 and 1 in 8. That breaks 2 canonical groups. The search tries all ways:
 The last one is the answer, and nothing was left out, so it is proven.
 """
 
-from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -73,7 +72,7 @@ from topo.placement.exact.tree_dp import MOST_TABLE_STEPS, ExactSearch, exact_se
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.certificate import least_domains
 from topo.placement.quality.measure import Candidate, Proven, better_of
-from topo.placement.search.domain_bounds import DomainBound, domain_bounds
+from topo.placement.search.domain_bounds import DomainBounds, domain_bounds
 from topo.placement.search.window_rule import best_inside, fewest, ways_over
 from topo.placement.view import FreeView
 
@@ -258,7 +257,7 @@ def in_tier1_domain(view: FreeView, at: int) -> Allocation:
 
 
 def improve_in_one_domain(
-    view: FreeView, tier: int, bounds: Sequence[DomainBound], best: Candidate | None
+    view: FreeView, tier: int, bounds: DomainBounds, best: Candidate | None
 ) -> Candidate | None:
     """Return the best candidate inside one domain of a tier; `bounds` come in the order of the
     search.
@@ -314,7 +313,7 @@ def _proven_by(search: ExactSearch) -> Proven:
     return Proven.NEWLY_BROKEN if search.packing.exact else Proven.PROFILE_TOP
 
 
-def _spans_proven(bounds: Sequence[DomainBound], best: Candidate) -> bool:
+def _spans_proven(bounds: DomainBounds, best: Candidate) -> bool:
     """Return whether the candidate uses as few children as any bound, and there is no tier below
     them.
     """

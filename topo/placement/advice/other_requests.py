@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from topo.model.limits import MAX_PODS
-from topo.placement.advice.suggestion import RefusedJob, Region, Suggestion, SuggestionKind
+from topo.placement.advice.suggestion import RefusedJob, Region, Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
@@ -160,7 +160,7 @@ def _changes(
         yield Kind.PREFERRED, "in preferred mode", replace(request, mode=PlacementMode.PREFERRED)
     if eligibility.selector or eligibility.exclude:
         anyone = replace(eligibility, selector=(), exclude=frozenset())
-        yield Kind.ANY_NODE, f"without {filters(eligibility)}", replace(request, eligible=anyone)
+        yield Kind.ANY_NODE, f"without {_filters(eligibility)}", replace(request, eligible=anyone)
     if refused.failed is FitTest.LABEL:
         yield from _tolerating(capacity, request)
 
@@ -188,24 +188,31 @@ def _placed(
     capacity: CapacityView, request: Request, changes: Iterable[_Change]
 ) -> list[Suggestion]:
     """Return those of some changes under which the job fits."""
-    whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
-    found = []
+    whole, found = _all_fit(request.pods), []
     for kind, words, changed in changes:
         plan = place(capacity, changed) if fits(capacity, changed) else None
         if isinstance(plan, Plan):
-            split, tops = plan.objective.split_groups, plan.objective.span[0]
-            of = f"{split} of {counted(len(plan.groups), 'group')} split"
-            suggestion = Suggestion(
-                kind=kind,
-                text=f"{whole} {words}: {of}, over {counted(tops, 'top group')}.",
-                numbers={"pods": request.pods, "split_groups": split, "top_groups": tops},
-                request=changed,
-            )
-            found.append(suggestion)
+            found.append(_suggested(kind, f"{whole} {words}", changed, plan))
     return found
 
 
-def filters(eligibility: Eligibility) -> str:
+def _all_fit(pods: int) -> str:
+    return f"All {pods} pods fit" if pods > 1 else "The 1 pod fits"
+
+
+def _suggested(kind: Kind, said: str, request: Request, plan: Plan) -> Suggestion:
+    """Return the suggestion of a request with the numbers of the plan that it gets."""
+    split, tops = plan.objective.split_groups, plan.objective.span[0]
+    of = f"{split} of {counted(len(plan.groups), 'group')} split"
+    return Suggestion(
+        kind=kind,
+        text=f"{said}: {of}, over {counted(tops, 'top group')}.",
+        numbers={"pods": request.pods, "split_groups": split, "top_groups": tops},
+        request=request,
+    )
+
+
+def _filters(eligibility: Eligibility) -> str:
     """Return the selector and the exclusions of a request in words."""
     parts = []
     if eligibility.selector:
@@ -228,7 +235,12 @@ def several_changes(capacity: CapacityView, request: Request) -> Suggestion | No
     assert isinstance(plan, Plan), "it was placed before"  # noqa: S101 - for mypy
     if request.eligible.gpu_type is not None:
         found = replace(found, eligible=replace(found.eligible, gpu_type=plan.gpu_type))
-    return _suggestion(request, found, plan)
+    pods = request.pods * request.gpus_per_pod // found.gpus_per_pod
+    who = _all_fit(pods)
+    if found.pods != pods:
+        who = f"{found.pods} of {counted(pods, 'pod')} fit"
+    said = f"{who} {listed([*_given_up(request, found)])}"
+    return _suggested(Kind.SEVERAL_CHANGES, said, found, plan)
 
 
 def _without_conditions(capacity: CapacityView, request: Request) -> Request | None:
@@ -278,21 +290,6 @@ def _conditions(request: Request) -> Iterator[_Condition]:
     yield lambda one: replace(one, mode=request.mode)
 
 
-def _suggestion(request: Request, found: Request, plan: Plan) -> Suggestion:
-    pods = request.pods * request.gpus_per_pod // found.gpus_per_pod
-    whole = f"All {pods} pods fit" if pods > 1 else "The 1 pod fits"
-    who = whole if found.pods == pods else f"{found.pods} of {counted(pods, 'pod')} fit"
-    split, tops = plan.objective.split_groups, plan.objective.span[0]
-    of = f"{split} of {counted(len(plan.groups), 'group')} split"
-    return Suggestion(
-        kind=SuggestionKind.SEVERAL_CHANGES,
-        text=f"{who} {listed([*_given_up(request, found)])}: {of}, "
-        f"over {counted(tops, 'top group')}.",
-        numbers={"pods": found.pods, "split_groups": split, "top_groups": tops},
-        request=found,
-    )
-
-
 def _given_up(request: Request, found: Request) -> Iterator[str]:
     """Yield the conditions that the request found does without, in words."""
     before, after = request.eligible, found.eligible
@@ -303,7 +300,7 @@ def _given_up(request: Request, found: Request) -> Iterator[str]:
     if after.tolerations != before.tolerations:
         yield "with 0 taints in the way"
     if (after.selector, after.exclude) != (before.selector, before.exclude):
-        yield f"without {filters(before)}"
+        yield f"without {_filters(before)}"
     if found.within != request.within:
         yield f"if not in one {request.within}"
     if found.mode != request.mode:

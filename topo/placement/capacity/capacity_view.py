@@ -331,10 +331,26 @@ class CapacityView:
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
         """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
-        return self._index.located(pods, places)
+        index = self._index
+        ids, domain_of, offsets = index.ids, index.domain_of_host, index.layout().offsets
+        domains: dict[int, int] = {}
+        last: object = None
+        at = offset = 0
+        ranks: Mapping[int, int] = {}
+        for name, some in pods:
+            host_id = ids[name]
+            domain = domain_of[host_id]
+            # The pods of a plan come domain by domain: each is looked up once.
+            if domain is not last:
+                last, at = domain, domain.at
+                offset, ranks = offsets[at], domain.ranks(index.names)
+                domains.setdefault(at, 0)
+            domains[at] += some
+            places.append(offset + ranks[host_id])
+        return domains
 
     def domain_of(self, name: NodeName) -> int:
-        """Return the index of the tier-1 domain of a known host."""
+        """Return the tier-1 domain of a known host; O(1)."""
         return self._index.domain_of_host[self._index.ids[name]].at
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:

@@ -6,7 +6,7 @@ lower group on its path, so hosts that no source joined are never in one domain.
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from operator import attrgetter
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from topo.model.ids import NODE, GroupName, GroupPath, Kind, NodeName, natural_key
 from topo.placement.capacity.host import Host
-from topo.placement.job.plan import DomainRef, Pods
+from topo.placement.job.plan import DomainRef
 
 Counts = NDArray[np.int64]
 """One whole number per domain of a tier, in natural order."""
@@ -420,25 +420,6 @@ class HostIndex:
             domains = self.domain_of_host
             self._domain_at = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
         return self._domain_at
-
-    def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
-        """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
-        ids, domain_of, offsets = self.ids, self.domain_of_host, self.layout().offsets
-        domains: dict[int, int] = {}
-        last: object = None
-        at = offset = 0
-        ranks: Mapping[int, int] = {}
-        for name, count in pods:
-            host_id = ids[name]
-            domain = domain_of[host_id]
-            # The pods of a plan come domain by domain: each is looked up once.
-            if domain is not last:
-                last, at = domain, domain.at
-                offset, ranks = offsets[at], domain.ranks(self.names)
-                domains.setdefault(at, 0)
-            domains[at] += count
-            places.append(offset + ranks[host_id])
-        return domains
 
 
 def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layout:

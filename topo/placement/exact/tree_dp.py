@@ -113,7 +113,7 @@ class ExactSearch:
             found = self._known[key] = (
                 (self._leaf(domain), None) if at_groups else self._branch(tier, domain)
             )
-        return [option for option in found[0] if option[0] >= least]
+        return [option for option in found[0] if option[0] >= least] if least else found[0]
 
     def _allocation_of_picks(
         self, tier: int, domains: Sequence[int], picks: list[tuple[int, int, int]]

@@ -9,6 +9,7 @@ before pristine, penalty, natural name.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
@@ -40,6 +41,7 @@ class Objective:
     order: tuple[int, ...]
 
 
+@lru_cache(maxsize=64)
 def objective_names(tiers: int) -> tuple[str, ...]:
     """Return the names of an objective over so many tiers, in the order of comparison, without
     `order`.

@@ -34,7 +34,6 @@ slots beside its group, so 3 is the bound.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -81,7 +80,7 @@ def bounds_of(
     known = [_known_bounds(view, (objective.span, own_loss), split=split) for view in views]
     *fewest, lost = known[0] if len(known) == 1 else map(min, zip(*known, strict=True))
     bounds = (*fewest, before - lost, None, None, 0, 0)
-    named = dict(zip(_names(len(objective.span)), bounds, strict=True))
+    named = dict(zip(objective_names(len(objective.span)), bounds, strict=True))
     return named, certified_by(named, objective, proven)
 
 
@@ -162,11 +161,6 @@ def certified_by(
             sure = sure and (not value or (at == known + 2 and proven >= Proven.NEWLY_BROKEN))
         certified[name] = sure
     return certified
-
-
-@lru_cache(maxsize=64)
-def _names(tiers: int) -> tuple[str, ...]:
-    return objective_names(tiers)
 
 
 def _has_profiles(objective: Objective) -> bool:

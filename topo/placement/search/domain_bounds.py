@@ -23,9 +23,9 @@ bound. The bound of A is larger, so A is not looked into, though it holds the jo
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class DomainBound(NamedTuple):
         return bool(self.spans_reached(key) and as_good)
 
 
-class DomainBounds(Sequence[DomainBound]):
+class DomainBounds:
     """The bounds of some domains, the least first; each is put together when somebody looks."""
 
     def __init__(
@@ -94,13 +94,10 @@ class DomainBounds(Sequence[DomainBound]):
     def __len__(self) -> int:
         return len(self._columns[0])
 
-    @overload
-    def __getitem__(self, at: int) -> DomainBound: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[DomainBound]: ...
-    def __getitem__(self, at: int | slice) -> DomainBound | list[DomainBound]:
-        if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
+    def __iter__(self) -> Iterator[DomainBound]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, at: int) -> DomainBound:
         children, lost, top, domain = (column.item(at) for column in self._columns)
         return DomainBound(children, lost, top, self._slots(at), domain, self._depth)
 
