@@ -109,7 +109,7 @@ class ClusterCapacity:
             self._lost_all = False
             self._mark_nodes()
         else:
-            self._marked_nodes.add(told.key)
+            self._marked_nodes.some[told.key] = None
         self._woken.set()
 
     def _mark_nodes(self) -> None:
@@ -121,7 +121,7 @@ class ClusterCapacity:
         if isinstance(told, Listed):
             self._marked_pods.replace([*told.objects, *self._known_pods])
         else:
-            self._marked_pods.add(told.key)
+            self._marked_pods.some[told.key] = None
         self._woken.set()
 
     # What is marked is made what the reflectors hold.
@@ -171,22 +171,19 @@ class MarkedKeys:
     """The keys of objects to handle. Marking all of them costs no more than a copy of the list."""
 
     def __init__(self) -> None:
-        self._some: dict[Key, None] = {}
+        self.some: dict[Key, None] = {}
+        """Those that are marked one by one."""
         self._all: list[Key] = []
-
-    def add(self, key: Key) -> None:
-        """Mark one object."""
-        self._some[key] = None
 
     def replace(self, keys: list[Key]) -> None:
         """Mark these objects instead of those marked before."""
-        self._some, self._all = {}, keys
+        self.some, self._all = {}, keys
 
     def take(self, most: int) -> list[Key]:
         """Remove and return at most `most` keys, those that were marked one by one first."""
-        taken = list(islice(self._some, most))
+        taken = list(islice(self.some, most))
         for key in taken:
-            del self._some[key]
+            del self.some[key]
         if (left := most - len(taken)) and self._all:
             taken += self._all[-left:]
             del self._all[-left:]

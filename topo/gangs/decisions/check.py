@@ -84,9 +84,8 @@ def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
         return ()
     first = capacity.host(known[0][1])
     tier = shape_of(capacity, request, first.gpu_type if first is not None else "").whole_in
-    of = capacity.layout().of[tier]
+    of, size = capacity.layout().of[tier], request.pods_per_group
     domains: dict[int, set[int]] = {}
     for rank, node in known:
-        group = rank // request.pods_per_group
-        domains.setdefault(group, set()).add(of[capacity.domain_of(node)])
+        domains.setdefault(rank // size, set()).add(of[capacity.domain_of(node)])
     return tuple(group for group, homes in sorted(domains.items()) if len(homes) > 1)

@@ -332,8 +332,9 @@ class Gangs:
         if not isinstance(need, PlacementNeed) or need.purpose is Purpose.FRESH:
             record = replace(record, no_room=None)
         if need is direct or not isinstance(need, PlacementNeed):
-            self._queue.leave(gang.id)
-            record = replace(record, queued_since_s=None)
+            if record.queued_since_s is not None:
+                self._queue.leave(gang.id)
+                record = replace(record, queued_since_s=None)
         else:
             if record.queued_since_s is None:
                 record = replace(record, queued_since_s=now_s)
@@ -450,12 +451,13 @@ class Gangs:
         gang_id = record.gang.id
         before, self._records[gang_id] = self._records.get(gang_id), record
         if before is None or before.plan is not record.plan or before.gang is not record.gang:
-            self._planned_nodes.follow(gang_id, before, record)
+            self._planned_nodes.follow(gang_id, record)
 
     def _forget(self, record: Record) -> None:
         gang_id = record.gang.id
+        del self._records[gang_id]
         self._queue.leave(gang_id)
-        self._planned_nodes.follow(gang_id, self._records.pop(gang_id), None)
+        self._planned_nodes.follow(gang_id, None)
         self._stranded.pop(gang_id, None)
         self._unreported.pop(gang_id, None)
         if self._turn == gang_id:

@@ -12,6 +12,7 @@ class PlannedNodes:
 
     def __init__(self) -> None:
         self._on_node: dict[NodeName, dict[GangId, None]] = {}
+        self._of_gang: dict[GangId, frozenset[NodeName]] = {}
 
     def gangs(self, node: NodeName) -> Iterable[GangId]:
         """Return the gangs that are planned on a node; O(1)."""
@@ -22,24 +23,23 @@ class PlannedNodes:
         others = (node for node, gangs in self._on_node.items() if gangs.keys() != {gang_id})
         return tuple(sorted(others))
 
-    def follow(self, gang_id: GangId, before: Record | None, after: Record | None) -> None:
-        """Update for a record that is new, changed or removed; O(members)."""
-        had, has = _nodes(before), _nodes(after)
+    def follow(self, gang_id: GangId, record: Record | None) -> None:
+        """Update for a record that is new or changed, or removed (None); O(members)."""
+        waiting = record.waiting_pods() if record is not None else []
+        had, has = self._of_gang.pop(gang_id, frozenset()), frozenset(n.node for _, n in waiting)
         for node in had - has:
             del self._on_node[node][gang_id]
             if not self._on_node[node]:
                 del self._on_node[node]
         for node in has - had:
             self._on_node.setdefault(node, {})[gang_id] = None
+        if has:
+            self._of_gang[gang_id] = has
 
     def matches(self, records: Iterable[Record]) -> bool:
         """Whether the index agrees with these records, for `validate`; O(their members)."""
         counted: dict[NodeName, set[GangId]] = {}
         for record in records:
-            for node in _nodes(record):
-                counted.setdefault(node, set()).add(record.gang.id)
+            for _, note in record.waiting_pods():
+                counted.setdefault(note.node, set()).add(record.gang.id)
         return counted == {node: set(gangs) for node, gangs in self._on_node.items()}
-
-
-def _nodes(record: Record | None) -> set[NodeName]:
-    return {note.node for _, note in record.waiting_pods()} if record is not None else set()
