@@ -10,6 +10,7 @@ host's labels costs one step per stored key, and a selector one pass over the va
 from array import array
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +73,8 @@ class HostColumns:
     def copy(self) -> "HostColumns":
         """Return an independent copy; O(hosts) of plain copying."""
         twin = HostColumns()
-        twin.free_gpus, twin._gpus = self.free_gpus[:], self._gpus[:]
-        twin._types, twin._marks = self._types[:], self._marks[:]
-        twin._guards, twin._guard_codes = self._guards[:], self._guard_codes.copy()
-        twin._codes = self._codes.copy()
+        for name in self.__slots__:
+            setattr(twin, name, copy(getattr(self, name)))
         return twin
 
     def put(self, host_id: int, host: Host, free_gpus: int) -> None:

@@ -64,7 +64,7 @@ import numpy as np
 
 from topo.placement.capacity.layout import Counts
 from topo.placement.job.plan import Allocation, Share, joined
-from topo.placement.quality.measure import Key, effect_of, key_of
+from topo.placement.quality.measure import effect_of, key_of
 from topo.placement.view import FreeView
 
 FEW = 64
@@ -269,18 +269,13 @@ def _leave(amounts: Amounts, rests: dict[int, int], over: int) -> None:
         over -= less
 
 
-def best_of(view: FreeView, allocations: Iterable[Allocation]) -> tuple[Key, Allocation] | None:
+def _best_of(view: FreeView, allocations: Iterable[Allocation]) -> Allocation | None:
     """Return the best of some allocations by the objective; a single one is not measured."""
     found = list(allocations)
+    # Measuring costs more than finding: it is left out if there is nothing to compare.
     if len(found) <= 1:
-        return ((), found[0]) if found else None
-    best: tuple[Key, Allocation] | None = None
-    for allocation in found:
-        # Measuring costs more than finding: it is left out above if there is nothing to compare.
-        key = key_of(effect_of(view, allocation.tier1_pods), allocation)
-        if best is None or key < best[0]:
-            best = key, allocation
-    return best
+        return found[0] if found else None
+    return min(found, key=lambda each: key_of(effect_of(view, each.tier1_pods), each))
 
 
 def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocation | None:
@@ -294,8 +289,8 @@ def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocat
         bounds = view.layout.below(tier, tier - 1)
         children = range(bounds[domain], bounds[domain + 1])
         # The window rule asks for the same few needs of the same domains again and again.
-        found = best_of(view, ways_over(view, tier - 1, children, need))
-        view.allocation_cache[key] = found[1] if found else None
+        found = _best_of(view, ways_over(view, tier - 1, children, need))
+        view.allocation_cache[key] = found
     return view.allocation_cache[key]
 
 
@@ -440,5 +435,5 @@ def _over_children(view: FreeView, domain: int, pods: int) -> dict[int, int] | N
         return fewest_for_pods(children, free_slots, pods)
     # Inside a domain of the group tier pods may go anywhere: the same rule, with groups of one.
     single = view.single_pods(pods)
-    found = best_of(single, ways_over(single, tier, children, (pods, False)))
-    return found[1].tier1_pods if found else None
+    found = _best_of(single, ways_over(single, tier, children, (pods, False)))
+    return found.tier1_pods if found else None
