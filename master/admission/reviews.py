@@ -21,7 +21,7 @@ from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
 from topo.gangs.job_kinds import kinds
-from topo.gangs.json_patch import mapping
+from topo.gangs.json_patch import mapping, mappings
 from topo.model.errors import BadInputError, Refusal
 
 REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
@@ -50,13 +50,13 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     """Return the answer to a review. Raises `BadInputError` if the body is not a review."""
     request = _request(content)
     uid = str(request["uid"])
-    kind = mapping(request.get("kind"))
+    kind, created = mappings(request, "kind", "object")
     judged = _judge(*(str(kind.get(each, "")) for each in ("group", "version", "kind")))
     if judged is None or request.get("operation") != "CREATE":
         text = "topo-master judges new jobs, PodGroups and pods alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = judged
-    outcome = judge(mapping(request.get("object")), rules)
+    outcome = judge(created, rules)
     if outcome.result is Result.UNDECIDED:
         return Reviewed(b"", name, outcome.result.value)
     if outcome.refusal is None:

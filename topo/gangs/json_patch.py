@@ -46,6 +46,11 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def mappings(of: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
+    """Return the members of these names that are objects, an empty one for each other."""
+    return [found if isinstance(found := of.get(name), dict) else {} for name in names]
+
+
 def sequence(value: object) -> Sequence[Any]:
     """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else ()

@@ -10,7 +10,7 @@ from typing import Any
 from topo.gangs.admission.outcome import UNCHANGED, AdmissionOutcome, Result, Rules
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.templates import pod_gpus
-from topo.gangs.json_patch import Operation, add, entries, mapping, sequence
+from topo.gangs.json_patch import Operation, add, entries, mapping, mappings, sequence
 from topo.gangs.stamp import Stamp, pod_index, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.errors import Refusal
@@ -19,13 +19,13 @@ from topo.model.errors import Refusal
 def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """Return the outcome for a pod; O(containers)."""
     keys = rules.keys
-    metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
-    annotations = mapping(metadata.get("annotations"))
+    metadata, spec = mappings(pod, "metadata", "spec")
+    annotations, labels = mappings(metadata, "annotations", "labels")
     stamp = read_stamp(annotations, keys)
     if stamp is None:
         return UNCHANGED
     terms = read_terms(annotations, keys)
-    index = pod_index(annotations, mapping(metadata.get("labels")))
+    index = pod_index(annotations, labels)
     why = _why_not(stamp, terms, index, metadata)
     if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
         text = f"the pod is scheduled without a group: {why}"
