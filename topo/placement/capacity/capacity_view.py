@@ -349,6 +349,11 @@ class CapacityView:
             places.append(offset + ranks[host_id])
         return domains
 
+    def penalty(self, pods: Iterable[tuple[NodeName, int]]) -> int:
+        """Return the penalty of pods on nodes: that of its host for each pod."""
+        hosts = self._hosts
+        return sum(hosts[name].penalty * some for name, some in pods if name in hosts)
+
     def domain_of(self, name: NodeName) -> int:
         """Return the tier-1 domain of a known host; O(1)."""
         return self._index.domain_of_host[self._index.ids[name]].at

@@ -186,12 +186,7 @@ def profile_of(changes: Mapping[int, int]) -> Profile:
 def _penalty(capacity: CapacityView, view: FreeView, groups: Iterable[Pods]) -> int:
     if not view.slots.penalized:
         return 0
-    penalty = 0
-    for group in groups:
-        for name, pods in group:
-            host = capacity.host(name)
-            penalty += host.penalty * pods if host else 0
-    return penalty
+    return sum(capacity.penalty(group) for group in groups)
 
 
 class Proven(IntEnum):

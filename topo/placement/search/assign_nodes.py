@@ -131,11 +131,8 @@ def _chosen(
 def penalty_of(capacity: CapacityView, view: FreeView, at: int, pods: int) -> int:
     """Return the penalty of putting so many pods into a tier-1 domain."""
     node_slots, _ = capacity.slots_per_node((at,), view.slots)
-    penalty = 0
-    for i, some in _chosen(capacity, view, node_slots, (at, pods)):
-        host = capacity.host(node_slots[i][0])
-        penalty += host.penalty * some if host else 0
-    return penalty
+    chosen = _chosen(capacity, view, node_slots, (at, pods))
+    return capacity.penalty((node_slots[i][0], some) for i, some in chosen)
 
 
 def _rank(capacity: CapacityView, node: tuple[NodeName, int]) -> tuple[int, bool, int]:
