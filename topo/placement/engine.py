@@ -95,7 +95,7 @@ class SearchResult:
     @cached_property
     def vector(self) -> Key:
         """Split groups, then the objective up to the domains that are newly broken."""
-        return (self.split, *key_in(self.view, self.found)[:5])
+        return (self.split, *_key_in(self.view, self.found)[:5])
 
 
 _Search = Callable[[FreeView, Request], SearchResult | None]
@@ -270,7 +270,7 @@ def most_slots(view: FreeView, request: Request) -> int:
     """Return the most free slots that the job may use: in one group of its kind, or in all."""
     if request.within is None:
         return int(view.free.sum())
-    inside = free_inside_by_tier(view.layout, view.free, request.within)
+    inside = _free_inside_by_tier(view.layout, view.free, request.within)
     return max((int(view.layout.rolled(free, tier).max()) for tier, free in inside), default=0)
 
 
@@ -312,7 +312,7 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
     placed = [(found, part) for found, part in answers if found is not None]
     if not placed:
         return None
-    best, part = min(placed, key=lambda each: key_in(each[1], each[0]))
+    best, part = min(placed, key=lambda each: _key_in(each[1], each[0]))
     found = replace(best, proven=min(found.proven for found, _ in placed))
     return SearchResult(found, part, _bounding(view, request), PlacementMode.REQUIRED)
 
@@ -321,20 +321,20 @@ def _bounding(view: FreeView, request: Request) -> FreeView:
     """Return the slots that the job may use at all."""
     if request.within is None:
         return view
-    return view.only(free_inside(view.layout, view.free, request.within))
+    return view.only(_free_inside(view.layout, view.free, request.within))
 
 
 def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
     """Yield each tier that groups of the kind have, with a view of the slots inside them."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101 - for mypy
-    for tier, free in free_inside_by_tier(view.layout, view.free, request.within):
+    for tier, free in _free_inside_by_tier(view.layout, view.free, request.within):
         if tier >= view.shape.tier or not view.group_can_fit:
             yield tier, view.only(free)
         elif not view.shape.m:
             yield tier, view.only(free).whole_in(tier)
 
 
-def key_in(view: FreeView, found: Candidate) -> Key:
+def _key_in(view: FreeView, found: Candidate) -> Key:
     """Return the key of a candidate; it is counted now if nothing was compared with it before."""
     return found.key or candidate_of(view, found.allocation).key
 
@@ -385,7 +385,7 @@ def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
             yield part.only(free)
 
 
-def free_inside_by_tier(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
+def _free_inside_by_tier(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
     """Yield each tier that groups of a kind have, with the free slots inside of them."""
     for tier, domains in layout.of_kind(kind).items():
         inside = free * 0
@@ -393,9 +393,9 @@ def free_inside_by_tier(layout: Layout, free: Counts, kind: Kind) -> Iterator[tu
         yield tier, inside
 
 
-def free_inside(layout: Layout, free: Counts, kind: Kind) -> Counts:
+def _free_inside(layout: Layout, free: Counts, kind: Kind) -> Counts:
     """Return the free slots inside groups of a kind, of any tier."""
     inside = free * 0
-    for _, some in free_inside_by_tier(layout, free, kind):
+    for _, some in _free_inside_by_tier(layout, free, kind):
         inside += some
     return inside

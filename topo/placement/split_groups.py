@@ -208,7 +208,7 @@ class _Branch(NamedTuple):
 def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
     """Return the better of a candidate and an exact search, with what that proves."""
     best = found
-    ways = [*loose_ways(view)]
+    ways = [*_loose_ways(view)]
     complete, exact = bool(ways), True
     for loose in ways:
         search = SplitSearch(view, exact_search(view), loose)
@@ -228,7 +228,7 @@ def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidat
     return best.with_proof(Proven.NEWLY_BROKEN if exact else Proven.PROFILE_TOP)
 
 
-def loose_ways(view: FreeView) -> Iterator[Loose]:
+def _loose_ways(view: FreeView) -> Iterator[Loose]:
     """Yield the ways to split the fewest groups; none if no group has to be split."""
     shape = view.shape
     if not view.group_can_fit:

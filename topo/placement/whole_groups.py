@@ -111,7 +111,7 @@ def best_whole(view: FreeView, limit: int | None) -> Candidate | None:
 
 
 def _in_tier1_domain(view: FreeView) -> Candidate | None:
-    best = best_tier1_domains(view)
+    best = _best_tier1_domains(view)
     if not best:
         return None
     ties = tuple(best[:MOST_TIES]) if view.slots.penalized else ()
@@ -132,7 +132,7 @@ def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate 
         best = better_of(view, best, best_inside(view, tier, bound.domain, (shape.m, shape.r > 0)))
     exact_window = shape.tier == 1 and tier == 2 and shape.k == shape.canonical
     if best is None or not (exact_window and view.nothing_kept_back):
-        return improve_in_one_domain(view, tier, bounds, best)
+        return _improve_in_one_domain(view, tier, bounds, best)
     if complete:
         return best.with_proof(Proven.PROFILE_TIER1)
     return best.with_proof(Proven.PROFILE_TOP) if bounds[0].reached(best.key) else best
@@ -155,7 +155,7 @@ def _in_several_domains(view: FreeView) -> Candidate | None:
     elif not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = best.with_proof(Proven.PROFILE_TOP)
-    return improve_over_domains(view, tier, best)
+    return _improve_over_domains(view, tier, best)
 
 
 def _with_fewer_children(view: FreeView, tier: int, best: Candidate) -> Candidate:
@@ -179,7 +179,7 @@ def _spans_meet_bounds(view: FreeView, span: tuple[int, ...]) -> bool:
     )
 
 
-def best_tier1_domains(view: FreeView) -> list[int]:
+def _best_tier1_domains(view: FreeView) -> list[int]:
     """Return the domains that hold the job and whose use is best, but for penalties; empty: none
     does.
 
@@ -256,7 +256,7 @@ def in_tier1_domain(view: FreeView, at: int) -> Allocation:
     return Allocation((Share(domain, shape.m, shape.r > 0),), {at: shape.pods})
 
 
-def improve_in_one_domain(
+def _improve_in_one_domain(
     view: FreeView, tier: int, bounds: DomainBounds, best: Candidate | None
 ) -> Candidate | None:
     """Return the best candidate inside one domain of a tier; `bounds` come in the order of the
@@ -283,7 +283,7 @@ def improve_in_one_domain(
     return best and best.with_proof(proven)
 
 
-def improve_over_domains(view: FreeView, tier: int, best: Candidate) -> Candidate:
+def _improve_over_domains(view: FreeView, tier: int, best: Candidate) -> Candidate:
     """Return the best candidate over all top-tier domains that could be one of the fewest."""
     shape = view.shape
     groups, holds = view.groups(tier), view.holds(tier)

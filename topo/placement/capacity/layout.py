@@ -262,7 +262,7 @@ class Layout:
         return found
 
 
-def tier1_key(host: Host) -> DomainKey:
+def _tier1_key(host: Host) -> DomainKey:
     """Return the key of a host's tier-1 domain."""
     for at, tier in enumerate(host.tiers):
         if tier <= 1:
@@ -317,7 +317,7 @@ class HostIndex:
 
     def add(self, host: Host) -> tuple[int, bool]:
         """Add a host; return its id, and whether it got a new domain at the end of `order`."""
-        key = tier1_key(host)
+        key = _tier1_key(host)
         domain = self._domains.get(key)
         made = domain is None
         if domain is None:

@@ -79,7 +79,7 @@ class Slots:
         """
         slots = np.where(allowed, hosts.free_gpus // self.gpus, 0)
         busy = hosts.at[hosts.open & (hosts.free_gpus < hosts.gpus)]
-        self._set(sum_by_domain(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
+        self._set(_sum_by_domain(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
         mask = np.zeros(ids, np.uint8)
         mask[hosts.ids] = np.where(allowed, ELIGIBLE, 1)
         self.mask = bytearray(mask.tobytes())
@@ -211,7 +211,7 @@ class Sizes:
 
     def fill(self, hosts: HostsOfType, domains: int) -> None:
         """Count from scratch; O(hosts)."""
-        self.whole = sum_by_domain(hosts.at, hosts.gpus // self.gpus, domains)
+        self.whole = _sum_by_domain(hosts.at, hosts.gpus // self.gpus, domains)
 
     def copy(self) -> "Sizes":
         """Return an independent copy."""
@@ -233,7 +233,7 @@ class Sizes:
         self.whole = self.whole[before]
 
 
-def sum_by_domain(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
+def _sum_by_domain(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
     """Return the sum of the numbers of each domain; each number belongs to one domain."""
     sums: Counts = np.bincount(at, weights=numbers, minlength=domains).astype(np.int64)
     return sums

@@ -142,7 +142,7 @@ class ExactSearch:
         found = self._leaves.get(alike)
         if found is None:
             uses = self._uses(domain)
-            found = [(x, t, self.tier1_cost(domain, pods)) for x, t, pods in uses]
+            found = [(x, t, self._tier1_cost(domain, pods)) for x, t, pods in uses]
             self._leaves[alike] = found
         return found
 
@@ -221,7 +221,7 @@ class ExactSearch:
         free = int(self.view.free[domain])
         return free, slots.free_list[domain], intact, domain if alone else -1
 
-    def tier1_cost(self, domain: int, pods: int) -> int:
+    def _tier1_cost(self, domain: int, pods: int) -> int:
         """Return what so many pods of a tier-1 domain cost."""
         slots = self.view.slots
         broken = int(not slots.busy[domain] and pods < slots.free_list[domain])

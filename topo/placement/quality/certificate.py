@@ -113,7 +113,7 @@ def could_be_better(view: FreeView, vector: Key) -> bool:
         return bool(least < split)
     for tier, used in zip(range(len(span), 0, -1), span, strict=True):
         if used == 1:
-            least = quick_least(view, tier, split=split > 0)
+            least = _quick_least(view, tier, split=split > 0)
         else:
             least = least_domains(view, tier, used + 1, split=split > 0)
         if least != used:
@@ -198,7 +198,7 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     """Return a number of domains of a tier that every placement needs."""
     if used == 1:
         return 1
-    quick = quick_least(view, tier, split=split)
+    quick = _quick_least(view, tier, split=split)
     if quick >= used:
         return quick
     shape = view.shape
@@ -213,7 +213,7 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     return max(by_slots, _with_tail(groups, view.losses(tier), shape.m))
 
 
-def quick_least(view: FreeView, tier: int, *, split: bool) -> int:
+def _quick_least(view: FreeView, tier: int, *, split: bool) -> int:
     """Return how many domains every placement needs if all were as large as the largest."""
     shape = view.shape
     least = -(-shape.pods // max(1, int(view.free_slots_of(tier).max())))

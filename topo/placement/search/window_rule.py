@@ -161,7 +161,7 @@ def fewest_domains(
     return [_shares(_window(pool, k, (m, count), None))] if count is not None else []
 
 
-def fewest_for_pods(domains: range, free_slots: list[int], pods: int) -> Amounts | None:
+def _fewest_for_pods(domains: range, free_slots: list[int], pods: int) -> Amounts | None:
     """Return pods by domain where each may go anywhere by itself; None: they do not fit.
 
     The same rule, for the few domains inside another one.
@@ -432,7 +432,7 @@ def _over_children(view: FreeView, domain: int, pods: int) -> dict[int, int] | N
     children = range(bounds[domain], bounds[domain + 1])
     if tier == 1:
         free_slots = view.free[children.start : children.stop].tolist()
-        return fewest_for_pods(children, free_slots, pods)
+        return _fewest_for_pods(children, free_slots, pods)
     # Inside a domain of the group tier pods may go anywhere: the same rule, with groups of one.
     single = view.single_pods(pods)
     found = _best_of(single, ways_over(single, tier, children, (pods, False)))
