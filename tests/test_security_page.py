@@ -15,6 +15,7 @@ from master.authentication.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
 from master.settings import MasterSettings
 from topo.kit.files import LOOK_S
 from topo.model.durations import parse_duration
+from topo.placement.booking.holds import Limits
 from worker.settings import WorkerSettings
 
 TESTS = Path(__file__).parent
@@ -104,7 +105,7 @@ def test_the_times_of_revocation_are_those_of_the_settings() -> None:
     assert GRACE_S == 300
     assert settings.discovery.stale_s == 30
     assert settings.discovery.forget_s == parse_duration("1d")
-    assert (settings.max_holds, settings.max_hold) == (1000, parse_duration("1d"))
+    assert settings.hold_limits == Limits(holds=1000, hold_s=86_400.0)
     held = "up to 1000 holds of a day each"
     for sentence in (
         "within two seconds",

@@ -49,7 +49,7 @@ def _nomination(
         uncounted=availability.uncounted,
         domain=settings.domain,
         settings=GangSettings(order=settings.gang_order, preempt_s=settings.preempt_after or None),
-        max_hold_s=settings.max_hold,
+        max_hold_s=settings.hold_limits.hold_s,
         reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
         registry=core.registry,
         volcano=volcano,

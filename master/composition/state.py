@@ -38,8 +38,8 @@ def state_saver(core: Core, cluster: Cluster | None) -> StateSaver | None:
 
 def _store(core: Core, cluster: Cluster | None) -> StateStore | None:
     settings, replica = core.settings, core.replica
-    if settings.state_file is not None:
-        return StateFileStore(settings.state_file)
+    if settings.kept_file is not None:
+        return StateFileStore(settings.kept_file)
     if not settings.state_config_maps or cluster is None:
         return None
     return ConfigMapStore(
@@ -53,7 +53,7 @@ def _store(core: Core, cluster: Cluster | None) -> StateStore | None:
 
 def state_copy(core: Core, saver: StateSaver | None, replicas: Replicas | None) -> StateCopy | None:
     """Return the copy on this master's own disk, if the settings name a file for it."""
-    path = core.settings.state_copy_file
+    path = core.settings.copy_file
     if path is None or saver is None or replicas is None:
         return None
     return StateCopy(

@@ -55,7 +55,7 @@ def build_history(core: Core, availability: Availability) -> Past:
         (settings.history_bytes, settings.history_age),
         core.registry,
         is_shown=lambda: not availability.missing(),
-        store=HistoryFile(settings.state_file) if settings.state_file is not None else None,
+        store=HistoryFile(settings.kept_file) if settings.kept_file is not None else None,
     )
 
 

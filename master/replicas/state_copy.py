@@ -48,7 +48,7 @@ class StateCopy:
     _worked_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._file = StateFile(self.path, "--state-copy-file", MAX_BYTES)
+        self._file = StateFile(self.path, "--state-file", MAX_BYTES)
         self._mode = self.saver.readiness.mode
         self._clock = self.saver.clock
 

@@ -6,7 +6,6 @@ from typing import Annotated
 from pydantic import Field
 
 from master.settings.cluster import ClusterSettings
-from topo.kit.durations import Seconds
 from topo.kit.settings import Chart, CommaList, Count
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath
@@ -32,8 +31,6 @@ class BookingSettings(ClusterSettings):
     ] = 0
     """Groups of a tier that a placement may use beyond the fewest, if that keeps more canonical
     groups whole."""
-    max_hold: Annotated[Seconds, Field(ge=1), Chart("topoDiscovery.master.maxHold")] = 86_400.0
-    """The longest time that a placement may be held before it is committed."""
     max_holds: Annotated[Count, Chart("topoDiscovery.master.maxHolds")] = 1000
     """Holds that may exist at once, committed ones and one for each waiting gang included."""
     booking_log: Path | None = None
@@ -73,7 +70,7 @@ class BookingSettings(ClusterSettings):
     @property
     def hold_limits(self) -> Limits:
         """How much may be held."""
-        return Limits(self.max_holds, self.max_hold)
+        return Limits(self.max_holds)
 
 
 def _reserve(text: str) -> tuple[GroupPath, int] | None:

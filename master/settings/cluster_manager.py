@@ -22,7 +22,6 @@ class ClusterManagerSettings:
     poll_events_s: float = 10.0
     ca_file: Path | None = None
     insecure: bool = False
-    allow_http: bool = False
     mapping_file: Path | None = None
 
     connect_timeout_s: float = 5.0
@@ -37,16 +36,16 @@ class ClusterManagerSettings:
 
 def base_url(settings: ClusterManagerSettings) -> URL:
     """Return the manager's address as a URL to append paths to; raises `BadInputError`."""
-    refused = address_refusal(settings.address, allow_http=settings.allow_http)
+    refused = address_refusal(settings.address, insecure=settings.insecure)
     if refused is not None:
         raise BadInputError(refused)
     return URL(settings.address.rstrip("/"))
 
 
-def address_refusal(address: str, *, allow_http: bool) -> Refusal | None:
+def address_refusal(address: str, *, insecure: bool) -> Refusal | None:
     """Why an address is no URL to append paths to, or would give credentials away; shows neither.
 
-    `allow_http`: the operator lets credentials travel in clear text.
+    `insecure`: the operator lets credentials travel in clear text.
     """
     write = "write https://HOST or https://HOST:PORT"
     try:
@@ -60,8 +59,8 @@ def address_refusal(address: str, *, allow_http: bool) -> Refusal | None:
         return _refused("the address carries credentials", fix)
     if url.query_string or url.fragment:
         return _refused("the address carries a query or a fragment", write)
-    if url.scheme == "http" and not allow_http:
-        fix = "use https, or say --cluster-manager-allow-http if this is a trial"
+    if url.scheme == "http" and not insecure:
+        fix = "use https, or say --cluster-manager-insecure if this is a trial"
         return _refused("credentials would travel over plain http", fix)
     return None
 

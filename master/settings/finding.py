@@ -46,11 +46,8 @@ class FindingSettings(ServiceSettings):
     cluster_manager_insecure: Annotated[
         bool, Chart("topoDiscovery.switchbox.clusterManagerInsecure")
     ] = False
-    """Do not verify the cluster manager's certificate. For trials only."""
-    cluster_manager_allow_http: Annotated[
-        bool, Chart("topoDiscovery.switchbox.clusterManagerAllowHttp")
-    ] = False
-    """Send credentials to the cluster manager over plain http. For trials only."""
+    """Send credentials to a cluster manager whose certificate is not verified, or whose address is
+    http://. For trials only."""
     cluster_manager_mapping_file: Annotated[
         Path | None, Chart("topoDiscovery.switchbox.clusterManagerMappingConfigMap", is_plain=False)
     ] = None
@@ -102,8 +99,8 @@ class FindingSettings(ServiceSettings):
             what = f"mode {self.mode} needs a cluster manager and there is no address"
             fix = "give its URL, such as https://10.0.0.1"
             return (Refusal(what, "--cluster-manager-address", fix),)
-        allow_http = self.cluster_manager_allow_http
-        refused = address_refusal(self.cluster_manager_address, allow_http=allow_http)
+        insecure = self.cluster_manager_insecure
+        refused = address_refusal(self.cluster_manager_address, insecure=insecure)
         return () if refused is None else (refused,)
 
     @property

@@ -20,14 +20,10 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
     """One of several masters: who leads, and where the state is kept."""
 
     state_file: Path | None = None
-    """File with the last good state, so that a restart answers at once."""
+    """File with the last good state, so that a restart answers at once; with --state-config-maps a
+    copy of it for reads while the API server cannot be asked for the state."""
     state_config_maps: Annotated[bool, Chart("topoDiscovery.master.stateConfigMaps")] = False
-    """Keep the last good state in ConfigMaps of this pod's namespace instead of a file."""
-    state_copy_file: Annotated[
-        Path | None, Chart("topoDiscovery.master.stateConfigMaps", is_plain=False)
-    ] = None
-    """File on this master's own disk for reads after a restart while the API server cannot be asked
-    for the state; for masters that keep it in ConfigMaps."""
+    """Keep the last good state in ConfigMaps of this pod's namespace."""
     state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0
     """The state is written at most this often, and less often if it is large."""
     leader_elect: Literal["auto", "true", "false"] = "auto"
@@ -60,24 +56,27 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
         return tuple(found)
 
     def _store_refusals(self) -> tuple[Refusal, ...]:
-        if self.state_copy_file is not None and not self._has_copy:
-            what = "the copy is of what a master that stands for election keeps in ConfigMaps"
-            fix = "give --state-config-maps and --leader-elect=true; else --state-file is enough"
-            return (Refusal(what, "--state-copy-file", fix),)
         if not self.state_config_maps:
             return ()
         where = "--state-config-maps"
-        if self.state_file is not None:
-            return (Refusal("the state is to be kept in two places", where, "name one of them"),)
         if self.kube_config is None or not self.pod_namespace:
             what = "ConfigMaps are kept in the pod's namespace, and there is none"
             fix = "give --kubernetes=on and POD_NAMESPACE, or --state-file"
             return (Refusal(what, where, fix),)
+        if self.state_file is not None and not self.elects_leader:
+            what = "the state is to be kept in two places, and this master stands for no election"
+            return (Refusal(what, where, "give --leader-elect=true, or name one of them"),)
         return ()
 
     @property
-    def _has_copy(self) -> bool:
-        return self.state_config_maps and self.elects_leader
+    def kept_file(self) -> Path | None:
+        """The file that keeps the state, None where ConfigMaps do or nothing does."""
+        return None if self.state_config_maps else self.state_file
+
+    @property
+    def copy_file(self) -> Path | None:
+        """The file for a copy of the state in ConfigMaps."""
+        return self.state_file if self.state_config_maps else None
 
     @property
     def _place(self) -> dict[str, str]:

@@ -39,7 +39,7 @@ def asking(port: int, folder: Path) -> ClusterManagerSettings:
     return ClusterManagerSettings(
         address=f"http://127.0.0.1:{port}",
         credentials_dir=folder,
-        allow_http=True,
+        insecure=True,
         poll_topology_s=1.0,
         max_answer_bytes=1 << 20,
         backoff_ceiling_s=1.0,

@@ -196,7 +196,7 @@ async def test_a_manager_without_tls_is_asked_only_when_that_was_said(
         ClusterManagerSettings(
             address=str(server.make_url("/prefix")),
             credentials_dir=tmp_path,
-            allow_http=True,
+            insecure=True,
             mapping_file=tmp_path / "mapping.yaml",
         )
     )

@@ -143,7 +143,7 @@ def test_settings_that_cannot_be_used_end_it_with_2_and_the_fix() -> None:
         [*MASTER, *flags], capture_output=True, text=True, timeout=CEILING_S, check=False
     )
     assert result.returncode == 2
-    assert "--cluster-manager-allow-http" in result.stderr
+    assert "--cluster-manager-insecure" in result.stderr
     assert "Traceback" not in result.stderr
 
 

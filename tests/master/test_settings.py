@@ -90,7 +90,7 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (
             ["--mode=switchbox", "--cluster-manager-address=http://10.0.0.1"],
             "--cluster-manager-address",
-            "--cluster-manager-allow-http",
+            "--cluster-manager-insecure",
         ),
         (
             ["--mode=switchbox", "--cluster-manager-address=https://u:p@h"],
@@ -112,7 +112,6 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--reserve-groups=s1=1,/d=1"], "--reserve-groups", "<path>=<groups>"),
         (["--reserve-groups==1"], "--reserve-groups", "<path>=<groups>"),
         (["--canonical-group-size=0"], "--canonical-group-size", "keeps free"),
-        (["--max-hold=0"], "--max-hold", "held"),
         (["--max-holds=0"], "--max-holds", "at once"),
         (["--beat-interval=0"], "--beat-interval", "alive"),
         (["--kubernetes=on"], "--kubernetes", "--kubeconfig=FILE"),
@@ -164,8 +163,8 @@ def test_a_proxy_is_an_address_or_a_network(text: str) -> None:
 
 
 def test_what_fits_is_not_refused() -> None:
-    trial = ("--cluster-manager-address=http://h", "--cluster-manager-allow-http")
-    assert settings("--mode=switchbox", *trial).cluster_manager_allow_http
+    trial = ("--cluster-manager-address=http://h", "--cluster-manager-insecure")
+    assert settings("--mode=switchbox", *trial).cluster_manager_insecure
     assert settings("--join-keys=server_uuid,hostname").discovery.join_keys[0] == "server_uuid"
     assert settings("--cluster-manager-address=nonsense").mode is Mode.CONFIG, "not asked there"
     assert settings("--tls-cert=a", "--tls-key=b").tls_key == Path("b")
@@ -178,13 +177,11 @@ def test_the_operators_words_about_placement_are_a_policy() -> None:
         "--reserve-groups=s1=2, s2/d=odd=0",
         "--gpu-type-order=B,A",
         "--extra-domains=1",
-        "--max-hold=10m",
     )
     assert result.policy.canonical_gpus == 128
     assert result.policy.reserves == ((("s1",), 2), (("s2", "d=odd"), 0))
     assert result.policy.gpu_types == ("B", "A")
     assert result.policy.extra_domains == 1
-    assert result.hold_limits.hold_s == 600
     assert settings().policy == Policy()
 
 
@@ -244,5 +241,9 @@ def test_a_write_of_a_leader_ends_before_the_others_may_lead() -> None:
 
 def test_the_state_is_kept_in_one_place_that_there_is() -> None:
     assert settings(*POD, "--state-config-maps").state_config_maps
+    alone = settings("--state-file=/s")
+    assert (alone.kept_file, alone.copy_file) == (Path("/s"), None)
     assert "two places" in refused(*POD, "--state-config-maps", "--state-file=/s")
+    both = settings(*POD, "--state-config-maps", "--state-file=/s", "--leader-elect=true")
+    assert (both.kept_file, both.copy_file) == (None, Path("/s"))
     assert "--state-config-maps" in refused("--state-config-maps", "--kubernetes=off")

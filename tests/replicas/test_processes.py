@@ -95,7 +95,7 @@ async def test_a_leader_that_ended_without_the_api_server_is_started_again_and_a
     installed: Installation,
 ) -> None:
     """What it shows is its copy, without a report and without the lease, until it leads again."""
-    copy = ("--state-config-maps", f"--state-copy-file={installed.home / 'copy' / 'state.json'}")
+    copy = ("--state-config-maps", f"--state-file={installed.home / 'copy' / 'state.json'}")
     async with master(installed, "a", *copy) as leader:
         await holds(installed, "a")
 

@@ -34,7 +34,7 @@ def flags(tmp_path: Path) -> tuple[str, ...]:
 
 def copying(home: Path, name: str) -> str:
     """The flag by which a master has a copy, in a folder that is not there yet."""
-    return f"--state-copy-file={home / name / 'state.json'}"
+    return f"--state-file={home / name / 'state.json'}"
 
 
 def copied(home: Path, name: str) -> State:

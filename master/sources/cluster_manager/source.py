@@ -259,7 +259,6 @@ def _settings(settings: MasterSettings) -> ClusterManagerSettings:
         poll_events_s=settings.cluster_manager_poll_event_period,
         ca_file=settings.cluster_manager_ca_file,
         insecure=settings.cluster_manager_insecure,
-        allow_http=settings.cluster_manager_allow_http,
         mapping_file=settings.cluster_manager_mapping_file,
     )
 

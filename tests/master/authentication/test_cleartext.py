@@ -65,10 +65,10 @@ def test_tokens_of_workers_and_of_the_api_are_said_apart() -> None:
 @pytest.mark.parametrize(
     ("address", "flags", "code"),
     [
-        ("http://10.0.0.1", ("--cluster-manager-allow-http",), "manager-login-in-clear"),
-        ("http://manager:8080", ("--cluster-manager-allow-http",), "manager-login-in-clear"),
-        ("http://127.0.0.1:8080", ("--cluster-manager-allow-http",), None),
-        ("http://[::1]:8080", ("--cluster-manager-allow-http",), None),
+        ("http://10.0.0.1", ("--cluster-manager-insecure",), "manager-login-in-clear"),
+        ("http://manager:8080", ("--cluster-manager-insecure",), "manager-login-in-clear"),
+        ("http://127.0.0.1:8080", ("--cluster-manager-insecure",), None),
+        ("http://[::1]:8080", ("--cluster-manager-insecure",), None),
         ("https://10.0.0.1", ("--cluster-manager-insecure",), "manager-unverified"),
         ("https://localhost", ("--cluster-manager-insecure",), None),
         ("https://10.0.0.1", (), None),
@@ -88,7 +88,7 @@ def test_a_login_that_others_can_read_on_its_way_to_the_manager_is_said(
 
 def test_a_manager_that_is_not_asked_is_not_judged() -> None:
     cleartext = CleartextSecrets()
-    flags = ("--cluster-manager-address=http://10.0.0.1", "--cluster-manager-allow-http")
+    flags = ("--cluster-manager-address=http://10.0.0.1", "--cluster-manager-insecure")
     cleartext.judge_manager(settings("--mode=dragonfly", *flags))
     assert cleartext.warnings == ()
 

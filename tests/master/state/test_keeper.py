@@ -225,7 +225,7 @@ async def test_a_state_file_of_version_0_1_0_is_taken_up_whole(
     state = tmp_path / "state.json"
     kept = Path(__file__).with_name("fixtures") / "state-of-version-0.1.0.json"
     state.write_bytes(kept.read_bytes())
-    manager = ("--cluster-manager-address=http://127.0.0.1:1", "--cluster-manager-allow-http")
+    manager = ("--cluster-manager-address=http://127.0.0.1:1", "--cluster-manager-insecure")
     flags = ("--mode=switchbox", f"--state-file={state}", token_flag, *manager)
     async with running(*flags) as master:
         (box,) = (await master.get("/node_group")).json

@@ -24,7 +24,7 @@ KEPT = (Path(__file__).with_name("fixtures") / "state-of-version-0.1.0.json").re
 FLAGS = (
     "--mode=switchbox",
     "--cluster-manager-address=http://127.0.0.1:1",
-    "--cluster-manager-allow-http",
+    "--cluster-manager-insecure",
 )
 SEEDS = [range(start, start + 50) for start in range(0, 400, 50)]
 STARTS = [range(start, start + 10) for start in range(0, 160, 10)]

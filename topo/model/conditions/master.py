@@ -27,7 +27,7 @@ class MasterCondition(Condition):
     MANAGER_LOGIN_IN_CLEAR = Row(
         "manager-login-in-clear",
         "the password goes to the manager over plain HTTP",
-        "give an https:// address, and leave --cluster-manager-allow-http away",
+        "give an https:// address, and leave --cluster-manager-insecure away",
         _NOTE,
     )
     MANAGER_UNVERIFIED = Row(
@@ -62,7 +62,7 @@ class MasterCondition(Condition):
         "state-copy-file",
         "that copy cannot be written or taken up; a restart while the API server is away would "
         "show nothing",
-        "give --state-copy-file a folder of this master alone, with room, that it can write to",
+        "give --state-file a folder of this master alone, with room, that it can write to",
     )
     LEADER_SILENT = Row(
         "leader-silent",

@@ -74,8 +74,9 @@ class Hold:
 class Limits:
     """The limits: how many holds may exist, how long each may wait, how many pods each may have.
 
-    `pods` bounds the memory of one hold: ten times the pods of the largest known job, and as many
-    GPUs as the largest tested cluster has.
+    A hold waits at most a day to be committed: who decides later asks again, for the tree may be
+    another one by then. `pods` bounds the memory of one hold: ten times the pods of the largest
+    known job, and as many GPUs as the largest tested cluster has.
     """
 
     holds: int = 1000
