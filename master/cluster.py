@@ -42,6 +42,7 @@ from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
 from master.sources.kubernetes.pods import PodParser
+from master.sources.workers.sessions import MAX_NODES
 from master.tree.engine import Clock, Engine
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.terms import Way
@@ -159,7 +160,7 @@ def build_cluster(
         queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
-        reviews=TokenReviews(client.call, registry, nodes=settings.max_nodes, clock=clock),
+        reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
     )
 
 

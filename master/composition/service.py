@@ -76,7 +76,7 @@ def build_service(
         admission=admission,
         port_tokens=port_tokens,
         worker_port=worker_port(core, port_tokens.workers, cluster, replicas),
-        report_connections=report_connections(settings),
+        report_connections=report_connections(),
         api_limits=api_limits(core.metrics),
         warnings=warnings,
         topology=topology,

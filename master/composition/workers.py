@@ -8,7 +8,7 @@ from master.settings import MasterSettings
 from master.sources.workers.identity import WorkerAccounts, WorkerIdentities
 from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
-from master.sources.workers.sessions import Sessions
+from master.sources.workers.sessions import MAX_NODES, Sessions
 from master.tree.engine import Engine
 from topo.discovery.sources import Startup
 from topo.kit.serving.connections import Connections
@@ -36,14 +36,9 @@ def worker_port(
     )
 
 
-def report_connections(settings: MasterSettings) -> Connections:
+def report_connections() -> Connections:
     """Return the connections of that port."""
-    return Connections(
-        "reports",
-        CONNECTIONS_PER_NODE * settings.max_nodes,
-        REPORT_ANSWERS_BYTES,
-        setting="--max-nodes",
-    )
+    return Connections("reports", CONNECTIONS_PER_NODE * MAX_NODES, REPORT_ANSWERS_BYTES)
 
 
 def _worker_accounts(settings: MasterSettings, cluster: Cluster | None) -> WorkerAccounts | None:
@@ -57,7 +52,6 @@ def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Ses
         beat_s=settings.beat_interval,
         stale_s=settings.discovery.stale_s,
         forget_s=settings.discovery.forget_s,
-        max_nodes=settings.max_nodes,
         known=engine.knows,
         on_node=startup.note_first_report,
         on_resumed=startup.note_resumed_worker,

@@ -69,8 +69,6 @@ class FindingSettings(ServiceSettings):
     missed_hardware: Annotated[CommaList, Chart("topoDiscovery.master.missedHardware")] = MISSED
     """Kinds of hardware that make their node NotReady when they vanish: gpus, their ports and
     links, nics."""
-    max_nodes: Count = 20_000
-    """Nodes that may report; reports of further nodes are refused."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""

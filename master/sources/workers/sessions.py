@@ -25,6 +25,9 @@ REFUSAL_EVERY_S = 15.0
 """How often a refusal of a kind is sent to discovery, which lists it for a minute."""
 NAMES_SHOWN = 3
 """Names that the refusal of a token's holder shows: the last ones it tried."""
+MAX_NODES = 20_000
+"""Nodes that may report: twice those of the largest tested cluster. More of them are names that
+the holder of a shared token made up."""
 REPORTS_PER_S = 20.0
 """Reports that one worker may send; ours sends at most five a second, while readings confirm a
 change."""
@@ -107,10 +110,10 @@ class Sessions:
     beat_s: float
     stale_s: float
     forget_s: float
-    max_nodes: int
     known: Callable[[NodeName], bool]
     on_node: Callable[[float], None]
     on_resumed: Callable[[], None]
+    max_nodes: int = MAX_NODES
     _sessions: dict[NodeName, _Session] = field(default_factory=dict)
     _foreign: dict[NodeName, _ForeignReports] = field(default_factory=dict)
     _refused_at_s: dict[tuple[NodeName, str], float] = field(default_factory=dict)
@@ -193,7 +196,8 @@ class Sessions:
             return self._duplicate(report, now_s)
         if known is None and not self._has_room(now_s):
             text = f"{self.max_nodes} nodes report already"
-            code, fix = ReportCondition.TOO_MANY_NODES, "raise --max-nodes"
+            code = ReportCondition.TOO_MANY_NODES
+            fix = "give each node a token of its own: with a shared one anybody invents nodes"
             return ReportRefused(503, code, text, fix, self.beat_s)
         if not self.submit(WorkerReported(facts)):
             return _BUSY

@@ -82,7 +82,8 @@ async def test_refused_tokens_are_forgotten_a_minute_after_the_last(token_flag: 
 
 async def test_reports_that_are_not_understood_are_no_missing_workers(token_flag: str) -> None:
     """Workers of another release, or a node too many: they run, and the master says what ails."""
-    async with running("--mode=dragonfly", "--max-nodes=1", token_flag) as master:
+    async with running("--mode=dragonfly", token_flag) as master:
+        master.service.worker_port.sessions.max_nodes = 1
         worker = master.worker("n1")
         assert (await worker.post(b'{"v": 99}')).status == 400
         finding = await sole(master, "malformed-report")

@@ -69,7 +69,6 @@ async def _port(
     budget_bytes: int = BUDGET_BYTES,
     *,
     tls: ssl.SSLContext | None = None,
-    setting: str | None = None,
 ) -> AsyncIterator[_Port]:
     async def own(_: web.Request) -> web.Response:
         port.asked.put_nowait("own")
@@ -96,7 +95,7 @@ async def _port(
     for path, handler in (("/own", own), ("/shared", shared), ("/busy", busy), ("/small", small)):
         app.router.add_get(path, handler)
     app.router.add_post("/taken", taken)
-    connections = Connections("api", limit, budget_bytes, setting=setting)
+    connections = Connections("api", limit, budget_bytes)
     async with AsyncExitStack() as stack:
         site = Site(app=app, port=0, connections=connections, host="127.0.0.1", drain_s=0, tls=tls)
         [(host, number)] = await start(site, stack)
@@ -231,13 +230,8 @@ async def test_who_takes_piece_after_piece_is_not_idle_between_two_of_them() -> 
         port.connections.on_closed(came)
 
 
-@pytest.mark.parametrize(
-    ("setting", "fix"), [(None, "keep fewer"), ("--limit", "keep fewer, or raise --limit")]
-)
-async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_closed(
-    setting: str | None, fix: str
-) -> None:
-    async with _port(limit=2, setting=setting) as port:
+async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_closed() -> None:
+    async with _port(limit=2) as port:
         busy = [await port.reader("/busy") for _ in range(2)]
         with capture_logs() as logs:
             refused = [await (await port.asking()).rest() for _ in range(3)]
@@ -246,7 +240,7 @@ async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_clo
             assert head.startswith(b"HTTP/1.1 503 ")
             assert b"Retry-After: 10" in head
             said = orjson.loads(body)
-            assert (said["detail"], said["fix"]) == ("too many connections are open", fix)
+            assert (said["detail"], said["fix"]) == ("too many connections are open", "keep fewer")
         assert [log["ended"] for log in logs] == [{"refused": 1}], "one line a minute, no flood"
         assert (len(port.connections), port.connections.ended["refused"]) == (2, 3)
         port.go_on.set()
@@ -255,14 +249,13 @@ async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_clo
 
 
 async def test_where_the_files_of_the_process_are_the_limit_the_refusal_says_so() -> None:
-    async with _port(limit=9, setting="--limit") as port:
+    async with _port(limit=9) as port:
         port.connections.lower_limit(10)
-        assert b"raise --limit" in port.connections.refusal
+        assert b"ulimit" not in port.connections.refusal
         port.connections.lower_limit(1)
         busy = await port.reader("/busy")
         refused = await (await port.asking()).rest()
         assert b"ulimit -n" in refused
-        assert b"--limit" not in refused
         port.go_on.set()
         assert b"done" in await busy.take()
 

@@ -294,7 +294,7 @@ def test_more_nodes_than_agreed_are_refused() -> None:
     world = _World(max_nodes=2)
     world.full(facts("n1"), ONE, 0)
     world.full(facts("n2"), TWO, 0)
-    assert "--max-nodes" in _refused(world.full(facts("n3"), THREE, 0), 503).fix
+    assert "a token of its own" in _refused(world.full(facts("n3"), THREE, 0), 503).fix
     assert len(world.sessions) == 2
     world.now_s = 900.0
     world.beat("n2", TWO, 1)

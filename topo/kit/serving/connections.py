@@ -102,19 +102,17 @@ class Connections:
     """The open connections of a port, at most `limit`, with `budget_bytes` of unread answers.
 
     Beyond the limit the connection that has been idle longest is closed; if none is idle, that of
-    the slowest reader; if all are busy, the new one is refused with 503. `setting` is the flag that
-    raises the limit, if there is one. Connections in their TLS handshake count; beyond half the
-    limit the oldest of these is closed. `ended` counts closed connections by reason: `handshake`,
-    `idle`, `room` (the slowest reader, for a new connection), `unread` (a piece not read in time),
-    `budget`, `heads` (the oldest incomplete head, beyond `HEADS_BYTES`), `refused`.
+    the slowest reader; if all are busy, the new one is refused with 503. Connections in their TLS
+    handshake count; beyond half the limit the oldest of these is closed. `ended` counts closed
+    connections by reason: `handshake`, `idle`, `room` (the slowest reader, for a new connection),
+    `unread` (a piece not read in time), `budget`, `heads` (the oldest incomplete head, beyond
+    `HEADS_BYTES`), `refused`.
     """
 
-    def __init__(
-        self, name: str, limit: int, budget_bytes: int, *, setting: str | None = None
-    ) -> None:
+    def __init__(self, name: str, limit: int, budget_bytes: int) -> None:
         self.name = name
         self.limit = limit
-        self._fix = "keep fewer" if setting is None else f"keep fewer, or raise {setting}"
+        self._fix = "keep fewer"
         self.in_flight = InFlight(budget_bytes, self._ended)
         self.ended = Counter(dict.fromkeys(REASONS, 0))
         self.heads_bytes = 0

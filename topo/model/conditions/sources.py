@@ -62,8 +62,9 @@ class ReportCondition(Condition):
     )
     TOO_MANY_NODES = Row(
         "too-many-nodes",
-        "reports of nodes beyond `--max-nodes` are refused",
-        "raise --max-nodes of the master",
+        "reports of nodes beyond 20,000 are refused",
+        "give each node a token of its own: whoever has a shared one can report for nodes that "
+        "are none",
     )
     BAD_NODE_NAME = Row(
         "bad-node-name",
