@@ -1,8 +1,7 @@
 """Authorities and serving certificates by which API servers verify the webhook.
 
 Each serving certificate has an authority of its own, whose key is discarded at once: no second
-certificate can be issued, and both are renewed together. Keys are elliptic (P-256), so that a
-handshake costs little. The extensions are those of strict verification (RFC 5280 4.2).
+certificate can be issued, and both are renewed together.
 """
 
 import datetime as dt
@@ -11,10 +10,9 @@ from dataclasses import dataclass, field
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
 
+from topo.kit.certificates import Signer, common_name, key_text, new_key
 from topo.model.errors import Refusal
 
 SKEW = dt.timedelta(hours=1)
@@ -43,31 +41,13 @@ class Pair:
 
 def issue(names: Sequence[str], now: dt.datetime, life: dt.timedelta) -> Pair:
     """Return a serving certificate for these DNS names, signed by an authority made for it."""
-    signer, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    begins, ends = now - SKEW, now + life
-    issuer, subject = _name(f"topo-master admission {now:%Y-%m-%dT%H:%M:%SZ}"), _name(names[0])
-    authority = (
-        _builder(issuer, issuer, signer, (begins, ends))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .sign(signer, hashes.SHA256())
-    )
-    leaf = (
-        _builder(subject, issuer, key, (begins, ends))
-        .add_extension(x509.SubjectAlternativeName(map(x509.DNSName, names)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-        .sign(signer, hashes.SHA256())
-    )
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    trusted = authority.public_bytes(encoding)
+    signer = Signer(common_name(f"topo-master admission {now:%Y-%m-%dT%H:%M:%SZ}"), new_key())
+    key, valid = new_key(), (now - SKEW, now + life)
+    leaf = signer.server(names[0], names, key, valid=valid)
+    trusted = signer.authority(valid).public_bytes(serialization.Encoding.PEM)
     return Pair(
-        leaf.public_bytes(encoding) + trusted,
-        key.private_bytes(encoding, form, serialization.NoEncryption()),
+        leaf.public_bytes(serialization.Encoding.PEM) + trusted,
+        key_text(key),
         trusted,
         leaf.not_valid_before_utc,
         leaf.not_valid_after_utc,
@@ -98,39 +78,3 @@ def read_pair(chain: bytes, key: bytes, names: Sequence[str]) -> Pair | Refusal:
         return Refusal(what, _CERT, f"name {', '.join(names)} in it")
     authority = certificates[-1].public_bytes(serialization.Encoding.PEM)
     return Pair(chain, key, authority, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    valid: tuple[dt.datetime, dt.datetime],
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(valid[0])
-        .not_valid_after(valid[1])
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
