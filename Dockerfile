@@ -15,7 +15,7 @@ RUN python3 -m venv /build
 COPY requirements-run.lock ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     /build/bin/pip download --disable-pip-version-check --no-cache-dir --quiet \
-      --require-hashes --only-binary=:all: --dest /wheels --requirement requirements-run.lock
+      --require-hashes --no-deps --only-binary=:all: --dest /wheels --requirement requirements-run.lock
 # From here on there is no index, only the wheels that were verified, and then ours.
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_NO_INDEX=1 \
     PIP_QUIET=1

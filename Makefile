@@ -27,6 +27,8 @@ $(STAMP): requirements.lock requirements-run.lock pyproject.toml
 	@$(MAKE) --no-print-directory install LOCK=requirements.lock DONE=$(STAMP) ASKED="$(MAKECMDGOALS)"
 	@touch $(RUNTIME)
 
+# A lock names all that is needed, so pip resolves nothing: a release of today is not looked at, and
+# `pip check` finds what a lock lacks.
 # Under a lock: of two makes at once, the second finds the work done. What runs from .venv goes on.
 install: LOCK ?= requirements.lock
 install: DONE ?= $(STAMP)
@@ -37,8 +39,9 @@ install:
 	if [ $(DONE) -nt $(LOCK) ] && [ $(DONE) -nt pyproject.toml ]; then exit 0; fi; \
 	set -e; echo "Installing $(LOCK) into $(VENV) (the first time takes about a minute)"; \
 	[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV); \
-	$(PIP) --require-hashes -r $(LOCK); \
+	$(PIP) --require-hashes --no-deps -r $(LOCK); \
 	$(PIP) --no-deps --no-build-isolation -e .; \
+	broken=$$($(BIN)/python -m pip check) || { echo "$$broken"; exit 1; }; \
 	touch $(DONE)
 
 run: $(RUNTIME) ## a simulated supernode cluster on this machine
