@@ -1,8 +1,8 @@
 """The Helm chart's part of the table of settings: flags, defaults, schema and the README's table.
 
-A field that is annotated with `Chart("topoDiscovery.master.maxHold")` is set by that value. From
-it follow a row in the chart's `settings.json`, by which the template writes the flag, and what is
-missing in `values.schema.json` and `values.yaml`.
+A field that is annotated with `Chart("topoDiscovery.master.deviceConfigMap")` is set by that value.
+From it follow a row in the chart's `settings.json`, by which the template writes the flag, and what
+is missing in `values.schema.json` and `values.yaml`.
 """
 
 import json
