@@ -13,7 +13,7 @@ from aiohttp import web
 from master.booking.executors import QueueFullError
 from master.service import SERVICE, Service
 from topo.kit.serving.problem import problem
-from topo.model.forest import Forest, Group
+from topo.model.forest import Forest
 from topo.model.nearest import did_you_mean
 
 RETRY_S = 1
@@ -24,15 +24,14 @@ _ANY_TAG = "*"
 
 def unknown_node(name: str, forest: Forest) -> web.Response:
     """Return the 404 for an unknown node with the nearest name. O(nodes): call it in a thread."""
-    placed = [str(v.name) for _, v in forest.walk() if not isinstance(v, Group)]
-    return _unknown("node", name, placed + [str(entry.node.name) for entry in forest.unplaced])
+    return _unknown("node", name, [str(node.name) for node in forest.nodes()])
 
 
 def unknown_group(name: str, forest: Forest) -> web.Response:
     """Return the 404 for an unknown group name or path with the nearest one. O(groups)."""
-    groups = [(above, v) for above, v in forest.walk() if isinstance(v, Group)]
-    paths = ["/".join((*above, g.name)) for above, g in groups]
-    return _unknown("group", name, [str(g.name) for _, g in groups] + paths)
+    paths = [path for path, _ in forest.groups()]
+    names = [str(path[-1]) for path in paths]
+    return _unknown("group", name, names + ["/".join(path) for path in paths])
 
 
 def _unknown(what: str, name: str, known: list[str]) -> web.Response:

@@ -80,8 +80,6 @@ def _render_graph(
 
 
 def _node_count(view: TopologyView, parts: tuple[Selected, ...] | None) -> int:
-    forest = view.snapshot.forest
     if parts is None:
-        placed = sum(not isinstance(vertex, Group) for _, vertex in forest.walk())
-        return placed + len(forest.unplaced)
+        return sum(1 for _ in view.snapshot.forest.nodes())
     return sum(not isinstance(v, Group) for above, group in parts for _, v in group.walk(above))

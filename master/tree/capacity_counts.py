@@ -80,9 +80,5 @@ class CountedForest:
 def count_forest(forest: Forest, usage: NodeUsage) -> CountedForest:
     """Return all counts of a forest."""
     counts = SubtreeCounts(usage)
-    groups = {
-        GroupPath((*above, vertex.name)): counts.of(vertex)
-        for above, vertex in forest.walk()
-        if isinstance(vertex, Group)
-    }
+    groups = {path: counts.of(group) for path, group in forest.groups()}
     return CountedForest(groups, counts.nodes)

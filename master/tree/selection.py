@@ -14,13 +14,10 @@ def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
     A group inside another of the same name is not listed separately.
     """
     found: dict[GroupPath, Group] = {}
-    for above, vertex in forest.walk():
-        if not isinstance(vertex, Group):
-            continue
-        path = GroupPath((*above, vertex.name))
-        is_wanted = wanted in {vertex.name, "/".join(path)}
-        if is_wanted and not any(above[: len(around)] == around for around in found):
-            found[path] = vertex
+    for path, group in forest.groups():
+        is_wanted = wanted in {group.name, "/".join(path)}
+        if is_wanted and not any(path[: len(around)] == around for around in found):
+            found[path] = group
     return tuple((GroupPath(path[:-1]), group) for path, group in found.items())
 
 

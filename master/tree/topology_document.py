@@ -25,7 +25,7 @@ from topo.model.rest.topology import (
     WireDocument,
 )
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage, SharedCards
-from topo.publish.wires import nodes_of, wires_of
+from topo.publish.wires import wires_of
 
 FRESH_S = 1.0
 """Ages in it move without a generation; a document that is served again is at most this old."""
@@ -215,7 +215,7 @@ def _shared_cards(cards: SharedCards) -> SharedCardsDocument:
 
 def _wires(forest: Forest, shown: list[Node], part: Part) -> list[WireDocument]:
     """Return the wires of the nodes shown; the nodes at the other ends may not be shown."""
-    known = {node.name: node for node in (shown if part is ALL else nodes_of(forest))}
+    known = {node.name: node for node in (shown if part is ALL else forest.nodes())}
     return [
         {
             "node": node,

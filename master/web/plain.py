@@ -12,7 +12,7 @@ from master.tree.findings import Examined, findings
 from topo.diagnosis.finding import Finding
 from topo.model.forest import Group, Node, Reason, Status
 from topo.placement.capacity.node_usage import NO_COUNTS
-from topo.publish.wires import nodes_of, wires_of
+from topo.publish.wires import wires_of
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -61,7 +61,7 @@ class _Writer:
     def __init__(self, examined: Examined) -> None:
         self._forest = examined.view.snapshot.forest
         self._counts = SubtreeCounts(examined.view.usage)
-        known = {node.name: node for node in nodes_of(self._forest)}
+        known = {node.name: node for node in self._forest.nodes()}
         self._cut: dict[str, list[str]] = {}
         for wire in wires_of(known.values(), known):
             if wire.state != "up":

@@ -472,8 +472,7 @@ class Discovery:
             self._membership.wiring,
         )
         forest = self.snapshot.forest
-        shown = [v.name for _, v in forest.walk() if isinstance(v, Node)]
-        shown += [entry.node.name for entry in forest.unplaced]
+        shown = [node.name for node in forest.nodes()]
         require(sorted(shown) == sorted(records), "a known node is not shown exactly once")
         require(forest.roots == self._placed.build(), "the roots shown are not those built")
         listed = self._conflicts.listed(self._membership.wiring)

@@ -154,6 +154,20 @@ class Forest:
         for root in self.roots:
             yield from root.walk()
 
+    def groups(self) -> Iterator[tuple[GroupPath, Group]]:
+        """Yield every group with its own path, parents first."""
+        for above, vertex in self.walk():
+            if isinstance(vertex, Group):
+                yield GroupPath((*above, vertex.name)), vertex
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield every known node, those in groups first."""
+        for _, vertex in self.walk():
+            if isinstance(vertex, Node):
+                yield vertex
+        for entry in self.unplaced:
+            yield entry.node
+
 
 @dataclass(frozen=True, slots=True)
 class SourceState:

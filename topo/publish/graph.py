@@ -31,7 +31,7 @@ from topo.model.forest import ROOT, Forest, Group, Node
 from topo.model.ids import NODE, GroupPath, NodeName
 from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeCounts
-from topo.publish.wires import nodes_of, wires_of
+from topo.publish.wires import wires_of
 
 Attributes = dict[str, Any]
 Part = tuple[GroupPath, Group]
@@ -54,7 +54,7 @@ def fabric_graph(
     """
     graph: nx.Graph[str] = nx.Graph()
     shown = list(_add_tree(graph, forest, parts))
-    known = {node.name: node for node in nodes_of(forest)}
+    known = {node.name: node for node in forest.nodes()}
     for node in shown:
         vertex = _node_id(node.name)
         graph.nodes[vertex].update(_capacity(node, (counts or {}).get(node.name, NO_COUNTS)))

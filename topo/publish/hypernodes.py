@@ -60,13 +60,13 @@ class GroupTier(NamedTuple):
 
 def group_tiers(forest: Forest) -> Mapping[GroupPath, GroupTier]:
     """Return the tier of every group. O(nodes)."""
-    groups = _groups(forest)
+    groups = dict(forest.groups())
     return {path: GroupTier(tier, groups[path].kind) for path, tier in _tiers(groups).items()}
 
 
 def hypernodes(forest: Forest) -> HyperNodes:
     """Return the HyperNodes of all groups that have a node below them. O(nodes)."""
-    groups = _groups(forest)
+    groups = dict(forest.groups())
     names, tiers = unique_names(groups, OBJECT_NAME), _tiers(groups)
     found: dict[str, HyperNode] = {}
     for path, group in reversed(groups.items()):  # what is below is known first
@@ -180,15 +180,6 @@ def spec(hypernode: HyperNode) -> Mapping[str, object]:
         for kind, name in members(hypernode)
     ]
     return {"tier": hypernode.tier, "tierName": hypernode.tier_name, "members": listed}
-
-
-def _groups(forest: Forest) -> dict[GroupPath, Group]:
-    """Return every group by its path, those above first."""
-    return {
-        GroupPath((*above, vertex.name)): vertex
-        for above, vertex in forest.walk()
-        if isinstance(vertex, Group)
-    }
 
 
 def _tiers(groups: Mapping[GroupPath, Group]) -> Mapping[GroupPath, int]:

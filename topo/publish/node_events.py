@@ -17,7 +17,6 @@ from typing import NamedTuple
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.forest import Conflict, Forest, Group, LinkState, Node, Snapshot, SourceState, Wire
 from topo.model.ids import NodeName, ServerUuid, SourceName
-from topo.publish.wires import nodes_of
 
 WIRING_FAULTS: Mapping[str, str] = {
     ConflictCondition.CLONED_SERVER_UUID: "ClonedServerUuid",
@@ -101,7 +100,7 @@ class NodeEventTracker:
         if before is None:
             self._cut = {
                 (node.name, wire.server)
-                for node in nodes_of(snapshot.forest)
+                for node in snapshot.forest.nodes()
                 for wire in node.wires
                 if wire.state is LinkState.DOWN
             }

@@ -7,7 +7,6 @@ Example: node-1 in switchbox-1/dragonfly-1 has metax-tech.com/switchbox=switchbo
 metax-tech.com/dragonfly=dragonfly-1; a node in no group has neither.
 """
 
-import re
 from collections.abc import Mapping
 
 from topo.model.forest import Forest, Group
@@ -15,7 +14,6 @@ from topo.model.ids import KNOWN_KINDS, NODE, GroupPath, Kind, NodeName
 from topo.publish.names import LABEL_VALUE, is_dns_name, unique_names
 
 Labels = Mapping[str, str]
-_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 RESERVED_PREFIXES = ("kubernetes.io", "k8s.io")
 """Names of Kubernetes itself; a label below them may move pods or name machines."""
 
@@ -30,7 +28,7 @@ def is_label_key(text: str) -> bool:
     if slash and not is_dns_name(prefix):
         return False
     reserved = any(prefix == each or prefix.endswith(f".{each}") for each in RESERVED_PREFIXES)
-    return bool(_LABEL_NAME.fullmatch(name)) and not reserved
+    return bool(LABEL_VALUE.valid.fullmatch(name)) and not reserved
 
 
 def label_keys(domain: str, renamed: Mapping[Kind, str]) -> Mapping[Kind, str]:
@@ -65,9 +63,8 @@ def node_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, L
 def _values(forest: Forest) -> Mapping[GroupPath, str]:
     """Return the label value of each group; unique among the groups of its kind."""
     by_kind: dict[Kind, list[GroupPath]] = {}
-    for above, vertex in forest.walk():
-        if isinstance(vertex, Group):
-            by_kind.setdefault(vertex.kind, []).append(GroupPath((*above, vertex.name)))
+    for path, group in forest.groups():
+        by_kind.setdefault(group.kind, []).append(path)
     values: dict[GroupPath, str] = {}
     for paths in by_kind.values():
         values.update(unique_names(paths, LABEL_VALUE))

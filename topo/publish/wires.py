@@ -11,7 +11,7 @@ wires are a 1 - b 2, up, and b 1 - X, unconfirmed.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from topo.model.forest import Forest, Group, LinkState, Node, Wire
+from topo.model.forest import LinkState, Node, Wire
 from topo.model.ids import NodeName, ServerUuid
 
 
@@ -27,15 +27,6 @@ class NodeWire(NamedTuple):
     peer_slot: int | None
     server: ServerUuid
     state: LinkState
-
-
-def nodes_of(forest: Forest) -> Iterator[Node]:
-    """Return every known node, those in groups first."""
-    for _, vertex in forest.walk():
-        if not isinstance(vertex, Group):
-            yield vertex
-    for entry in forest.unplaced:
-        yield entry.node
 
 
 def wires_of(shown: Iterable[Node], known: Mapping[NodeName, Node]) -> Iterator[NodeWire]:

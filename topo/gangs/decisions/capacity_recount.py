@@ -14,11 +14,11 @@ Example: dragonflies of two nodes of 8 GPUs, one pod of 8 in each but the third.
 in groups of 16 has room there; one of three has none, since its last group needs another pair.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from topo.model.cluster import ClusterNode
-from topo.model.forest import Forest, Group, Node, Status
+from topo.model.forest import Forest, Node, Status
 from topo.model.ids import NodeName
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode, Request
@@ -52,7 +52,7 @@ def certainly_fits(request: Request, seen: Seen) -> bool:
 def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
     """Return the domains, as lists of nodes, of the lowest tier in which `pods` fit when empty."""
     tiers: dict[int, list[list[Node]]] = {}
-    for group in _groups(seen.forest.roots):
+    for _, group in seen.forest.groups():
         nodes = [each for _, each in group.walk() if isinstance(each, Node)]
         tiers.setdefault(group.tier, []).append(nodes)
     for _, domains in sorted(tiers.items()):
@@ -64,13 +64,6 @@ def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
         if largest >= pods:
             return domains
     return []
-
-
-def _groups(below: tuple[Group | Node, ...]) -> Iterator[Group]:
-    for each in below:
-        if isinstance(each, Group):
-            yield each
-            yield from _groups(each.children)
 
 
 def _slot_count(domain: list[Node], gpu_type: str, request: Request, seen: Seen) -> int:
