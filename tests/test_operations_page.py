@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from topo.publish.node_events import REASONS, EventType
+from topo.publish.node_events import REASONS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,4 +35,4 @@ def test_every_metric_that_it_names_is_one() -> None:
 
 def test_every_event_that_warns_of_a_node_is_there_and_every_one_there_is_reported() -> None:
     """The table of the states of gangs has those of gangs: `docs/tables/gang_states.py`."""
-    assert table("event").keys() == {e for e, of in REASONS.items() if of is EventType.WARNING}
+    assert table("event").keys() == {e for e, of in REASONS.items() if of == "Warning"}

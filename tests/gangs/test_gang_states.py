@@ -44,7 +44,7 @@ registry = prom.CollectorRegistry()
 NominationMetrics(registry, dict, dict, slipped=int, native=int)
 print(json.dumps({
     "rest": validator(GangSummary).json_schema()["properties"]["state"]["enum"],
-    "events": {reason: kind.value for reason, kind in GANG_REASONS.items()},
+    "events": dict(GANG_REASONS),
     "docs": gang_states.states(),
     "metrics": prom.generate_latest(registry).decode(),
     "alerts": [each.expr for each in ALERTS],

@@ -9,7 +9,7 @@ from topo.model.forest import Snapshot, SourceState
 from topo.model.ids import Generation, SourceName
 from topo.model.machine import Peer, ServerPeers
 from topo.model.observation import ConfigLoaded, Ticked, WorkerReported
-from topo.publish.node_events import EventType, NodeEventTracker, Occurrence
+from topo.publish.node_events import NodeEventTracker, Occurrence
 
 PAIRS = (("node-1", "node-2"), ("node-3", "node-4"))
 
@@ -58,7 +58,7 @@ def test_a_cut_cable_is_told_on_both_nodes_and_on_no_other():
     world = World()
     told = cut(world)
     assert reasons(told) == {("node-1", "LinkDown"): 1, ("node-2", "LinkDown"): 1}
-    assert {each.content.type for each in told} == {EventType.WARNING}
+    assert {each.content.type for each in told} == {"Warning"}
     assert told[0].note == "the link in slot 1 to node-2 is down"
 
 
@@ -73,7 +73,7 @@ def test_a_healed_link_is_told():
     cut(world)
     told = world.readings(*healed())
     assert reasons(told) == {("node-1", "LinkUp"): 1, ("node-2", "LinkUp"): 1}
-    assert {each.content.type for each in told} == {EventType.NORMAL}
+    assert {each.content.type for each in told} == {"Normal"}
     assert told[0].note == "the link in slot 1 to node-2 is up again"
 
 
@@ -122,17 +122,17 @@ def test_a_node_that_moves_leaves_and_comes_back_is_told_each_time():
     assert (moved.node, moved.reason, moved.content.type) == (
         "node-2",
         "MovedGroup",
-        EventType.NORMAL,
+        "Normal",
     )
     assert moved.note == "the node moved from box-1/fly-1 to box-1/fly-2"
     (left,) = load(["node-1"], ["node-3", "node-4"])
-    assert (left.node, left.reason, left.content.type) == ("node-2", "LeftGroup", EventType.WARNING)
+    assert (left.node, left.reason, left.content.type) == ("node-2", "LeftGroup", "Warning")
     assert left.note.startswith("the node is no longer in box-1/fly-2: ")
     (back,) = load(["node-1", "node-2"], ["node-3", "node-4"])
     assert (back.node, back.reason, back.content.type) == (
         "node-2",
         "RejoinedGroup",
-        EventType.NORMAL,
+        "Normal",
     )
     assert back.note == "the node is in a group again: box-1/fly-1"
 
@@ -168,7 +168,7 @@ def test_a_source_that_is_lost_and_recovers_is_told_of_the_service_itself():
     tracker = NodeEventTracker()
     assert tracker.advance(sources()) == ()
     (lost,) = tracker.advance(sources("cluster-manager"))
-    assert (lost.node, lost.reason, lost.content.type) == (None, "SourceLost", EventType.WARNING)
+    assert (lost.node, lost.reason, lost.content.type) == (None, "SourceLost", "Warning")
     assert lost.note == (
         "the source cluster-manager fails, what it said stays: connection refused; "
         "look at its service"
@@ -178,7 +178,7 @@ def test_a_source_that_is_lost_and_recovers_is_told_of_the_service_itself():
     assert (well.node, well.reason, well.content.type) == (
         None,
         "SourceRecovered",
-        EventType.NORMAL,
+        "Normal",
     )
 
 

@@ -173,7 +173,7 @@ def _event_record(series: _Series, reporter: Reporter) -> EventRecord:
             **({"namespace": about.namespace} if about.namespace else {}),
         },
         "note": _cut(plain(what.note), NOTE_BYTES),
-        "type": what.type.value,
+        "type": what.type,
     }
     if series.count > 1:
         last = _micro_time(series.last_s)

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from topo.model.conditions.gang_states import JOB_EVENTS, GangState
-from topo.publish.node_events import EventContent, EventType
+from topo.model.conditions.gang_states import JOB_EVENTS, EventType, GangState
+from topo.publish.node_events import EventContent
 
 ACTION = "PlaceGang"
 GANG_REASONS: Mapping[str, EventType] = {
-    **{each.row.event: EventType(each.row.event_type) for each in GangState if each.row.event},
-    **{each.reason: EventType.WARNING for each in JOB_EVENTS},
+    **{each.row.event: each.row.event_type for each in GangState if each.row.event},
+    **{each.reason: "Warning" for each in JOB_EVENTS},
 }
 """Every reason with its type."""
 

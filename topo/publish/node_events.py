@@ -11,9 +11,9 @@ Cost: O(what differs): subtrees that nothing touched are the same objects and ar
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
+from topo.model.conditions.gang_states import EventType
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.forest import Conflict, Forest, Group, LinkState, Node, Snapshot, SourceState, Wire
 from topo.model.ids import NodeName, ServerUuid, SourceName
@@ -31,24 +31,17 @@ nodes start (`one-sided-link`), or are about files and managers."""
 ACTION = "DiscoverTopology"
 
 
-class EventType(StrEnum):
-    """The two types of Kubernetes."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
-
-
 REASONS: Mapping[str, EventType] = {
-    "LinkDown": EventType.WARNING,
-    "LinkUp": EventType.NORMAL,
-    "LinkReplaced": EventType.NORMAL,
-    "LeftGroup": EventType.WARNING,
-    "MovedGroup": EventType.NORMAL,
-    "RejoinedGroup": EventType.NORMAL,
-    **dict.fromkeys(WIRING_FAULTS.values(), EventType.WARNING),
-    **dict.fromkeys((f"{reason}Gone" for reason in WIRING_FAULTS.values()), EventType.NORMAL),
-    "SourceLost": EventType.WARNING,
-    "SourceRecovered": EventType.NORMAL,
+    "LinkDown": "Warning",
+    "LinkUp": "Normal",
+    "LinkReplaced": "Normal",
+    "LeftGroup": "Warning",
+    "MovedGroup": "Normal",
+    "RejoinedGroup": "Normal",
+    **dict.fromkeys(WIRING_FAULTS.values(), "Warning"),
+    **dict.fromkeys((f"{reason}Gone" for reason in WIRING_FAULTS.values()), "Normal"),
+    "SourceLost": "Warning",
+    "SourceRecovered": "Normal",
 }
 """Every reason that there is; docs/kubernetes.md says what each means."""
 
