@@ -29,13 +29,15 @@ import networkx as nx
 from topo.facts.vendors import device
 from topo.model.forest import ROOT, Forest, Group, Node
 from topo.model.ids import NODE, GroupPath, NodeName
-from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
+from topo.model.machine import Gpu, LinkKind, LinkMatrix, NetworkPort, NodeFacts
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeCounts
 from topo.publish.wires import wires_of
 
 Attributes = dict[str, Any]
 Part = tuple[GroupPath, Group]
 """A group with the path of its parent."""
+_GPU_FIELDS = ("index", "model", "uuid", "healthy", "numa", "memory_bytes")
+_NIC_FIELDS = ("hca", "port", "up", "rate_gbps", "link_layer", "numa")
 _NO_LINK = (LinkKind.SELF, LinkKind.NONE, LinkKind.UNKNOWN)
 
 
@@ -87,12 +89,12 @@ def _add_tree(
             within = f"group/{'/'.join(above)}" if above else None
             parent = within if within in graph else None
             if isinstance(vertex, Group):
-                _add(graph, f"group/{'/'.join((*above, vertex.name))}", parent, _group(vertex))
+                _add(graph, f"group/{'/'.join((*above, vertex.name))}", parent, _vertex(vertex))
             else:
-                _add(graph, _node_id(vertex.name), parent, _node(vertex))
+                _add(graph, _node_id(vertex.name), parent, _vertex(vertex))
                 yield vertex
     for entry in forest.unplaced if parts is None else ():
-        _add(graph, _node_id(entry.node.name), None, {**_node(entry.node), "unplaced": True})
+        _add(graph, _node_id(entry.node.name), None, {**_vertex(entry.node), "unplaced": True})
         yield entry.node
 
 
@@ -107,24 +109,15 @@ def _stated(about: Attributes) -> Attributes:
     return {key: value for key, value in about.items() if value not in (None, "")}
 
 
-def _group(group: Group) -> Attributes:
+def _vertex(of: Group | Node) -> Attributes:
+    kind, tier = (of.kind, of.tier) if isinstance(of, Group) else (NODE, None)
     return {
-        "type": "group",
-        "name": str(group.name),
-        "kind": str(group.kind),
-        "tier": group.tier,
-        "status": group.status.value,
-        "reasons": "; ".join(reason.text for reason in group.reasons),
-    }
-
-
-def _node(node: Node) -> Attributes:
-    return {
-        "type": "node",
-        "name": str(node.name),
-        "kind": str(NODE),
-        "status": node.status.value,
-        "reasons": "; ".join(reason.text for reason in node.reasons),
+        "type": "node" if tier is None else "group",
+        "name": str(of.name),
+        "kind": str(kind),
+        "tier": tier,
+        "status": of.status.value,
+        "reasons": "; ".join(reason.text for reason in of.reasons),
     }
 
 
@@ -141,35 +134,15 @@ def _capacity(node: Node, counts: NodeCounts) -> Attributes:
 
 
 def _gpus(facts: NodeFacts) -> list[Attributes]:
-    return [
-        _stated(
-            {
-                "index": gpu.index,
-                "model": gpu.model,
-                "uuid": gpu.uuid,
-                "healthy": gpu.healthy,
-                "numa": gpu.numa,
-                "memory_bytes": gpu.memory_bytes,
-            }
-        )
-        for gpu in facts.gpus
-    ]
+    return [_fields(gpu, _GPU_FIELDS) for gpu in facts.gpus]
 
 
 def _nics(facts: NodeFacts) -> list[Attributes]:
-    return [
-        _stated(
-            {
-                "hca": nic.hca,
-                "port": nic.port,
-                "up": nic.up,
-                "rate_gbps": nic.rate_gbps,
-                "link_layer": nic.link_layer,
-                "numa": nic.numa,
-            }
-        )
-        for nic in facts.nics
-    ]
+    return [_fields(nic, _NIC_FIELDS) for nic in facts.nics]
+
+
+def _fields(of: Gpu | NetworkPort, names: Iterable[str]) -> Attributes:
+    return _stated({name: getattr(of, name) for name in names})
 
 
 def _node_id(node: str) -> str:
