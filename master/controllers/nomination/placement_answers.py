@@ -4,11 +4,12 @@ Runs on the event loop without awaiting, so no other booking happens between a s
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from master.booking.state import BookingState
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
-from topo.gangs.decisions.eviction import Evictable, units_of
+from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.place import Placed, answer_place
 from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import GangId
@@ -153,7 +154,7 @@ def _describe(evicted: Sequence[Evictable]) -> str:
     """Return a phrase that names the pods to evict; empty if there are none."""
     if not evicted:
         return ""
-    units = units_of(evicted)
+    units = Counter(pod.unit for pod in evicted)
     most = max(pod.priority for pod in evicted)
     shown = listed([f"{pods} of {unit}" for unit, pods in sorted(units.items())])
     return f"{counted(len(evicted), 'pod')} of priority {most} or less ({shown})"

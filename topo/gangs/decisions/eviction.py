@@ -24,7 +24,7 @@ priority 0; d3 four, as D is broken. It is d2.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -151,9 +151,7 @@ class _Over:
             return
         for above, at in layout.groups_of(kind):
             if above >= tier:
-                bounds = (
-                    layout.below(above, tier) if above > tier else range(len(layout.firsts[tier]))
-                )
+                bounds = layout.below(above, tier)
                 yield bounds[at], bounds[at + 1]
 
     @property
@@ -283,11 +281,3 @@ class _Over:
             sum(each.pods for each in costs),
             sum(each.gpus for each in costs),
         )
-
-
-def units_of(victims: Iterable[Evictable]) -> Mapping[str, int]:
-    """Return how many pods of each job would be evicted."""
-    found: dict[str, int] = {}
-    for pod in victims:
-        found[pod.unit] = found.get(pod.unit, 0) + 1
-    return found

@@ -12,6 +12,7 @@ rank 1 lost n2. It is refused where groups are required: d1 has no other node. P
 n3.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -139,10 +140,7 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     stay: dict[int, list[NodeName]] = {}
     for rank, node in asked.kept:
         stay.setdefault(rank // size, []).append(node)
-    joining: dict[int, int] = {}
-    for pod in asked.wanted:
-        group = pod.rank // size
-        joining[group] = joining.get(group, 0) + 1
+    joining = Counter(pod.rank // size for pod in asked.wanted)
     found: dict[int, list[NodeName]] = {}
     for group, pods in joining.items():
         if group not in stay:
@@ -203,7 +201,7 @@ def _order_by_pod(
 
 
 def _pods_per_node(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
-    return tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
+    return tuple(Counter(nodes).items())
 
 
 def _gpus_per_node(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:

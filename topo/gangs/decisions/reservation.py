@@ -73,9 +73,7 @@ def _inside(
     first, last = 0, len(layout.firsts[tier]) - 1
     if scope is not None:
         tier = min(tier, scope[0])
-        bounds = (
-            layout.below(scope[0], tier) if tier < scope[0] else range(len(layout.firsts[tier]))
-        )
+        bounds = layout.below(scope[0], tier)
         first, last = bounds[scope[1]], bounds[scope[1] + 1]
     free = layout.rolled(view.free, tier).tolist()
     room = layout.rolled(idle.free, tier).tolist()
