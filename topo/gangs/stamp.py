@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds import kinds
+from topo.gangs.terms import shown
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS
 
@@ -51,7 +52,7 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
     for name, least in wanted:
         number = read_number(annotations.get(name))
         if number is None or not least <= number <= MAX_PODS:
-            what = f"{name} is {str(annotations.get(name))[:32]!r}"
+            what = f"{name} is {shown(annotations.get(name))}"
             fix = f"leave {keys.pods} and the words beside it to the admission webhook"
             return Refusal(what, f"metadata.annotations[{name}]", fix)
         found.append(number)

@@ -1,9 +1,10 @@
 """The terms of a gang's groups, from the annotations of a job and of its pod templates."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.durations import parse_duration
@@ -53,20 +54,26 @@ def read_terms(
     if keys.size not in annotations:
         return None
     found: dict[str, object] = {}
-    for field, (name, read) in {
+    readers: dict[str, tuple[str, Callable[[str], object]]] = {
         "group_size": (keys.size, _size),
-        "mode": (keys.mode, _mode),
+        "mode": (keys.mode, partial(_word, PlacementMode)),
         "within": (keys.within, _within),
         "wait_s": (keys.wait, _wait_s),
-        "way": (keys.way, _way),
-    }.items():
+        "way": (keys.way, partial(_word, Way)),
+    }
+    for field, (name, read) in readers.items():
         if name in annotations:
             value = annotations[name]
             term = read(value.strip()) if isinstance(value, str) else _NO_TEXT
             if isinstance(term, _Flaw):
-                return Refusal(f"{name} is {str(value)[:_SHOWN_CHARS]!r}", name, term.fix)
+                return Refusal(f"{name} is {shown(value)}", name, term.fix)
             found[field] = term
     return GroupTerms(**found)  # type: ignore[arg-type]  # each is of its reader's type
+
+
+def shown(value: object) -> str:
+    """Return the start of an annotation's value in quotes, for the text of a refusal."""
+    return repr(str(value)[:_SHOWN_CHARS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +91,11 @@ def _size(text: str) -> int | _Flaw:
     return int(text)
 
 
-def _mode(text: str) -> PlacementMode | _Flaw:
-    known = [str(each) for each in PlacementMode]
-    return PlacementMode(text) if text in known else _Flaw(_one_of(text, known))
-
-
-def _way(text: str) -> Way | _Flaw:
-    known = [str(each) for each in Way]
-    return Way(text) if text in known else _Flaw(_one_of(text, known))
-
-
-def _one_of(text: str, known: list[str]) -> str:
-    return did_you_mean(text, known, otherwise=f"write {' or '.join(known)}")
+def _word(of: type[StrEnum], text: str) -> StrEnum | _Flaw:
+    known = [str(each) for each in of]
+    if text in known:
+        return of(text)
+    return _Flaw(did_you_mean(text, known, otherwise=f"write {' or '.join(known)}"))
 
 
 def _within(text: str) -> Kind | _Flaw:

@@ -12,7 +12,7 @@ the default changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -22,11 +22,9 @@ from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import JobParts, Template, field_path, pod_gpus
 from topo.gangs.json_patch import Operation, Path, entries, mapping, remove
 from topo.gangs.stamp import Stamp
-from topo.gangs.terms import GroupTerms, Way, read_terms
+from topo.gangs.terms import GroupTerms, Way, read_terms, shown
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.job.request import Request, flaw
-
-_SHOWN_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +32,6 @@ class _Left:
     """Why a job is left unchanged: its user chooses nodes by other means."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Stamped:
-    """The patch that stamps a job, empty if the stamps are there, and warnings for the user."""
-
-    patch: tuple[Operation, ...]
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +60,10 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
     if found is None:
         return UNDECIDED
     keys, templates = rules.keys, parts.templates
-    if isinstance(found, _Stamped):
+    if isinstance(found, AdmissionOutcome):
         patch = (*found.patch, *_without(job, templates, (keys.ungrouped,)))
-        result = Result.STAMPED if patch else Result.UNCHANGED
-        return AdmissionOutcome(result, patch, found.warnings)
+        result = found.result if patch else Result.UNCHANGED
+        return replace(found, result=result, patch=patch)
     stamps = (keys.pods, keys.rank_offset, keys.pods_per_group)
     why = found.text if isinstance(found, _Left) else str(found)
     patch = (*_without(job, templates, stamps), *_ungrouped(job, templates, keys, why))
@@ -86,9 +76,7 @@ def _asked(
     job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys
 ) -> _Asked | Refusal | None:
     """Return the annotations of the job and its templates; a refusal if two of them differ."""
-    of_job = mapping(mapping(job.get("metadata")).get("annotations"))
-    places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)] if of_job else []
-    places += ((each.path, each.annotations) for each in templates if each.annotations)
+    places = _annotated(job, templates)
     found = _Asked({}, {})
     for name in keys.asked:
         for path, values in places:
@@ -97,9 +85,17 @@ def _asked(
             first = found.values.setdefault(name, values[name])
             at = found.places.setdefault(name, _place(path, name))
             if values[name] != first:
-                what = f"{name} is {_shown(first)} at {at} and {_shown(values[name])} here"
+                what = f"{name} is {shown(first)} at {at} and {shown(values[name])} here"
                 return Refusal(what, _place(path, name), "give it once")
     return found if keys.size in found.values else None
+
+
+def _annotated(
+    job: Mapping[str, Any], templates: Sequence[Template]
+) -> list[tuple[Path, Mapping[str, Any]]]:
+    """Return the annotations of the job, then those of its templates, each with its path."""
+    of_job = mapping(mapping(job.get("metadata")).get("annotations"))
+    return [((), of_job), *((each.path, each.annotations) for each in templates)]
 
 
 def _place(path: Path, name: str) -> str:
@@ -108,14 +104,14 @@ def _place(path: Path, name: str) -> str:
 
 def _stamped(
     job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
-) -> _Stamped | Refusal | _Left | None:
-    """Return how a job that asks for groups is changed; None if that is still unknown."""
+) -> AdmissionOutcome | Refusal | _Left | None:
+    """Return the stamps of a job that asks for groups; None if they are still unknown."""
     gang = _gang(parts, asked, rules)
     if not isinstance(gang, _Gang):
         return gang
     wanted = _annotations(gang, asked, rules.keys)
     if (gang.terms.way or rules.way) is Way.NOMINATION:
-        return _Stamped(_patch(job, parts, wanted))
+        return AdmissionOutcome(Result.STAMPED, _patch(job, parts, wanted))
     refusal = native_jobs.refusal_for(parts, gang.terms, rules, asked.places)
     if refusal is not None or not rules.tiers:
         return refusal
@@ -123,7 +119,8 @@ def _stamped(
     of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.keys)}
     everywhere = [((), of_job), *wanted]
     patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
-    return _Stamped(patch, tuple(native_jobs.warnings(gang.request, gang.terms, rules)))
+    warnings = tuple(native_jobs.warnings(gang.request, gang.terms, rules))
+    return AdmissionOutcome(Result.STAMPED, patch, warnings)
 
 
 def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:
@@ -234,14 +231,7 @@ def _without(
     job: Mapping[str, Any], templates: Sequence[Template], names: Iterable[str]
 ) -> Iterator[Operation]:
     """Yield the operations that remove these annotations."""
-    of_job = mapping(mapping(job.get("metadata")).get("annotations"))
-    places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)]
-    places += ((each.path, each.annotations) for each in templates)
-    for path, annotations in places:
+    for path, annotations in _annotated(job, templates):
         for name in names:
             if name in annotations:
                 yield remove((*path, "metadata", "annotations", name))
-
-
-def _shown(value: object) -> str:
-    return repr(str(value)[:_SHOWN_CHARS])
