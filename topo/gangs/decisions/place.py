@@ -24,7 +24,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place
-from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
+from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
 from topo.placement.view import view_of
@@ -120,13 +120,8 @@ def _place_by_engine(capacity: CapacityView, request: Request) -> Placed | NoFit
     for group in plan.groups:
         for node, pods in group.pods:
             nodes += [node] * pods
-    return Placed(
-        tuple(nodes), request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
-    )
-
-
-def _is_certified(plan: Plan) -> bool:
-    return all(plan.certified.values())
+    certified = all(plan.certified.values())
+    return Placed(tuple(nodes), request, plan.groups, plan.mode, plan.gpu_type, certified=certified)
 
 
 def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
@@ -149,9 +144,8 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
         if isinstance(nodes, NoFit):
             return nodes
         # What one group gets is not free for the next one.
-        capacity = capacity.with_changes(
-            taken={f"{_JOINING} {group}": _gpus_per_node(request, nodes)}
-        )
+        taken = booked([_pods_per_node(nodes)], request.gpus_per_pod)
+        capacity = capacity.with_changes(taken={f"{_JOINING} {group}": taken})
         found[group] = nodes
     fresh = _place_new_groups(capacity, request, joining, found)
     return (
@@ -202,10 +196,6 @@ def _order_by_pod(
 
 def _pods_per_node(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
     return tuple(Counter(nodes).items())
-
-
-def _gpus_per_node(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
-    return booked([_pods_per_node(nodes)], request.gpus_per_pod)
 
 
 def _nearest_nodes(
