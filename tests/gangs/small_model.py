@@ -344,11 +344,8 @@ class Model:
                     evicts = note.over and self.setting.binding is Binding.WHOLE
                     nominee = None if evicts else note.node
                     assert member.nominated == nominee, "opened before it is nominated"
-                    unseen = [
-                        m.uid
-                        for m in state.members
-                        if m.gated and (m.note if evicts else m.nominated) is None
-                    ]
+                    # A nomination that a later leader took back leaves its note.
+                    unseen = [m.uid for m in state.members if m.gated and m.note is None]
                     assert not unseen, f"opened before {unseen} are nominated"
                 selection = note.selection
                 return self._patch(state, pod.rank, pod.version, gated=False, selection=selection)

@@ -156,6 +156,23 @@ def reasons_are_true(life: Life) -> None:
             assert standing.state is GangState.BEHIND or not fits, standing
 
 
+def none_is_planned_twice(life: Life) -> None:
+    """Nothing takes more than a node has: pods that run, and those that are planned there."""
+    for host in life.cluster.capacity.hosts():
+        used = life.cluster.capacity.used(host.name)
+        assert used <= host.gpus, f"{host.name}: {used} of {host.gpus} GPUs are booked"
+
+
+def something_runs(life: Life) -> None:
+    """On a cluster that is idle and open, jobs that are complete do not all stand still."""
+    cluster = life.cluster
+    if any(member.node and member.live for member in cluster.pods.values()):
+        return
+    empty = dragonflies(2, 2)
+    for gang_id, each in cluster.jobs.items():
+        assert isinstance(place(empty, each.request), NoFit), f"{gang_id} stands still"
+
+
 @pytest.mark.parametrize(
     "seed", [*range(25), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(25, 500))]
 )
@@ -172,6 +189,8 @@ def test_whatever_happens_groups_stay_whole_and_all_is_given_back(seed: int) -> 
         life.cluster.cordon(host.name, cordoned=False)
     life.rest()
     reasons_are_true(life)
+    none_is_planned_twice(life)
+    something_runs(life)
     for gang_id in sorted(life.cluster.jobs):
         life.cluster.end(GangId(gang_id))
     life.rest()

@@ -271,7 +271,10 @@ class Cluster:
     def _count(self, uid: PodUid) -> None:
         """Tells the bookings what the pod takes, as the source of pods does."""
         member, gang_id = self.pods[uid], self.owner[uid]
-        node = member.node or member.nominated
+        node = member.node
+        if node is None and not member.gated:
+            is_held = member.note is not None and not member.note.over
+            node = member.note.node if member.note and is_held else member.nominated
         if node is None or member.finished:
             self.bookings.advance(0.0, PodGone(uid))
             return

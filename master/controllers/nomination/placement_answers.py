@@ -22,7 +22,7 @@ from topo.placement.job.words import counted, listed
 _PREFIX = "gang/"
 """Keys of the holds of gangs begin with it; the gang's id follows."""
 HOLD_S = 3600.0
-"""Nominated pods have their GPUs without the hold, so it need not outlast a long queue."""
+"""Opened pods have their GPUs without the hold, so it need not outlast a long queue."""
 
 
 class PlacementAnswers:

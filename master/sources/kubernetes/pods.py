@@ -9,7 +9,7 @@ from master.kube.gang_pod import FINISHED, ClusterPod, GangPod, NodeWants
 from master.kube.objects import Affinity, Identity, PodObject, ReportedCondition, Toleration
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
-from topo.gangs.machine.gang import GangId, Selection
+from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp, pod_rank, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -51,6 +51,9 @@ class PodParser:
         group = annotations.get(POD_GROUP)
         owner = next((each for each in metadata.owner_references if each.controller), None)
         preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
+        gang_id = GangId(owner.uid if owner is not None else metadata.uid)
+        place = annotations.get(self._keys.placement)
+        note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         common: dict[str, Any] = {
             "metadata": Identity(
                 name=metadata.name,
@@ -59,7 +62,7 @@ class PodParser:
                 resource_version=metadata.resource_version,
                 deletion_timestamp=metadata.deletion_timestamp,
             ),
-            "gang_id": GangId(owner.uid if owner is not None else metadata.uid),
+            "gang_id": gang_id,
             "owner": owner,
             "node": spec.node_name or None,
             "nominated": found.status.nominated_node_name or None,
@@ -70,7 +73,7 @@ class PodParser:
             "is_preemptable": preemptable not in _FALSE,
             "resource": whole,
             "gpus": amounts.get(whole, 0),
-            "booking": self._booking(found, amounts),
+            "booking": self._booking(found, amounts, note),
             "names_cards": bool(amounts),
             "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
             "pod_group": (metadata.namespace, group) if group else None,
@@ -78,19 +81,24 @@ class PodParser:
             "terminating": metadata.deletion_timestamp is not None,
         }
         if common["gated"] or not self._marks.isdisjoint(annotations):
-            return self._gang_pod(found, common)
+            return self._gang_pod(found, common, (note, unplanned))
         return ClusterPod(**common)
 
-    def _booking(self, found: PodObject, amounts: Mapping[str, int]) -> PodSeen | None:
+    def _booking(
+        self, found: PodObject, amounts: Mapping[str, int], note: Note | None
+    ) -> PodSeen | None:
         """Return what the pod takes of GPUs or shared cards on its node; None for nothing.
 
         A bound pod takes its share until it is finished or its object is gone, also while it
-        terminates. A pod that is not bound yet takes it where it is nominated to, with or without
-        a scheduling gate, unless it is being deleted.
+        terminates. A pod that is not bound yet takes it where it is planned, else where it is
+        nominated to: a scheduler clears a nomination when an attempt fails, and the plan stays. A
+        pod behind a scheduling gate takes nothing: the hold of its plan does.
         """
         metadata, bound_to = found.metadata, found.spec.node_name
         is_leaving = metadata.deletion_timestamp is not None
-        node = bound_to or ("" if is_leaving else found.status.nominated_node_name)
+        waits = not (is_leaving or found.spec.scheduling_gates)
+        planned = note.node if note is not None and not note.over else ""
+        node = bound_to or (waits and (planned or found.status.nominated_node_name))
         if not node or not amounts or found.status.phase in FINISHED:
             return None
         gpus = sum(amounts.get(name, 0) for name in self._policy.gpu_resources)
@@ -110,15 +118,16 @@ class PodParser:
         is_some = pod.gpus or pod.shared
         return PodSeen(pod, phase if bound_to else PodPhase.NOMINATED) if is_some else None
 
-    def _gang_pod(self, found: PodObject, common: dict[str, Any]) -> GangPod:
+    def _gang_pod(
+        self, found: PodObject, common: dict[str, Any], place: tuple[Note | None, str]
+    ) -> GangPod:
         keys, metadata, spec = self._keys, found.metadata, found.spec
         annotations, owner = metadata.annotations, common["owner"]
         gang_id = common["gang_id"]
         terms, stamp = self._asked(*map(annotations.get, keys.of_template))
         way = (terms.way or self._way) if isinstance(terms, GroupTerms) else None
-        gated, place = common["gated"], annotations.get(keys.placement)
-        has_place = place is not None
-        note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
+        gated, has_place = common["gated"], keys.placement in annotations
+        note, unplanned = place
         fixed = spec.node_selector.get(HOSTNAME)
         selector = tuple(sorted(spec.node_selector.items()))
         # A gate that was opened because another gate keeper chose the node is no order to the gang.

@@ -16,7 +16,9 @@ from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node
 from master.sources.kubernetes.pods import PodParser
 from tests.support.kubernetes import node_manifest
+from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.terms import Way
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
@@ -24,12 +26,14 @@ from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
 from topo.model.quantity import MOST, whole
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
+from topo.placement.booking.holds import HoldId
 from topo.placement.job.policy import Policy
 
 NODE, POD = TypeAdapter(NodeObject), TypeAdapter(PodObject)
 CONFIG_MAP = TypeAdapter(ConfigMapObject)
 POLICY = Policy()
-PARSER = PodParser(POLICY, AnnotationKeys("metax-tech.com"), Way.NOMINATION)
+PARSER_KEYS = AnnotationKeys("metax-tech.com")
+PARSER = PodParser(POLICY, PARSER_KEYS, Way.NOMINATION)
 GPU, SGPU, USAGE = "metax-tech.com/gpu", "metax-tech.com/sgpu", "metax-tech.com/node.usage"
 
 
@@ -308,7 +312,7 @@ GONE = "2026-01-01T00:00:00Z"
         ({"nodeName": ""}, {"phase": "Pending"}, False, None),
         ({"nodeName": ""}, {"nominatedNodeName": "n1"}, False, "nominated"),
         ({"nodeName": "", "schedulingGates": [{"name": "g"}]}, {"nominatedNodeName": "n1"}, False,
-         "nominated"),
+         None),
         ({"nodeName": ""}, {"nominatedNodeName": "n1"}, True, None),
         ({}, {"phase": "Running", "nominatedNodeName": "n9"}, False, "bound"),
     ],
@@ -326,6 +330,22 @@ def test_a_pod_takes_its_gpus_from_its_nomination_until_it_is_finished_or_gone(
     else:
         expected = Pod(uid="u-1", namespace="jobs", name="p", node=NodeName("n1"), gpus=8)
         assert seen == PodSeen(expected, PodPhase(phase))
+
+
+@pytest.mark.parametrize("nominated", ["n1", "n2", ""])
+@pytest.mark.parametrize(("gates", "node"), [([], "n1"), ([{"name": "g"}], None)])
+def test_a_planned_pod_takes_its_gpus_where_it_is_planned_once_it_is_opened(
+    nominated: str, gates: list[dict[str, str]], node: str | None
+):
+    note = Note(NodeName("n1"), 0, HoldId("h"), Selection("h"), 1, certified=True)
+    place = note_codec.encode_note(GangId("u-1"), note)
+    seen = pod(
+        asks(8),
+        spec={"nodeName": "", "schedulingGates": gates},
+        status={"nominatedNodeName": nominated},
+        metadata={"annotations": {PARSER_KEYS.placement: place}},
+    ).booking
+    assert (seen.pod.node if seen is not None else None) == node
 
 
 def test_a_pod_of_shared_cards_takes_no_whole_gpu():

@@ -13,7 +13,7 @@ n3.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
@@ -21,7 +21,7 @@ from topo.gangs.decisions.reservation import reservation
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import booked
+from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
@@ -30,6 +30,7 @@ from topo.placement.job.words import counted
 from topo.placement.view import view_of
 
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
+_HELD = "gangs: held for others of the gang"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
 
 
@@ -37,8 +38,8 @@ _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "ga
 class Placed:
     """Nodes for the pods of a `Place`, in its order, and what to hold for them.
 
-    `request` covers only these pods, not the rest of the gang. `evicted` are the pods to evict for
-    the plan; if there are any, nothing is held.
+    `request` covers only these pods and those of `Place.held`, not the rest of the gang. `evicted`
+    are the pods to evict for the plan; if there are any, nothing is held.
     """
 
     nodes: tuple[NodeName, ...]
@@ -62,9 +63,13 @@ def answer_place(
     of priority below `asked.over` that the gang's scheduler may evict.
     """
     without_own = capacity.with_changes(released=own)
+    held = booked([_pods_per_node([node for _, node in asked.held])], asked.request.gpus_per_pod)
+    # A node that was lost is not held: the check before the gates are opened finds it.
+    held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
+    without_own = without_own.with_changes(taken={_HELD: held})
     found = _place_pods(_with_taken(without_own, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
-        return found
+        return _with_held(found, asked, held)
     over = _place_by_evicting(without_own, asked, evictable()) if asked.over is not None else None
     if over is not None:
         return over
@@ -80,6 +85,22 @@ def answer_place(
         never=asked.reserve and not kept,
         ungrouped=not capacity.kinds() and _asks_for_groups(found),
     )
+
+
+def _with_held(found: Placed, asked: Place, held: Container[NodeName]) -> Placed:
+    """Return the placement with the pods that stay and book nothing themselves."""
+    size, stay = asked.request.pods_per_group, dict[int, list[NodeName]]()
+    staying = [(pod, node) for pod, node in asked.held if node in held]
+    for pod, node in staying:
+        stay.setdefault(pod.rank // size, []).append(node)
+    groups = tuple(
+        PlannedGroup(group, tail=False, pods=_pods_per_node(nodes), domains=())
+        for group, nodes in sorted(stay.items())
+    )
+    if not groups:
+        return found
+    request = replace(found.request, pods=found.request.pods + len(staying))
+    return replace(found, request=request, groups=(*found.groups, *groups))
 
 
 def _with_taken(capacity: CapacityView, owner: str, nodes: Sequence[NodeName]) -> CapacityView:

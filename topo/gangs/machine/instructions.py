@@ -21,7 +21,8 @@ class Place:
     `kept` are the gang's pods that stay where they are, as (rank, node): a wanted pod of a group
     with such pods goes to that group's domain. GPUs that the wanted pods already take, and the
     holds of `replaced`, count as free and are released together with the new booking; on a refusal
-    they stay. `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on
+    they stay. `held` are kept pods that book nothing themselves: the new hold books their nodes.
+    `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on
     which the job would fit first.
 
     `over`: without room, the gang may be planned over pods of a lower priority than this, if none
@@ -35,6 +36,7 @@ class Place:
     request: Request
     wanted: tuple[Member, ...]
     kept: tuple[tuple[int, NodeName], ...] = ()
+    held: tuple[tuple[Member, NodeName], ...] = ()
     replaced: tuple[HoldId, ...] = ()
     without: tuple[NodeName, ...] = ()
     reserve: bool = False

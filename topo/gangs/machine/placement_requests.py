@@ -155,8 +155,8 @@ def preempts_s(record: Record, settings: GangSettings) -> float | None:
 def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:
     """Return the request for a need, without the fields that the queue adds; O(members).
 
-    The request replaces the gang's holds: remaining pods are counted by their nominations, so a
-    hold stays until the nominations of all its pods are seen.
+    The request replaces the gang's holds. Opened pods book by themselves where they are planned;
+    the new hold books for the remaining pods that are gated or not yet seen as planned.
     """
     gang = record.gang
     uids = need.uids
@@ -165,18 +165,22 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         for member in gang.members
         if member.uid not in uids and (node := _kept_node(record, member)) is not None
     )
-    unseen = {
-        note.hold
+    held = tuple(
+        (member, note.node)
         for member, note in record.waiting_pods()
-        if member.uid not in uids and not record.is_seated(member, note)
-    }
+        if member.uid not in uids
+        and not note.over
+        and note.node not in record.lost
+        and (member.gated or not record.is_seated(member, note))
+    )
     return Place(
         id=gang.id,
         ask=ask,
         request=current_request(gang, now_s),
         wanted=need.members,
         kept=kept,
-        replaced=tuple(hold for hold in gang.holds if hold not in unseen),
+        held=held,
+        replaced=gang.holds,
         without=_unselectable_nodes(record, need),
         over=gang.priority
         if need.purpose is Purpose.WHOLE and record.over and record.lost

@@ -7,6 +7,7 @@ node must not have another value.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from topo.gangs.machine.events import Planned
 from topo.gangs.machine.gang import Binding, Note, PodUid, Selection
@@ -15,7 +16,10 @@ from topo.model.ids import NodeName
 
 
 def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
-    """Return the notes of the placed pods; None if a node would need two values. O(members)."""
+    """Return the notes of the placed pods and of the others that the hold is for; O(members).
+
+    None if a node would need two values.
+    """
     assert record.asked is not None, "a plan is an answer"  # noqa: S101 - for the type checker
     gang, wanted = record.gang, record.asked.place.wanted
     placed = {pod.uid: node for pod, node in zip(wanted, planned.nodes, strict=True)}
@@ -42,6 +46,9 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
             certified=planned.certified,
             over=bool(planned.evicts),
         )
+    for pod, _ in record.asked.place.held:
+        if (note := record.plan.get(pod.uid)) is not None:
+            found[pod.uid] = replace(note, hold=planned.hold)
     return found
 
 

@@ -192,8 +192,10 @@ def update_record(record: Record, gang: Gang) -> Record:
     checked = record.checked and plan == record.plan and not strayed
     strayed = strayed or record.strayed
     found = replace(record, gang=gang, plan=plan, checked=checked, strayed=strayed)
-    if found.plan and not found.is_released and not _is_complete(found):
-        found = drop_plan(found)
+    if not found.is_released:
+        found = found if not found.plan or _is_complete(found) else drop_plan(found)
+    else:
+        found = _drop_unheld(found)
     if gang.ungated and not any(member.opened and member.selection for member in by_rank):
         found = replace(found, plan={uid: n for uid, n in plan.items() if not live[uid].gated})
     if found.gang.awaits != record.gang.awaits or found.gang.request != record.gang.request:
@@ -267,6 +269,19 @@ def drop_split_groups(record: Record, found: Checked) -> Record:
 
 def _named(groups: Iterable[int], but: Container[int]) -> str:
     return listed([str(group) for group in sorted(groups) if group not in but])
+
+
+def _drop_unheld(record: Record) -> Record:
+    """Return the record without the places of gated pods whose hold is gone: nothing books them."""
+    unheld = {
+        member.uid
+        for member, note in record.waiting_pods()
+        if member.gated and not note.over and note.hold not in record.gang.holds
+    }
+    if not unheld:
+        return record
+    plan = {uid: note for uid, note in record.plan.items() if uid not in unheld}
+    return replace(record, plan=plan, checked=False)
 
 
 def _is_complete(record: Record) -> bool:

@@ -13,6 +13,9 @@ stopped.
                                                    planned nodes are labelled
     5. open all gates                              once the check passed
 
+A plan that is given up takes back its hold, its labels and the nominations of gated pods, in any
+order: gated pods take no GPUs, and a plan without its hold is no plan for the next leader either.
+
 Why it is right. Neither scheduler binds a gated pod, and an opened one only to a node whose label
 has the value that it selects. Before 5 nothing is opened, so that the writes of 1 to 3 bind
 nothing. When pods are opened, every node of theirs is labelled and every pod is nominated, and a
@@ -138,7 +141,10 @@ def _planned_pod_writes(
 
 
 def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
-    """Return the gates to open without a plan: of the whole gang, or where a node was chosen."""
+    """Return the gates to open without a plan, and the nominations of a plan that was given up.
+
+    Gates are opened of the whole gang, or where a node was chosen.
+    """
     want: dict[Key, Instruction] = {}
     gang = record.gang
     for member in gang.members:
@@ -149,4 +155,6 @@ def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
             why = f"another gate keeper chose node {member.fixed} for it"
         if why:
             want["pod", member.uid] = OpenUnplanned(gang.id, member, why)
+        elif member.nominated is not None and member.note is not None:
+            want["pod", member.uid] = Nominate(gang.id, member, member.note, None)
     return want

@@ -1,0 +1,84 @@
+"""GPUs are booked where pods are planned, not where they are nominated."""
+
+import pytest
+
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster, dragonflies, job
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
+from topo.model.ids import NodeName
+from topo.placement.booking.events import HoldReleased
+
+A, B = GangId("g1"), GangId("g2")
+
+
+def led(*boxes: int) -> tuple[Cluster, Leader]:
+    cluster = Cluster(dragonflies(*boxes))
+    return cluster, Leader.over(cluster, GangSettings())
+
+
+def nominated(*boxes: int) -> tuple[Cluster, Leader]:
+    """Gang A has its nominations and its hold, and no gate is opened."""
+    cluster, leader = led(*boxes)
+    cluster.submit(job("g1", 2))
+    for each in leader.take(*leader.news()):
+        cluster.write(each)
+    assert all(member.nominated and member.gated for member in cluster.members(A))
+    return cluster, leader
+
+
+def never_booked_twice(cluster: Cluster) -> None:
+    for host in cluster.capacity.hosts():
+        assert cluster.capacity.used(host.name) <= host.gpus, host.name
+
+
+def test_a_gang_that_lost_its_plan_takes_its_nominations_back() -> None:
+    cluster, leader = nominated(1)
+    node = cluster.members(A)[0].nominated
+    assert node is not None
+    cluster.intrude("f1", node)
+    leader.settle()
+    found = leader.gangs.status(A)
+    assert found is not None
+    assert found.state is GangState.NO_ROOM
+    assert not any(member.nominated for member in cluster.members(A))
+    assert not cluster.labels[A]
+    assert cluster.capacity.used(node) == 8
+    assert not list(cluster.bookings)
+
+
+@pytest.mark.parametrize("lost", ["a pod", "the hold"])
+def test_a_gated_gang_stands_in_nobodys_way(lost: str) -> None:
+    cluster, leader = nominated(2)
+    if lost == "a pod":
+        cluster.delete(cluster.uids(A)[0])
+        cluster.create(A, 0)
+    else:
+        cluster.bookings.advance(0.0, *(HoldReleased(hold.id) for hold in cluster.bookings))
+    cluster.submit(job("g2", 4, priority=1))
+    if lost == "the hold":
+        leader = Leader.over(cluster, GangSettings())
+    leader.settle()
+    assert len(cluster.bound(B)) == 4
+    never_booked_twice(cluster)
+
+
+@pytest.mark.parametrize("binding", list(Binding))
+def test_an_opened_pod_whose_nomination_is_cleared_keeps_its_node(binding: Binding) -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("g1", 2, binding=binding))
+    leader.settle(schedule=False)
+    first, second = cluster.uids(A)
+    planned = [member.nominated for member in cluster.members(A)]
+    assert not any(member.gated for member in cluster.members(A))
+    cluster.change(second, nominated=None)
+    cluster.delete(first)
+    cluster.create(A, 0)
+    leader.settle(schedule=False)
+    assert cluster.capacity.used(NodeName(planned[1] or "")) == 8
+    cluster.submit(job("g2", 2))
+    leader.settle(schedule=False)
+    places = [m.note.node for gang in (A, B) for m in cluster.members(gang) if m.note]
+    assert len(places) == len(set(places)) == 4
+    never_booked_twice(cluster)
