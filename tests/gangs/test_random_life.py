@@ -11,6 +11,7 @@ from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
+from topo.placement.booking.events import HoldReleased
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import PlacementMode
@@ -50,6 +51,7 @@ class Life:
             self.lose_pod,
             self.end,
             self.die,
+            self.forget,
         )
         self.random.choice(actions)()
         self.judge()
@@ -115,6 +117,11 @@ class Life:
         self.late = [*self.late, *self.writes][-6:]
         self.leader = Leader.over(self.cluster, self.settings)
         self.writes, self.leader.unsent = self.leader.unsent, []
+
+    def forget(self) -> None:
+        """The leader is gone with its state file: nobody knows of its holds."""
+        self.cluster.bookings.advance(0.0, *(HoldReleased(h.id) for h in self.cluster.bookings))
+        self.die()
 
     def judge(self) -> None:
         """What must hold at any moment: no required group is split."""

@@ -249,8 +249,8 @@ class Cluster:
             is_first = all(each.gated for each in live)
             for other in live if is_first else ():  # one that came later is not of the plan
                 planned = other.note is not None or int(other.version) < int(version)
-                is_written = other.note if evicts else other.nominated
-                assert is_written or not planned, f"{uid} is opened before {other.uid}"
+                # A nomination that a later leader took back leaves its note.
+                assert other.note or not planned, f"{uid} is opened before {other.uid}"
         return self._patch(gang_id, uid, version, gated=False, selection=note.selection)
 
     def _patch(
