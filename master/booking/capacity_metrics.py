@@ -22,6 +22,7 @@ class GpuTotals:
         self._state = state
         self.by_type: Mapping[str, TypeCounts] = {}
         self.shared: Mapping[str, SharedCards] = {}
+        self.overbooked = 0
         self._version = -1
 
     async def refresh(self) -> None:
@@ -30,6 +31,7 @@ class GpuTotals:
             usage = self._state.usage()
             self.by_type = await asyncio.to_thread(usage.by_type)
             self.shared = await asyncio.to_thread(usage.shared_by_resource)
+            self.overbooked = await asyncio.to_thread(usage.overbooked)
             self._version = usage.version
 
 
@@ -59,6 +61,7 @@ class CapacityCollector(Collector):
         for at, field in enumerate(TypeCounts._fields):
             counted = _bounded((_type_label(gpu_type), row[at]) for gpu_type, row in types)
             yield gauge_family(_TYPE_GAUGES[field], self._types[field].filled(counted))
+        yield gauge_family("topo_master_overbooked_gpus", self._totals.overbooked)
         yield self._shared()
         yield from self._reported()
 

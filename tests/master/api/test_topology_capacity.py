@@ -152,8 +152,12 @@ async def test_the_metrics_count_the_same_gpus_by_type(tmp_path: Path) -> None:
             f'topo_master_largest_job_gpus{{{kind},group_size="16"}} 72.0',
             f"topo_master_group_integrity_ratio{{{kind}}} 0.8",
             f"topo_master_unusable_gpus{{{kind}}}",
+            "topo_master_overbooked_gpus 0.0",
         ):
             assert line in text, line
+        state.advance(_pod("n0-1-0", 12))
+        text = (await caller.master.get("/metrics")).body.decode()
+        assert "topo_master_overbooked_gpus 4.0" in text
 
 
 async def test_who_looks_twice_is_shown_the_same_value_until_something_is_booked(

@@ -111,6 +111,10 @@ class NodeUsage:
                 sums[resource] = total
         return sums
 
+    def overbooked(self) -> int:
+        """Return the GPUs that are used or held beyond those of their nodes; O(nodes)."""
+        return sum(max(0, each.used + each.held - each.gpus) for each in self.counts.values())
+
     def by_type(self) -> Mapping[str, TypeCounts]:
         """Return the counts by GPU type of nodes with GPUs, "" for an unknown type; O(nodes)."""
         rows: dict[str, list[TypeCounts]] = {}
