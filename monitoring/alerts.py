@@ -202,6 +202,13 @@ ALERTS = (
         "The free capacity of nodes was kept wrongly; a recount has corrected it.",
     ),
     Alert(
+        "TopoNodesOverbooked",
+        f"{_most('topo_master_overbooked_gpus')} > 0",
+        600,
+        Severity.WARNING,
+        "Pods and holds take {{ $value }} GPUs more than their nodes have.",
+    ),
+    Alert(
         "TopoCertificateExpiring",
         f"{_ends_soon('admission_', 'webhook')} or {_ends_soon('', 'ports')}",
         300,

@@ -99,6 +99,7 @@ _TYPE_GAUGES = {
     "used": "topo_master_used_gpus",
     "held": "topo_master_held_gpus",
     "cordoned": "topo_master_cordoned_gpus",
+    "closed": "topo_master_closed_gpus",
 }
 """The gauge of each field of `TypeCounts`."""
 

@@ -177,7 +177,9 @@ class BookingState:
         if nodes:
             self._follower.restore(nodes)
             self._record_hosts(nodes)
-        return (*moved, *self._bookings.recount(), *self._capacity.recount())
+        corrected = (*moved, *self._bookings.recount(), *self._capacity.recount())
+        self.usage().validate()
+        return corrected
 
     def note_touched(self) -> None:
         """Begin to note the nodes of which something changes, for `take_touched`."""

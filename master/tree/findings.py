@@ -15,7 +15,7 @@ from topo.diagnosis.finding import Finding
 from topo.model.conditions.tree import NodeCondition
 from topo.model.rest.findings import FindingDocument, FindingsDocument
 
-_OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN}
+_OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN, NodeCondition.OVERBOOKED}
 """Codes that also ask what the cluster counts on a node."""
 
 

@@ -185,7 +185,7 @@ class _Writer:
     def node(self, node: Node) -> NodeDocument:
         """A leaf."""
         self.shown.append(node)
-        free, used, held, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
+        free, used, held, _, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
         host = self._hosts.get(node.name)
         changed_at_s = self._changed_at_s.get(node.name)
         leaf: NodeDocument = {

@@ -92,7 +92,7 @@ class _Writer:
         yield "</ul></li>"
 
     def _node(self, node: Node, reasons: Iterable[Reason]) -> str:
-        free, used, held, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
+        free, used, held, _, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
         parts = [f"{free} of {node.gpus or gpus} GPUs free"]
         parts += [f"{used} used"] if used else []
         parts += [f"{held} held"] if held else []

@@ -77,7 +77,7 @@ def _node_of(pod: Document) -> str | None:
         return None
     if spec.get("nodeName"):
         return str(spec["nodeName"])
-    if "deletionTimestamp" in pod["metadata"]:
+    if "deletionTimestamp" in pod["metadata"] or spec.get("schedulingGates"):
         return None
     return status.get("nominatedNodeName") or None
 

@@ -189,6 +189,12 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             "The free capacity of nodes was kept wrongly; a recount has corrected it.",
         ),
     ),
+    "TopoNodesOverbooked": (
+        told(
+            *("overbooked_gpus", "8+0x30", "12m"),
+            "Pods and holds take 8 GPUs more than their nodes have.",
+        ),
+    ),
     "TopoCertificateExpiring": tuple(
         Example(
             lasting(which, -before_s, 90000),
@@ -262,6 +268,7 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
     ),
     "TopoGangsUnattended": (told("gangs_unattended_seconds", "15+0x9", "9m"),),
     "TopoCapacityMiscounted": (told("capacity_differences_total", "3+0x30", "20m"),),
+    "TopoNodesOverbooked": (told("overbooked_gpus", "8+0x8 0+0x30", "20m"),),  # an eviction
     "TopoCertificateExpiring": (
         Example(lasting("", 0, 0), "65m"),  # there is none
         Example(lasting("admission_", -83 * DAY_S, 8 * DAY_S), "20m"),

@@ -113,6 +113,7 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
         fix = conflict.fix or CONFLICT_STEP
         yield Case(conflict.code, conflict.subjects, conflict.text, fix)
     yield from _reasons(document)
+    yield from _overbooked(document)
     yield from _unmanaged(document)
     twice = {name for conflict in document["conflicts"] for name in conflict.subjects}
     for machine in document["unjoined"]:
@@ -134,6 +135,16 @@ def _reasons(document: TopologyDocument) -> Iterator[Case]:
     for entry in document["unplaced"]:
         for reason in {r.code: r for r in (entry["reason"], *entry["reasons"])}.values():
             yield Case(reason.code, (entry["name"],), reason.text)
+
+
+def _overbooked(document: TopologyDocument) -> Iterator[Case]:
+    """Return the nodes on which pods and holds take more GPUs than there are."""
+    leaves = (vertex for _, vertex in walk(document["groups"]) if not is_group(vertex))
+    for node in (*leaves, *document["unplaced"]):
+        used, held, gpus = node["used_gpus"], node["held_gpus"], node["gpus"]
+        if used + held > gpus:
+            text = f"{used} GPUs used by pods and {held} held, of {gpus}"
+            yield Case(NodeCondition.OVERBOOKED, (node["name"],), text)
 
 
 def _unmanaged(document: TopologyDocument) -> Iterator[Case]:

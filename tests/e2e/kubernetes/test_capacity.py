@@ -110,26 +110,31 @@ async def test_a_pod_takes_its_gpus_from_when_it_is_bound_until_it_is_finished(
     assert await agree(master, api)
 
 
-async def _is(node: Any, expected: tuple[int, int]) -> bool:
+async def _is(node: Any, expected: tuple[Any, ...]) -> bool:
     return bool(await node() == expected)
 
 
-async def test_a_gated_pod_counts_on_the_node_that_it_is_nominated_to(
+async def test_a_gated_pod_takes_no_gpus_and_an_opened_one_those_of_its_node(
     master: Master, api: Api, namespace: str
 ) -> None:
-    """The scheduler holds the room for it, too."""
+    """A nomination of a gated pod that nobody takes back closes no node to others."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     gated = {"schedulingGates": [{"name": "example.com/gang"}]}
     await api.create(pods, pod("waiting", 8, spec=gated))
     nominated = {"status": {"nominatedNodeName": "node-sample3"}}
     await api.merge(f"{pods}/waiting/status", nominated)
+    # The master has seen the nomination once it has seen a pod that was bound after it.
+    await api.create(pods, pod("later", 8, spec={"nodeName": "node-sample4"}))
 
-    async def node() -> tuple[int, int]:
-        return (await told(master))["node-sample3"]
+    async def counts() -> tuple[tuple[int, int], ...]:
+        found = await told(master)
+        return found["node-sample3"], found["node-sample4"]
 
-    await eventually(lambda: _is(node, (0, 8)))
+    await eventually(lambda: _is(counts, ((8, 0), (0, 8))))
+    await api.merge(f"{pods}/waiting", {"spec": {"schedulingGates": None}})
+    await eventually(lambda: _is(counts, ((0, 8), (0, 8))))
     await api.delete(f"{pods}/waiting", grace_s=0)
-    await eventually(lambda: _is(node, (8, 0)))
+    await eventually(lambda: _is(counts, ((8, 0), (0, 8))))
 
 
 async def test_whatever_happens_in_a_cluster_both_count_the_same_in_the_end(

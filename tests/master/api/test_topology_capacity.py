@@ -11,7 +11,7 @@ from tests.master.placing import Caller, config, placing
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
 from topo.model.rest.topology import GroupDocument, NodeDocument, TopologyDocument, is_group, walk
-from topo.placement.booking.events import Pod, PodPhase, PodSeen
+from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 
 pytestmark = pytest.mark.virtual_time
 
@@ -149,6 +149,7 @@ async def test_the_metrics_count_the_same_gpus_by_type(tmp_path: Path) -> None:
             f"topo_master_used_gpus{{{kind}}} 10.0",
             f"topo_master_held_gpus{{{kind}}} 8.0",
             f"topo_master_cordoned_gpus{{{kind}}} 6.0",
+            f"topo_master_closed_gpus{{{kind}}} 0.0",
             f'topo_master_largest_job_gpus{{{kind},group_size="16"}} 72.0',
             f"topo_master_group_integrity_ratio{{{kind}}} 0.8",
             f"topo_master_unusable_gpus{{{kind}}}",
@@ -158,6 +159,29 @@ async def test_the_metrics_count_the_same_gpus_by_type(tmp_path: Path) -> None:
         state.advance(_pod("n0-1-0", 12))
         text = (await caller.master.get("/metrics")).body.decode()
         assert "topo_master_overbooked_gpus 4.0" in text
+
+
+async def test_a_node_on_which_more_is_booked_than_it_has_is_a_finding(tmp_path: Path) -> None:
+    """A pod that asks for no groups is bound where a hold keeps the node."""
+    async with placing(tmp_path, text=PAIRS) as caller:
+        state = caller.master.service.placements.state
+        await caller.held(1)
+        (node,) = [name for name, counts in state.usage().counts.items() if counts.held]
+        state.usage().validate()
+        assert await _overbooked(caller) == []
+        state.advance(_pod(node, 8))
+        state.usage().validate()
+        (finding,) = await _overbooked(caller)
+        assert finding["subject"] == node
+        assert finding["what"] == "8 GPUs used by pods and 8 held, of 8"
+        state.advance(PodGone(node))
+        assert await _overbooked(caller) == []
+
+
+async def _overbooked(caller: Caller) -> list[dict[str, Any]]:
+    await caller.master.generation()  # what was made a moment ago may be served again
+    found = (await caller.master.get("/v1/findings")).json["findings"]
+    return [each for each in found if each["code"] == "overbooked"]
 
 
 async def test_who_looks_twice_is_shown_the_same_value_until_something_is_booked(

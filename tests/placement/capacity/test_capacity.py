@@ -2,12 +2,13 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.capacity import cluster, host, take
+from tests.support.capacity import cluster, host, leaves, take
 from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -338,3 +339,37 @@ def test_groups_that_change_their_tier_are_counted_at_the_new_one():
     assert capacity.layout().firsts[2] == [0, 1, 2, 3]
     capacity.upsert(host("n2-1", ("s1", "d2")))
     assert capacity.layout().firsts[2] == [0, 3]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 7),
+            st.sampled_from(("take", "hold", "give", "cordon", "ready", "gpus")),
+            st.integers(0, 12),
+        ),
+        max_size=40,
+    )
+)
+def test_the_gpus_of_every_node_add_up_whatever_is_booked(steps):
+    """Pods take more than there is, nodes close, and lose GPUs while pods have them."""
+    capacity = leaves(8, 2)
+    for at, (number, what, gpus) in enumerate(steps):
+        node = NodeName(f"n{number}")
+        found = capacity.host(node)
+        assert found is not None
+        if what in ("take", "hold"):
+            capacity.book(f"{what}-{at}", {node: gpus})
+        elif what == "give":
+            capacity.release(f"take-{gpus}")
+        elif what == "cordon":
+            capacity.upsert(replace(found, cordoned=not found.cordoned))
+        elif what == "ready":
+            capacity.upsert(replace(found, ready=not found.ready))
+        else:
+            capacity.upsert(replace(found, gpus=gpus))
+        usage = capacity.usage([o for o in capacity.bookings() if o.startswith("hold")], {})
+        usage.validate()
+        for row in usage.by_type().values():
+            counted = row.free + row.used + row.held + row.cordoned + row.closed
+            assert counted == row.gpus + usage.overbooked()

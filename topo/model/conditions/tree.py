@@ -34,6 +34,12 @@ class NodeCondition(Condition):
         "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
         "--node-name is the name of its Node",
     )
+    OVERBOOKED = Row(
+        "overbooked",
+        "pods and holds take more GPUs than the node has",
+        "`kubectl describe node NODE` lists its pods, `topo holds` the holds: delete or release "
+        "what does not belong there; while a scheduler evicts pods for others, wait",
+    )
     MANAGER = Row(
         "manager",
         "the cluster manager says NotReady",

@@ -1,11 +1,15 @@
 """How many GPUs of each node are free, in use and held: a frozen view for readers in any thread.
 
 A GPU counts once: as used if a pod has it, as held if a hold keeps it for a pod that does not exist
-yet. An unbooked GPU is cordoned if its node is cordoned, free if its node is open, and neither if
-its node is not ready.
+yet. An unbooked GPU is cordoned if its node is cordoned, free if its node is open, and closed if
+its node is not ready. So of every node
+
+    free + used + held + cordoned + closed = GPUs + overbooked
+
+where `overbooked` is 0 unless pods take what was held, or a scheduler makes room by eviction.
 
 Example: a node of 8 GPUs, a pod has 2 of them and a hold keeps 4: free 2, used 2, held 4. Cordoned,
-it has free 0, used 2, held 4, cordoned 2; not ready, free 0, used 2, held 4.
+it has free 0, used 2, held 4, cordoned 2; not ready, closed 2 in place of cordoned 2.
 """
 
 from collections import Counter
@@ -14,22 +18,35 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName
 from topo.placement.capacity.host import Host
 
 
 class NodeCounts(NamedTuple):
-    """The GPUs of one node; `cordoned` are the unbooked GPUs of a cordoned node.
+    """The GPUs of one node: `gpus` are all that pods may request.
 
-    `gpus` are all GPUs that pods may request.
+    `cordoned` are the unbooked GPUs of a cordoned node, `closed` those of one that is not ready.
     """
 
     free: int = 0
     used: int = 0
     held: int = 0
     cordoned: int = 0
+    closed: int = 0
     is_cordoned: bool = False
     gpus: int = 0
+
+    @property
+    def overbooked(self) -> int:
+        """The GPUs that are used or held beyond those of the node."""
+        return max(0, self.used + self.held - self.gpus)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every GPU is counted once, and none is counted below zero."""
+        counts = self[:5]
+        return min(counts) >= 0 and sum(counts) == self.gpus + self.overbooked
 
 
 class TypeCounts(NamedTuple):
@@ -41,6 +58,7 @@ class TypeCounts(NamedTuple):
     used: int = 0
     held: int = 0
     cordoned: int = 0
+    closed: int = 0
 
 
 Amounts = tuple[tuple[str, int], ...]
@@ -113,16 +131,25 @@ class NodeUsage:
 
     def overbooked(self) -> int:
         """Return the GPUs that are used or held beyond those of their nodes; O(nodes)."""
-        return sum(max(0, each.used + each.held - each.gpus) for each in self.counts.values())
+        return sum(each.overbooked for each in self.counts.values())
+
+    def validate(self) -> None:
+        """Raise `BrokenInvariantError` with the first node whose GPUs do not add up; O(nodes)."""
+        for name, counts in self.counts.items():
+            if not counts.adds_up:
+                raise BrokenInvariantError(f"usage: the GPUs of {name} do not add up: {counts}")
 
     def by_type(self) -> Mapping[str, TypeCounts]:
-        """Return the counts by GPU type of nodes with GPUs, "" for an unknown type; O(nodes)."""
+        """Return the counts by GPU type, "" for an unknown type; O(nodes).
+
+        Nodes without GPUs on which nothing is booked have no type to count.
+        """
         rows: dict[str, list[TypeCounts]] = {}
         for name, counts in self.counts.items():
             host = self.hosts[name]
-            if host.gpus:
+            if host.gpus or counts.overbooked:
                 ready = host.gpus if host.ready else 0
-                rows.setdefault(host.gpu_type, []).append(TypeCounts(host.gpus, ready, *counts[:4]))
+                rows.setdefault(host.gpu_type, []).append(TypeCounts(host.gpus, ready, *counts[:5]))
         return {
             each: TypeCounts(*map(sum, zip(*found, strict=True))) for each, found in rows.items()
         }
@@ -140,6 +167,7 @@ def _counts(host: Host, booked: int, held: int) -> NodeCounts:
         used=booked - held,
         held=held,
         cordoned=left if host.cordoned else 0,
+        closed=0 if host.is_open or host.cordoned else left,
         is_cordoned=host.cordoned,
         gpus=host.gpus,
     )
