@@ -5,12 +5,11 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from aiohttp import ClientError, ClientSession
 
 from tests.chaos.ports import own_ports
-from tests.e2e.controlplane.client import MERGE, Api, ApiError
+from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling.gang_master import (
@@ -20,12 +19,12 @@ from tests.e2e.scheduling.gang_master import (
 )
 from tests.e2e.scheduling.jobs import (
     JOBS,
-    PODS,
     are_whole,
     gang_labels,
     pods_of,
     volcano_job,
 )
+from tests.e2e.scheduling.shut_gates import gates_shut
 from tests.support.waiting import eventually
 from topo.kit.files import write_private
 from topo.sim.worlds.presets import World
@@ -34,14 +33,6 @@ PODS_OF_GANG = 4
 TERM_S = 9
 AWAY_S = 10.0
 """Longer than the term of a leader that gave nothing back."""
-_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-_SHUT = "gates-stay-shut"
-_SHUT_WHERE = (
-    "!has(oldObject.spec.schedulingGates) || "
-    "(has(object.spec.schedulingGates) && "
-    "object.spec.schedulingGates.size() == oldObject.spec.schedulingGates.size())"
-)
 _ELECTED = (
     *RULES,
     {
@@ -77,7 +68,7 @@ async def test_what_one_leader_began_the_next_one_ends_and_jobs_of_the_time_with
 
     async with _two(cluster, world, tmp_path) as (one, other):
         await eventually(lambda: _leads(one))
-        async with _gates_shut(api):
+        async with gates_shut(api):
             await api.create(JOBS, volcano_job("halfway", PODS_OF_GANG, 16))
             await eventually(is_ready_to_open)
             other.start()
@@ -139,40 +130,3 @@ async def _leads(program: Program) -> bool:
             return "\ntopo_master_leads 1.0\n" in await answer.text()
     except (ClientError, ValueError):
         return False
-
-
-@asynccontextmanager
-async def _gates_shut(api: Api) -> AsyncIterator[None]:
-    """The API server takes no gate off any pod, by a rule of its own."""
-    pods = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["UPDATE"],
-        "resources": ["pods"],
-    }
-    rule = {
-        "matchConstraints": {"resourceRules": [pods]},
-        "validations": [{"expression": _SHUT_WHERE, "message": "gates stay shut for a while"}],
-    }
-    binding = {"policyName": _SHUT, "validationActions": ["Deny"]}
-    await api.create(_POLICIES, {"metadata": {"name": _SHUT}, "spec": rule})
-    await api.create(_BINDINGS, {"metadata": {"name": _SHUT}, "spec": binding})
-    theirs = {"name": "example.com/probe"}
-    container = {"name": "main", "image": "alpine:3.19"}
-    spec = {"schedulingGates": [theirs], "containers": [container]}
-    await api.create(PODS, {"metadata": {"name": "probe"}, "spec": spec})
-
-    async def is_in_force() -> bool:
-        patch: dict[str, Any] = {"spec": {"schedulingGates": []}}
-        try:
-            await api.call("PATCH", f"{PODS}/probe", patch, content_type=MERGE, dryRun="All")
-        except ApiError as refusal:
-            return "gates stay shut" in str(refusal)
-        return False
-
-    await eventually(is_in_force)
-    try:
-        yield
-    finally:
-        for path in (f"{_BINDINGS}/{_SHUT}", f"{_POLICIES}/{_SHUT}", f"{PODS}/probe"):
-            await api.delete(path)
