@@ -82,3 +82,49 @@ def test_an_opened_pod_whose_nomination_is_cleared_keeps_its_node(binding: Bindi
     places = [m.note.node for gang in (A, B) for m in cluster.members(gang) if m.note]
     assert len(places) == len(set(places)) == 4
     never_booked_twice(cluster)
+
+
+def test_an_opened_gang_without_other_room_gives_up_all_of_its_places() -> None:
+    """One node is lost, so that the gang cannot start: the others may have the rest of its nodes.
+
+    Once there is room again, it is planned anew and bound, by the same or by a later leader.
+    """
+    cluster, leader = led(2)
+    cluster.submit(job("g1", 4))
+    leader.settle(schedule=False)
+    assert not any(member.gated for member in cluster.members(A))
+    cluster.intrude("f1", NodeName("n1-1-1"))
+    leader.settle(schedule=False)
+    found = leader.gangs.status(A)
+    assert found is not None
+    assert found.state is GangState.DISPLACED
+    assert "n1-1-1" in found.text
+    assert all(member.nominated is None for member in cluster.members(A))
+    assert not cluster.labels[A]
+    assert cluster.capacity.bookings().keys() == {"pod/other/f1/f1"}
+    cluster.submit(job("g2", 2))
+    leader.settle()
+    assert sorted(cluster.bound(B).values()) == ["n1-2-1", "n1-2-2"]
+    never_booked_twice(cluster)
+    leader = Leader.over(cluster, GangSettings())
+    cluster.leave("f1")
+    cluster.end(B)
+    leader.settle()
+    assert len(cluster.bound(A)) == 4
+
+
+def test_a_group_that_lost_a_node_leaves_the_other_groups_their_places() -> None:
+    """kube-scheduler binds pods one by one: the group that is whole goes on."""
+    cluster, leader = led(2)
+    cluster.submit(job("g1", 4, binding=Binding.PIECEMEAL))
+    leader.settle(schedule=False)
+    lost = cluster.members(A)[0].nominated
+    assert lost is not None
+    cluster.intrude("f1", lost)
+    leader.settle()
+    found = leader.gangs.status(A)
+    assert found is not None
+    assert found.state is GangState.HALF_BOUND
+    assert cluster.bound(A).keys() >= {2, 3}
+    assert cluster.capacity.used(lost) == 8
+    never_booked_twice(cluster)

@@ -273,7 +273,7 @@ class Cluster:
         member, gang_id = self.pods[uid], self.owner[uid]
         node = member.node
         if node is None and not member.gated:
-            is_held = member.note is not None and not member.note.over
+            is_held = member.note is not None and member.note.is_booked
             node = member.note.node if member.note and is_held else member.nominated
         if node is None or member.finished:
             self.bookings.advance(0.0, PodGone(uid))

@@ -30,6 +30,7 @@ def encode_note(gang: GangId, note: Note) -> str:
         "selection": note.selection,
         "certified": note.certified,
         **({"over": True} if note.over else {}),
+        **({"withdrawn": True} if note.withdrawn else {}),
     }
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
 
@@ -71,4 +72,5 @@ def _note(gang: GangId, found: dict[str, Any]) -> Note | None:
         generation=found["generation"],
         certified=found["certified"],
         over=found.get("over") is True,
+        withdrawn=found.get("withdrawn") is True,
     )

@@ -97,7 +97,7 @@ class PodParser:
         metadata, bound_to = found.metadata, found.spec.node_name
         is_leaving = metadata.deletion_timestamp is not None
         waits = not (is_leaving or found.spec.scheduling_gates)
-        planned = note.node if note is not None and not note.over else ""
+        planned = note.node if note is not None and note.is_booked else ""
         node = bound_to or (waits and (planned or found.status.nominated_node_name))
         if not node or not amounts or found.status.phase in FINISHED:
             return None

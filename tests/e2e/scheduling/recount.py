@@ -74,6 +74,11 @@ class Recount:
     pods: Sequence[Any]
     ground: Ground
 
+    def planned(self) -> list[str]:
+        """Nodes of pods that have a plan and are not bound yet, each once, in the pods' order."""
+        found = (_place(pod) for pod in self.pods if not pod["spec"].get("nodeName"))
+        return [node for node in dict.fromkeys(found) if node]
+
     def overbooked(self) -> dict[str, int]:
         """Nodes on which bound pods take more GPUs than there are."""
         used = self._used(lambda pod: pod["spec"].get("nodeName", ""))

@@ -21,9 +21,10 @@ from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.gang_master import api_url
-from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, owner_of
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, owner_of, taker
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
+from topo.model.rest.topology import is_group, walk
 
 HIGH = "random-high"
 _BURST = 12
@@ -34,6 +35,9 @@ _LEAVES, _ENDS = 0.15, 0.5
 the others are deleted.
 """
 _NODES_PER_OTHER = 20
+_TAKER = "taker-"
+_MOST_TAKEN, _LOOKS_FOR_PLANS = 2, 20
+"""Planned nodes that pods without groups take during a burst, and looks for such a node."""
 _MOVED = "pods moved meanwhile"
 _AWAY_LOOK_S = 1.0
 _LOOK_S, _REST = 0.05, 2.0
@@ -69,6 +73,8 @@ class Course:
     bound: int = 0
     ended: int = 0
     """Jobs that ran to their end; others were deleted while they ran."""
+    taken: int = 0
+    """Planned nodes that were taken by pods without groups before the planned pod was bound."""
     while_away: int = 0
     """Jobs that waited behind their gates while no master was there, with room for some."""
     looks: int = 0
@@ -86,7 +92,8 @@ class Course:
         over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
         return (
             f"{self.bound} jobs were bound, {self.ended} ran to their end, {self.while_away} waited"
-            f" while no master was there; {self.looks} looks, {self.stood_still} times all stood"
+            f" while no master was there; {self.taken} planned nodes were taken by others;"
+            f" {self.looks} looks, {self.stood_still} times all stood"
             f" still, at most after {seconds:.1f} s ({last}); true reasons of those that waited: "
             f"{dict(self.reasons)}; {over}"
         )
@@ -105,6 +112,8 @@ class Stream:
         self._live: dict[str, Wish] = {}
         """Jobs by name that were made and not told to leave, as they came."""
         self._others: list[str] = []
+        self._takers: dict[str, str] = {}
+        """The nodes of pods that are bound without a scheduler to planned nodes, by the pod."""
         self._made = 0
         self._done: set[str] = set()
         """Jobs that were bound as a whole once."""
@@ -122,7 +131,10 @@ class Stream:
             burst, left = left[:size], left[size:]
             leave = [name for name in self._running() if self._rng.random() < _LEAVES]
             await asyncio.gather(
-                *map(self._submit, burst), self._leave(leave), self._others_come_and_go()
+                *map(self._submit, burst),
+                self._leave(leave),
+                self._others_come_and_go(),
+                self._take_planned_nodes(),
             )
             await self._stand_still()
             is_late = len(left) <= len(jobs) // 2
@@ -154,18 +166,39 @@ class Stream:
             await self._api.create(self._kind.collection, self._kind.job(self._others[-1], 1))
         await self._end_others(gone)
 
+    async def _take_planned_nodes(self) -> None:
+        """Bind pods of somebody else to nodes that are planned; earlier ones leave before."""
+        await self._end_takers()
+        for _ in range(_LOOKS_FOR_PLANS):
+            nodes = (await recounted(self._api, self._ground)).planned()
+            for node in self._rng.sample(nodes, min(_MOST_TAKEN, len(nodes))):
+                self._made += 1
+                name = f"{_TAKER}{self._made}"
+                self._takers[name] = node
+                self.course.taken += 1
+                await self._api.create(PODS, taker(name, node))
+            if nodes:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    async def _end_takers(self) -> None:
+        ends = [self._api.delete(f"{PODS}/{name}", grace_s=0) for name in self._takers]
+        await asyncio.gather(*ends)
+        self._takers = {}
+
     async def _end_others(self, names: Sequence[str]) -> None:
         self._others = [name for name in self._others if name not in names]
         await asyncio.gather(*map(self._delete, names))
 
     async def _make_room(self) -> None:
         """Half of what runs leaves, else all others' pods; returns once a job is bound by that."""
-        bound, running = self.course.bound, self._running()
+        bound, running, takers = self.course.bound, self._running(), len(self._takers)
+        await self._end_takers()
         if running:
             await self._leave(self._half_of(running))
         else:
             waiting = self._waiting()
-            assert self._others, f"the cluster is empty, and jobs wait: {waiting}"
+            assert self._others or takers, f"the cluster is empty, and jobs wait: {waiting}"
             await self._end_others(self._others)
         await self._until(lambda: self.course.bound > bound)
 
@@ -255,9 +288,9 @@ class Stream:
     async def _untrue(self) -> list[str]:
         """Why it cannot be said yet that all is as it should be; what is false for good stays."""
         before = self._seen
-        gangs = await self._gangs()
+        gangs, uncounted = await self._gangs(), await self._uncounted()
         after = await self._look()
-        if gangs is None:
+        if gangs is None or uncounted is None:
             return ["the master does not answer"]
         waiting = self._waiting()
         states = {name: gangs[name]["state"] for name in waiting if name in gangs}
@@ -268,17 +301,42 @@ class Stream:
         if self._leaving:
             return [f"{name} has left, and pods of it are there" for name in sorted(self._leaving)]
         texts = (_untruth(self._live[n], gangs.get(n), after.free(n)) for n in waiting)
-        return [text for text in texts if text]
+        return [*uncounted, *(text for text in texts if text)]
 
     async def _gangs(self) -> dict[str, Any] | None:
         """What the master says of each gang by the name of its job; None where it says nothing."""
+        document = await self._asked("/v1/gangs")
+        return document and {each["name"]: each for each in document["gangs"]}
+
+    async def _uncounted(self) -> list[str] | None:
+        """Nodes whose used, held and free GPUs are not all of theirs, but for taken ones.
+
+        None where the master says nothing. A node that a pod was bound to without a scheduler may
+        have more booked than it has until its planned pod goes elsewhere.
+        """
+        document = await self._asked("/v1/topology")
+        if document is None:
+            return None
+        found = []
+        for _, node in walk(document["groups"]):
+            if is_group(node) or node["name"] in self._takers.values():
+                continue
+            booked = node["used_gpus"] + node["held_gpus"]
+            is_open = node["status"] == "Ready" and not node["cordoned"]
+            free = node["free_gpus"] if is_open else max(0, node["gpus"] - booked)
+            if booked + free != node["gpus"]:
+                found.append(f"{node['name']}: {booked} booked + {free} free of {node['gpus']}")
+        return found
+
+    async def _asked(self, path: str) -> Any:
+        """Return the document of the master at a path; None where it says nothing."""
         self._master.must_live()
         try:
             async with (
                 ClientSession() as session,
-                session.get(f"{api_url(self._master)}/v1/gangs") as answer,
+                session.get(f"{api_url(self._master)}{path}") as answer,
             ):
-                return {each["name"]: each for each in (await answer.json())["gangs"]}
+                return await answer.json() if answer.ok else None
         except (ClientError, ValueError):  # it has just begun, and does not listen yet
             return None
 
@@ -286,7 +344,9 @@ class Stream:
         """Counts anew; raises for what must not be at any moment."""
         found = self._seen = await recounted(self._api, self._ground)
         self.course.looks += 1
-        assert not found.overbooked(), f"more GPUs are taken than there are: {found.overbooked()}"
+        taken = self._takers.values()
+        over = {node: gpus for node, gpus in found.overbooked().items() if node not in taken}
+        assert not over, f"more GPUs are taken than there are: {over}"
         for name, nodes in found.bound(self._waiting()).items():
             wish = self._live[name]
             if len(nodes) < wish.pods:

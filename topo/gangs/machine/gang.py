@@ -40,7 +40,8 @@ class Note:
     """The place of a pod, as its annotation states it; written together with the nomination.
 
     `certified`: the plan is proven the best. `over`: pods of lower priority have to be evicted
-    first; then nothing is held and `hold` is only a name.
+    first; then nothing is held and `hold` is only a name. `withdrawn`: the place was given up, so
+    that the pod takes no GPUs and a later leader does not restore it.
     """
 
     node: NodeName
@@ -50,6 +51,12 @@ class Note:
     generation: int
     certified: bool
     over: bool = False
+    withdrawn: bool = False
+
+    @property
+    def is_booked(self) -> bool:
+        """Whether the GPUs of the place are kept for the pod."""
+        return not (self.over or self.withdrawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ from topo.gangs.machine.placement_requests import (
     answers,
     check_request,
     current_request,
+    is_out_of_moves,
     place_request,
     placement_need,
     preempts_s,
@@ -69,6 +70,7 @@ from topo.gangs.machine.record import (
     PendingWrite,
     Purpose,
     Record,
+    drop_lost_places,
     drop_plan,
     drop_split_groups,
     holds_of,
@@ -288,8 +290,11 @@ class Gangs:
             return self._settle_gone(self._gone[gang_id], now_s)
         if gang_id not in self._records:
             return []
-        need = placement_need(self._records[gang_id])
-        record, asked = self._asking(self._records[gang_id], need, now_s)
+        record = self._records[gang_id]
+        if is_out_of_moves(record):
+            record = drop_lost_places(record)
+        need = placement_need(record)
+        record, asked = self._asking(record, need, now_s)
         progress = progress_of(record)
         check = check_request(record, progress, now_s, ask=self._asks + 1)
         if check is not None:

@@ -92,7 +92,7 @@ class Nominate:
     """Write the nomination to `node` and the note, in one PATCH of the pod's status in its version.
 
     The hold is in the note, so that no reader sees the nomination without it and counts both.
-    Without a node the nomination is removed.
+    Without a node the nomination is removed: Volcano has to evict first, or the note is withdrawn.
     """
 
     id: GangId

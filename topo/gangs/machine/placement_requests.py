@@ -80,11 +80,9 @@ def placement_need(record: Record) -> Need:
     if not record.is_released:
         members = tuple(_unplaced_pods(record))
         return blocker or (PlacementNeed(Purpose.FRESH, members) if members else None)
-    displaced = _displaced_pods(record)
-    near, new = ([], []) if blocker and not blocker.some else _new_pods(record)
+    moving, new = _moving_and_new_pods(record, blocker)
     if record.over and not record.is_running:
         return PlacementNeed(Purpose.WHOLE, _unbound_pods(record))
-    moving = tuple(sorted((*displaced, *near), key=lambda member: member.rank))
     # The first of the moves that was not refused; if all were, the last one says what is missing.
     need = None
     for need in _moves(record, moving):
@@ -93,6 +91,18 @@ def placement_need(record: Record) -> Need:
     if new and (need is None or record.is_running):
         return PlacementNeed(Purpose.GROWTH, tuple(new))
     return need or blocker
+
+
+def is_out_of_moves(record: Record) -> bool:
+    """Whether pods lost their nodes, and every way to move them was refused; O(members).
+
+    Their places are then given up: nothing else is planned on a node that a lost place still takes.
+    """
+    if not record.lost or record.no_room is None or record.over or not record.is_released:
+        return False
+    moving, _ = _moving_and_new_pods(record, _find_blocker(record))
+    moves = tuple(_moves(record, moving))
+    return bool(moves) and all(was_refused(record, need) for need in moves)
 
 
 def was_refused(record: Record, need: PlacementNeed) -> bool:
@@ -256,6 +266,15 @@ def _find_blocker(record: Record) -> Blocker | None:
         text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
         return Blocker(GangState.PODS_MISSING, text, some=True)
     return None
+
+
+def _moving_and_new_pods(
+    record: Record, blocker: Blocker | None
+) -> tuple[tuple[Member, ...], list[Member]]:
+    """Return the pods to place near those that stay, by rank, and those of entirely new groups."""
+    near, new = ([], []) if blocker and not blocker.some else _new_pods(record)
+    moving = sorted((*_displaced_pods(record), *near), key=lambda member: member.rank)
+    return tuple(moving), new
 
 
 def _displaced_pods(record: Record) -> list[Member]:

@@ -238,7 +238,11 @@ def restore_record(gang: Gang) -> Record:
     notes continues. If it opened none, the plan is valid only if all pods have a note and the hold
     exists.
     """
-    notes = {m.uid: m.note for m in gang.members if m.live and m.note is not None}
+    notes = {
+        m.uid: m.note
+        for m in gang.members
+        if m.live and m.note is not None and not m.note.withdrawn
+    }
     found = update_record(Record(gang=replace(gang, members=()), plan=notes), gang)
     return replace(found, unproven=bool(found.waiting_pods()))
 
@@ -246,6 +250,23 @@ def restore_record(gang: Gang) -> Record:
 def drop_plan(record: Record) -> Record:
     """Return the record without its plan; its holds and labels are then released."""
     return replace(record, plan={}, checked=False, check=None, lost={}, split="", unproven=False)
+
+
+def drop_lost_places(record: Record) -> Record:
+    """Return the record without the places of waiting pods that cannot be bound any more.
+
+    These are the pods whose nodes are lost. Of a gang that is bound as a whole they are all waiting
+    pods, if none of its pods runs and those that keep their nodes are too few to start. O(members).
+    """
+    gang, waiting = record.gang, record.waiting_pods()
+    dropped = {member.uid for member, note in waiting if note.node in record.lost}
+    is_whole = gang.binding is Binding.WHOLE and not record.is_running
+    if dropped and is_whole and len(waiting) - len(dropped) < gang.at_least:
+        dropped = {member.uid for member, _ in waiting}
+    if not dropped:
+        return record
+    plan = {uid: note for uid, note in record.plan.items() if uid not in dropped}
+    return replace(record, plan=plan, checked=False, check=None)
 
 
 def drop_split_groups(record: Record, found: Checked) -> Record:

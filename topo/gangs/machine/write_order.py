@@ -13,8 +13,10 @@ stopped.
                                                    planned nodes are labelled
     5. open all gates                              once the check passed
 
-A plan that is given up takes back its hold, its labels and the nominations of gated pods, in any
-order: gated pods take no GPUs, and a plan without its hold is no plan for the next leader either.
+A place that is given up takes back its hold, its label and its nomination, in any order. A gated
+pod takes no GPUs, and a plan without its hold is no plan for the next leader either. An opened pod
+takes the GPUs of its place until its note is withdrawn; once its label is gone no scheduler binds
+it there.
 
 Why it is right. Neither scheduler binds a gated pod, and an opened one only to a node whose label
 has the value that it selects. Before 5 nothing is opened, so that the writes of 1 to 3 bind
@@ -37,7 +39,7 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
 """
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import (
@@ -141,20 +143,21 @@ def _planned_pod_writes(
 
 
 def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
-    """Return the gates to open without a plan, and the nominations of a plan that was given up.
+    """Return the gates to open without a plan, and the places to withdraw.
 
     Gates are opened of the whole gang, or where a node was chosen.
     """
     want: dict[Key, Instruction] = {}
     gang = record.gang
     for member in gang.members:
-        if not (member.waits and member.gated) or member.uid in record.plan:
+        if not member.waits or member.uid in record.plan:
             continue
         why = gang.ungated
         if member.fixed is not None:
             why = f"another gate keeper chose node {member.fixed} for it"
-        if why:
+        if why and member.gated:
             want["pod", member.uid] = OpenUnplanned(gang.id, member, why)
-        elif member.nominated is not None and member.note is not None:
-            want["pod", member.uid] = Nominate(gang.id, member, member.note, None)
+        elif not why and member.note is not None and not member.note.withdrawn:
+            note = replace(member.note, withdrawn=True)
+            want["pod", member.uid] = Nominate(gang.id, member, note, None)
     return want

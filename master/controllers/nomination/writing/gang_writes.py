@@ -26,7 +26,7 @@ def pod_patch(asked: PodInstruction, namespace: str, keys: AnnotationKeys) -> Pa
     fields: dict[str, Any]
     match asked:
         case Nominate(note=note):
-            hold = None if note.over else note.hold
+            hold = note.hold if note.is_booked else None
             place = {keys.placement: note_codec.encode_note(asked.id, note), keys.hold: hold}
             fields = {"status": {"nominatedNodeName": asked.node}}
         case Open():
