@@ -43,7 +43,7 @@ class Leader:
         """One that has just taken over, and read everything."""
         leader = cls(cluster, Gangs(settings or GangSettings()))
         found = [cluster.seen(gang_id) for gang_id in cluster.jobs]
-        ghosts = {*cluster.labels, *cluster.holds.values()} - cluster.jobs.keys()
+        ghosts = cluster.with_remains() - cluster.jobs.keys()
         leader.known = {*cluster.jobs, *ghosts}
         leader.before, leader.stood = leader.free_now(), cluster.homes()
         left = [cluster.left(gang_id) for gang_id in sorted(ghosts)]
@@ -87,6 +87,8 @@ class Leader:
         moved = tuple(node for node in stand if stand[node] != self.stood.get(node))
         self.before, self.stood = now, stand
         events: list[Event] = [cluster.seen(gang_id) for gang_id in cluster.jobs]
+        # A late write of an earlier leader may label nodes for a gang that this one never saw.
+        self.known |= cluster.with_remains()
         events += (cluster.left(gang_id) for gang_id in sorted(self.known - cluster.jobs.keys()))
         self.known |= cluster.jobs.keys()
         if nodes or moved:

@@ -203,6 +203,10 @@ class Cluster:
         living = {hold.id for hold in self.bookings}
         return tuple(h for h, owner in self.holds.items() if owner == gang_id and h in living)
 
+    def with_remains(self) -> set[GangId]:
+        """Return the gangs for which nodes are labelled or holds were made."""
+        return {*self.labels, *self.holds.values()}
+
     def left(self, gang_id: GangId) -> Vanished:
         """What is left of a gang that is gone."""
         return Vanished(gang_id, tuple(self.labels.get(gang_id, {})), self.holds_of(gang_id))
