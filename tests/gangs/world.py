@@ -87,6 +87,8 @@ class Cluster:
     """Of foreign pods, by name."""
     preempts: bool = False
     """Whether schedulers have pods of lower priority evicted."""
+    slipped: set[GangId] = field(default_factory=set)
+    """Jobs of which a pod was created without a gate."""
     versions: Iterator[int] = field(default_factory=lambda: count(1))
     names: Iterator[int] = field(default_factory=lambda: count(1))
     generation: int = 1
@@ -109,6 +111,8 @@ class Cluster:
         values |= {"version": self._version(), "gated": True}
         self.pods[uid] = Member(**(values | more))  # type: ignore[arg-type]
         self.owner[uid] = gang_id
+        if not self.pods[uid].gated:
+            self.slipped.add(gang_id)
         return uid
 
     def change(self, uid: PodUid, **fields: object) -> None:
@@ -250,7 +254,8 @@ class Cluster:
             nominee = None if evicts else note.node  # Volcano evicts for nobody who has a node
             assert pod.nominated == nominee, "it is opened before it is nominated"
             live = [each for each in self.members(gang_id) if each.live]
-            is_first = all(each.gated for each in live)
+            # A leader may have opened it beside a pod that slipped through and is gone.
+            is_first = all(each.gated for each in live) and gang_id not in self.slipped
             for other in live if is_first else ():  # one that came later is not of the plan
                 planned = other.note is not None or int(other.version) < int(version)
                 # A nomination that a later leader took back leaves its note.
