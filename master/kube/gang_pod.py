@@ -70,8 +70,9 @@ class GangPod(ClusterPod):
     no groups, None where it may. `fixed` is the node that another gate controller chose, and then
     `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
     why its gate was opened without a plan; that holds for the whole gang, also under a later
-    leader. `reported`: the gang's state that a leader wrote on the pod; a change of it does not
-    count as a change of the pod.
+    leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
+    `reported`: the gang's state that a leader wrote on the pod; a change of it does not count as a
+    change of the pod.
     """
 
     is_placed_here: bool = False
@@ -88,6 +89,7 @@ class GangPod(ClusterPod):
     selection: Selection
     opened: bool = False
     unplanned: str = ""
+    unscheduled: str = ""
     may_preempt: bool = True
     priority_class: str = ""
     reported: Transition | None = field(default=None, compare=False)

@@ -25,6 +25,8 @@ _CONFIG = ConfigDict(
     coerce_numbers_to_str=True,  # a custom resource may hold a quantity as a number
 )
 _OURS = f"/{CONDITION}"
+UNSCHEDULABLE = "Unschedulable"
+"""The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
 slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 
 
@@ -206,8 +208,12 @@ class ReportedCondition(TypedDict, total=False):
 
 
 def _placed(conditions: list[ReportedCondition]) -> list[ReportedCondition]:
-    """Keep only the conditions of this product; those of kubelet and schedulers are not read."""
-    return [each for each in conditions if each.get("type", "").endswith(_OURS)]
+    """Keep only the conditions of this product, and why a scheduler does not bind a pod."""
+    return [
+        each
+        for each in conditions
+        if each.get("reason") == UNSCHEDULABLE or each.get("type", "").endswith(_OURS)
+    ]
 
 
 @slim

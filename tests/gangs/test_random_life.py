@@ -48,6 +48,7 @@ class Life:
             self.intrude,
             self.leave,
             self.cordon,
+            self.starve,
             self.lose_pod,
             self.slip,
             self.end,
@@ -101,6 +102,10 @@ class Life:
         assert host is not None
         self.cluster.cordon(node, cordoned=not host.cordoned)
 
+    def starve(self) -> None:
+        """A node loses what gangs need besides GPUs, or has it again."""
+        self.cluster.starved ^= {self._node()}
+
     def lose_pod(self) -> None:
         """A pod dies and its job makes another of its rank."""
         if self.cluster.pods:
@@ -149,7 +154,7 @@ class Life:
             if lost is not None:
                 self.writes += self.leader.take(lost)
         self.writes = []
-        for _ in range(3):  # what is late is given again
+        for _ in range(6):  # what is late is given again, and refused nodes are tried again
             self.leader.now_s += 100.0
             self.leader.settle()
             self.judge()
@@ -214,6 +219,7 @@ def test_whatever_happens_groups_stay_whole_and_all_is_given_back(seed: int) -> 
         life.cluster.leave(name)
     for host in list(life.cluster.capacity.hosts()):
         life.cluster.cordon(host.name, cordoned=False)
+    life.cluster.starved.clear()
     life.rest()
     reasons_are_true(life)
     none_is_planned_twice(life)

@@ -85,6 +85,8 @@ class Cluster:
     foreign: dict[str, NodeName] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
     """Of foreign pods, by name."""
+    starved: set[NodeName] = field(default_factory=set)
+    """Nodes that lack what only schedulers count, such as processors: they bind no gang there."""
     preempts: bool = False
     """Whether schedulers have pods of lower priority evicted."""
     slipped: set[GangId] = field(default_factory=set)
@@ -416,13 +418,15 @@ class Cluster:
             if nominated in places:
                 places = [nominated, *places]
             for node in places:
-                if self.free(node) - taken.get(node, 0) >= gpus:
+                is_free = self.free(node) - taken.get(node, 0) >= gpus
+                if is_free and node not in self.starved:
                     taken[node] = taken.get(node, 0) + gpus
                     chosen[uid] = node
                     break
         ended = sum(self.pods[uid].succeeded for uid in self.uids(gang_id))
         running = len(self.bound(gang_id)) + ended
         at_least = self.jobs[gang_id].at_least or self.jobs[gang_id].request.pods
+        self._refuse([uid for uid in waiting if uid not in chosen])
         if not chosen or running + len(chosen) < at_least:
             return self._clear_whole(gang_id, waiting, chosen) if self.preempts else False
         for uid, node in chosen.items():
@@ -484,9 +488,10 @@ class Cluster:
                 for other in self.pods.values()
                 if other.uid != uid and other.node is None and other.nominated == node
             )
-            if self.free(node, nominated_for=others) >= gpus:
+            if node not in self.starved and self.free(node, nominated_for=others) >= gpus:
                 self.bind(uid, node)
                 return True
+        self._refuse([uid])
         if self.preempts and self._clear_for(uid):
             return True
         if member.nominated is not None:
@@ -494,12 +499,18 @@ class Cluster:
             return True
         return False
 
+    def _refuse(self, uids: Sequence[PodUid]) -> None:
+        """The schedulers write why they bind these pods nowhere."""
+        for uid in uids:
+            if not self.pods[uid].unscheduled:
+                self.change(uid, unscheduled="no node has enough")
+
     def bind(self, uid: PodUid, node: NodeName) -> None:
         """The scheduler's binding: never over what the node has, never of a gated pod."""
         gpus = self.jobs[self.owner[uid]].request.gpus_per_pod
         assert self.free(node) >= gpus, f"{node} is overbooked"
         assert not self.pods[uid].gated
-        self.change(uid, node=node, nominated=None)
+        self.change(uid, node=node, nominated=None, unscheduled="")
 
 
 def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:

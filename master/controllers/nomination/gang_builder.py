@@ -156,6 +156,7 @@ def _member(pod: GangPod) -> Member:
         nominated=pod.nominated,
         note=pod.note,
         selection=pod.selection,
+        unscheduled=pod.unscheduled,
         terminating=pod.terminating,
         finished=pod.finished,
         succeeded=pod.phase == "Succeeded",

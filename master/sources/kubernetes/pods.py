@@ -6,7 +6,14 @@ from functools import lru_cache
 from typing import Any
 
 from master.kube.gang_pod import FINISHED, ClusterPod, GangPod, NodeWants
-from master.kube.objects import Affinity, Identity, PodObject, ReportedCondition, Toleration
+from master.kube.objects import (
+    UNSCHEDULABLE,
+    Affinity,
+    Identity,
+    PodObject,
+    ReportedCondition,
+    Toleration,
+)
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.machine.gang import GangId, Note, Selection
@@ -24,6 +31,8 @@ from topo.placement.job import request
 from topo.placement.job.policy import Policy
 
 MAX_HOLD_CHARS = 64
+_MESSAGE_CHARS = 300
+"""What is kept of a scheduler's message; the rest counts nodes by lesser reasons."""
 NEVER_PREEMPTS = "Never"
 """The `preemptionPolicy` of a pod for which no other pod is evicted."""
 SHARED_VALUES = 1024
@@ -160,6 +169,9 @@ class PodParser:
             reported=_reported(found.status.conditions, keys.condition)
             if found.status.conditions
             else None,
+            unscheduled=""
+            if gated or common["node"] is not None
+            else _unscheduled(found.status.conditions),
         )
 
     def _read_asked(
@@ -198,6 +210,12 @@ def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transiti
         return None
     at_s = _unix_s(found.get("lastTransitionTime") or "")
     return Transition(at_s, state, found.get("message", ""), is_read=True) if at_s else None
+
+
+def _unscheduled(conditions: Sequence[ReportedCondition]) -> str:
+    """Return why the pod's scheduler did not bind it at its last attempt; empty if it is silent."""
+    found = (each for each in conditions if each.get("reason") == UNSCHEDULABLE)
+    return next((each.get("message", "")[:_MESSAGE_CHARS] for each in found), "")
 
 
 @lru_cache(maxsize=SHARED_VALUES)

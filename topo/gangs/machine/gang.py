@@ -65,8 +65,9 @@ class Member:
 
     `gated`: our gate is on; `other_gates`: a gate of another controller is on. `fixed` is the node
     that another gate controller chose. `node` is the bound node, `nominated` the nominated node,
-    `selection` the value of the gang's label that the pod selects, empty for none. `succeeded`: the
-    pod has finished its work and its rank need not be started again.
+    `selection` the value of the gang's label that the pod selects, empty for none. `unscheduled` is
+    why its scheduler did not bind the opened pod at its last attempt. `succeeded`: the pod has
+    finished its work and its rank need not be started again.
 
     Three facts are derived from these, once, because each step reads them many times. `live`: the
     pod runs or will run. `waits`: it is live and not bound. `opened`: it waits and our gate is off,
@@ -84,6 +85,7 @@ class Member:
     nominated: NodeName | None = None
     note: Note | None = None
     selection: Selection = Selection("")
+    unscheduled: str = ""
     terminating: bool = False
     finished: bool = False
     succeeded: bool = False

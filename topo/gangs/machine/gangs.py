@@ -44,7 +44,6 @@ from topo.gangs.machine.events import (
     WriteRefused,
 )
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.gangs_state import GangsState
 from topo.gangs.machine.instructions import Instruction, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
 from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest, QueueTurn
@@ -65,6 +64,7 @@ from topo.gangs.machine.planned_nodes import PlannedNodes
 from topo.gangs.machine.pod_notes import plan_notes
 from topo.gangs.machine.record import (
     DeletedGang,
+    GangsState,
     Key,
     PendingPlacement,
     PendingWrite,
@@ -79,6 +79,7 @@ from topo.gangs.machine.record import (
 )
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
+from topo.gangs.machine.unbound_pods import follow_unbound_pods, next_looks_s
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -208,7 +209,8 @@ class Gangs:
             no_room = with_refusal(record, "there is none but over others")
             self._stranded[event.id] = None
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
-        self._put(replace(record, asked=None, check=None, checked=False))
+        record = replace(record, asked=None, check=None, checked=False)
+        self._put(replace(record, opened_since_s=None))
         return ()
 
     def _refused(self, event: Refused, _now_s: float) -> Iterable[Instruction]:
@@ -290,7 +292,7 @@ class Gangs:
             return self._settle_gone(self._gone[gang_id], now_s)
         if gang_id not in self._records:
             return []
-        record = self._records[gang_id]
+        record = follow_unbound_pods(self._records[gang_id], now_s, self._settings)
         if is_out_of_moves(record):
             record = drop_lost_places(record)
         need = placement_need(record)
@@ -492,6 +494,7 @@ class Gangs:
             times.append(gang.created_s + gang.wait_s)
         if (over_s := preempts_s(record, self._settings)) is not None:
             times.append(over_s)
+        times += next_looks_s(record, self._settings)
         due_s = min((each for each in times if each > now_s), default=None)
         if due_s is not None:
             self._reminders.put(gang.id, due_s, now_s)

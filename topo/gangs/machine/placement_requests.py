@@ -191,7 +191,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         kept=kept,
         held=held,
         replaced=gang.holds,
-        without=_unselectable_nodes(record, need),
+        without=tuple(sorted({*_unselectable_nodes(record, need), *record.avoided})),
         over=gang.priority
         if need.purpose is Purpose.WHOLE and record.over and record.lost
         else None,

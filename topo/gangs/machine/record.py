@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from topo.gangs.machine.events import Checked, Vanished
-from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import Instruction, Place
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -85,6 +85,8 @@ class Record:
     `blocked` and `split` are results of the last check. `strayed`: since the last check a pod was
     bound elsewhere than planned, or without a plan, or its node moved to another group. `unproven`:
     the plan was read from notes, which may be of two plans, so that a check comes before any write.
+    `opened_since_s` is since when pods with their places wait for their scheduler. `avoided` are
+    nodes that it refused, each with the time until which the gang is not placed there.
     `evicts` names the pods of lower priority that the plan is over. `queued_since_s` is when the
     gang came into the queue. `reported` is its state and text as last reported.
     """
@@ -100,6 +102,8 @@ class Record:
     split: str = ""
     strayed: bool = False
     unproven: bool = False
+    opened_since_s: float | None = None
+    avoided: Mapping[NodeName, float] = field(default_factory=dict)
     evicts: str = ""
     queued_since_s: float | None = None
     given: Writes = field(default_factory=dict)
@@ -169,6 +173,19 @@ class Record:
             elif node is not None and not member.finished and member.selection:
                 values.setdefault(node, member.selection)
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class GangsState:
+    """Everything that a machine of gangs knows; equal machines have equal states."""
+
+    leading: bool
+    records: tuple[Record, ...]
+    gone: tuple[DeletedGang, ...]
+    turn: GangId | None
+    head: GangId | None
+    kept: tuple[NodeName, ...]
+    stranded: tuple[GangId, ...]
 
 
 def holds_of(waiting: Iterable[tuple[Member, Note]]) -> set[HoldId]:
