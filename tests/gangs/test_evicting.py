@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
-from tests.gangs.world import Cluster, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.machine.gang import Binding, GangId, Member, PodUid
 from topo.gangs.machine.instructions import Place

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
-from tests.gangs.world import Cluster, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.pending_queue import QueueOrder
 from topo.gangs.machine.settings import GangSettings

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
-from tests.gangs.world import Cluster, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.machine import write_order
 from topo.gangs.machine.events import Leading, Observed, Planned
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid

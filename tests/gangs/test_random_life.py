@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader, scheduled
-from tests.gangs.world import Cluster, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState

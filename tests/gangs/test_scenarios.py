@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader, scheduled
-from tests.gangs.world import Cluster, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId, Note
 from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, Place
 from topo.gangs.machine.pending_queue import QueueOrder

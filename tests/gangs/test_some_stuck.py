@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
-from tests.gangs.world import Cluster, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.instructions import LabelNodes, Nominate, UnlabelNodes
 from topo.gangs.machine.settings import GangSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from tests.support.capacity import cluster
+from tests.gangs.jobs import Job
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.place import answer_place
@@ -46,29 +46,8 @@ from topo.placement.booking.events import (
 )
 from topo.placement.booking.holds import HoldId, HoldRequest, Limits
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.job.request import PlacementMode, Request
 
 NAMESPACE = "jobs"
-
-
-def dragonflies(*boxes: int) -> Capacity:
-    """The vendor's shape: a switchbox for each number, with so many dragonflies of two nodes."""
-    return cluster(*((2,) * box for box in boxes))
-
-
-@dataclass(slots=True)
-class Job:
-    """A job as its user submitted it."""
-
-    id: GangId
-    request: Request
-    binding: Binding = Binding.WHOLE
-    at_least: int = 0
-    priority: int = 0
-    created_s: float = 0.0
-    wait_s: float | None = None
-    awaits: str = ""
-    ungated: str = ""
 
 
 @dataclass(slots=True)
@@ -511,10 +490,3 @@ class Cluster:
         assert self.free(node) >= gpus, f"{node} is overbooked"
         assert not self.pods[uid].gated
         self.change(uid, node=node, nominated=None, unscheduled="")
-
-
-def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:
-    """A job of pods of eight GPUs in groups of 16: a dragonfly of two nodes each."""
-    mode = PlacementMode(str(more.pop("mode", "required")))
-    request = Request(pods=pods, gpus_per_pod=8, group_size=size, mode=mode)
-    return Job(GangId(name), request, **more)  # type: ignore[arg-type]

@@ -35,8 +35,9 @@ async def test_gangs_that_both_schedulers_refuse_for_a_host_port_are_placed_else
         await api.create(PODS, taker(f"taker-{node}", node))
     await api.create(JOBS, _ported(volcano_job("on-volcano", 2, 16)))
     await api.create(BATCH_JOBS, _ported(_batch_job("on-kube")))
+    await eventually(lambda: bound(api, "on-volcano", 2))
+    await eventually(lambda: bound(api, "on-kube", 2))
     for job in ("on-volcano", "on-kube"):
-        await eventually(lambda job=job: bound(api, job, 2))
         found = [each.node for each in await pods_of(api, job)]
         assert are_whole(world, "dragonfly", found, 2)
         assert {*found} <= {*nodes[4:8]}

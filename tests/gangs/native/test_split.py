@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.gangs.jobs import Job, dragonflies, job
 from tests.gangs.leader import Leader
-from tests.gangs.world import Cluster, Job, dragonflies, job
+from tests.gangs.world import Cluster
 from topo.gangs.decisions.check import apart_groups, split_groups
 from topo.gangs.machine.gang import Binding, GangId, Member, PodUid
 from topo.gangs.machine.instructions import Check

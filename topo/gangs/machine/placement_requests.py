@@ -191,7 +191,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         kept=kept,
         held=held,
         replaced=gang.holds,
-        without=tuple(sorted({*_unselectable_nodes(record, need), *record.avoided})),
+        without=_unusable_nodes(record, need),
         over=gang.priority
         if need.purpose is Purpose.WHOLE and record.over and record.lost
         else None,
@@ -344,6 +344,17 @@ def _unbound_pods(record: Record) -> tuple[Member, ...]:
         if member.waits
         and (member.uid in record.plan or bool(member.selection) or member.uid in unplaced)
     )
+
+
+def _unusable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
+    """Return the free nodes on which these pods may not be placed.
+
+    Its scheduler refused the node, opened pods do not select it, or another pod of the gang is
+    planned there over pods of lower priority: nothing is booked for that pod.
+    """
+    others = record.waiting_pods() if record.over else []
+    over = {note.node for member, note in others if note.over and member.uid not in need.uids}
+    return tuple(sorted({*record.avoided, *_unselectable_nodes(record, need), *over}))
 
 
 def _unselectable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:

@@ -14,7 +14,7 @@ from tests.controllers.nomination.objects import (
     pod_group,
     status_store,
 )
-from tests.gangs.world import dragonflies
+from tests.gangs.jobs import dragonflies
 from topo.gangs.machine.gang import GangId
 from topo.gangs.terms import Way
 from topo.model.conditions.gang_states import GangState

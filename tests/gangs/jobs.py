@@ -1,0 +1,35 @@
+"""Jobs as their users submit them, and the nodes that they run on."""
+
+from dataclasses import dataclass
+
+from tests.support.capacity import cluster
+from topo.gangs.machine.gang import Binding, GangId
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import PlacementMode, Request
+
+
+def dragonflies(*boxes: int) -> Capacity:
+    """The vendor's shape: a switchbox for each number, with so many dragonflies of two nodes."""
+    return cluster(*((2,) * box for box in boxes))
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as its user submitted it."""
+
+    id: GangId
+    request: Request
+    binding: Binding = Binding.WHOLE
+    at_least: int = 0
+    priority: int = 0
+    created_s: float = 0.0
+    wait_s: float | None = None
+    awaits: str = ""
+    ungated: str = ""
+
+
+def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:
+    """A job of pods of eight GPUs in groups of 16: a dragonfly of two nodes each."""
+    mode = PlacementMode(str(more.pop("mode", "required")))
+    request = Request(pods=pods, gpus_per_pod=8, group_size=size, mode=mode)
+    return Job(GangId(name), request, **more)  # type: ignore[arg-type]
