@@ -1,6 +1,7 @@
 """The first gang of the line waits for those that run, never for those that come after it."""
 
 import random
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,6 +12,8 @@ from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.pending_queue import QueueOrder
 from topo.gangs.machine.settings import GangSettings
+from topo.model.conditions.gang_states import GangState
+from topo.model.ids import NodeName
 
 TURNS = 60
 LARGE = ((8, 16), (6, 16), (4, 32), (6, 48))
@@ -85,3 +88,19 @@ def test_the_head_is_placed_once_all_have_ended_that_ran_when_it_became_the_head
 
 def test_the_same_is_seen_to_fail_where_others_start_wherever_there_is_room() -> None:
     assert stream(0, QueueOrder.GREEDY).run()
+
+
+def test_each_gang_is_told_its_own_numbers_and_at_once_that_it_never_fits() -> None:
+    """The gang before it asks for the same groups, but fewer: its refusal is not theirs."""
+    cluster = Cluster(dragonflies(2))
+    leader = Leader.over(cluster, GangSettings())
+    cluster.intrude("f1", NodeName("n1-1-1"))
+    for at, pods in enumerate((4, 6, 40)):
+        cluster.submit(job(f"g{pods}", pods, created_s=float(at)))
+    leader.settle()
+    found = {pods: leader.gangs.status(GangId(f"g{pods}")) for pods in (4, 6, 40)}
+    states = {pods: (each.state, each.text) for pods, each in found.items() if each is not None}
+    assert states[4][0] is GangState.NO_ROOM
+    assert states[6][0] is states[40][0] is GangState.NEVER_FITS
+    needs = {pods: re.search(r"needs (\d+)", text) for pods, (_, text) in states.items()}
+    assert {pods: int(need[1]) for pods, need in needs.items() if need} == {4: 32, 6: 48, 40: 320}

@@ -73,17 +73,20 @@ def answer_place(
     over = _place_by_evicting(without_own, asked, evictable()) if asked.over is not None else None
     if over is not None:
         return over
-    behind = bool(asked.without) and isinstance(_place_pods(without_own, asked), Placed)
-    kept = reservation(without_own, asked.request) if asked.reserve else ()
+    # Of a job that has no room in any case, all that is free is counted, also what is kept.
+    alone = _place_pods(without_own, asked) if asked.without else found
+    is_behind = isinstance(alone, Placed)
+    refused = found if isinstance(alone, Placed) else alone
+    first = () if is_behind else reservation(without_own, asked.request)
     return Refused(
         id=asked.id,
         ask=asked.ask,
-        text=found.text,
-        shortfall=dict(found.shortfall),
-        reservation=kept,
-        behind=behind,
-        never=asked.reserve and not kept,
-        ungrouped=not capacity.kinds() and _asks_for_groups(found),
+        text=refused.text,
+        shortfall=dict(refused.shortfall),
+        reservation=first if asked.reserve else (),
+        behind=is_behind,
+        never=not (is_behind or first),
+        ungrouped=not capacity.kinds() and _asks_for_groups(refused),
     )
 
 

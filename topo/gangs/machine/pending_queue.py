@@ -2,8 +2,9 @@
 
 Result: the gang to try next. Each gang is tried once whenever the free capacity grows. Gangs are
 ordered by priority, then by age. Gangs with equal requests form one bucket: once one of them is
-refused, the others are not tried, nor are larger requests of the same family
-(`QueueRequest.family`). A gang ahead of the head is still tried.
+refused, the others are not tried. Nor are larger requests of the same family
+(`QueueRequest.family`), once each was refused for itself: its reason has its own numbers, and says
+whether it would ever fit. A gang ahead of the head is still tried.
 
 With `reserve`, the default, the first gang that is refused is the head. The nodes on which it would
 fit first are kept for it: gangs behind it are placed without them. They are the nodes on which the
@@ -116,8 +117,6 @@ class PendingQueue:
         """The fewest pods that were refused of each family since then."""
         self._answers: dict[QueueRequest, Refused] = {}
         """The last answer for each bucket, to be reported."""
-        self._families: dict[Request, tuple[int, Refused]] = {}
-        """The last answer for each family, and the number of pods that it was for."""
         self._head: GangId | None = None
         self._kept: tuple[NodeName, ...] = ()
 
@@ -138,13 +137,8 @@ class PendingQueue:
         return self._kept
 
     def answer(self, gang_id: GangId) -> Refused | None:
-        """Return the last refusal of the gang's request, given to any gang of bucket or family."""
-        request = self._requests[gang_id]
-        found = self._answers.get(request)
-        if found is None and request.family in self._families:
-            pods, smaller = self._families[request.family]
-            found = smaller if pods <= request.request.pods else None
-        return found
+        """Return the last refusal of the gang's request, given to any gang with this request."""
+        return self._answers.get(self._requests[gang_id])
 
     def ahead(self, gang_id: GangId) -> int:
         """Return the number of gangs ahead of this one; O(gangs), so not for hot paths."""
@@ -214,7 +208,6 @@ class PendingQueue:
             least = self._least.get(family)
             if least is None or request.request.pods < least:
                 self._least[family] = request.request.pods
-                self._families[family] = request.request.pods, refused
         first = self._may_be_head(position)
         if first:
             self._refused_first.add(request)
@@ -264,8 +257,10 @@ class PendingQueue:
         """
         if first:
             return request in self._refused_first
+        if request in self._refused or request not in self._answers:
+            return request in self._refused
         least = self._least.get(request.family) if request.family is not None else None
-        return request in self._refused or (least is not None and least <= request.request.pods)
+        return least is not None and least <= request.request.pods
 
     def invariants(self) -> Iterator[tuple[bool, str]]:
         """Yield each invariant as (does it fail, what fails); O(gangs)."""
