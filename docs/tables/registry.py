@@ -2,7 +2,17 @@
 
 from functools import partial
 
-from docs.tables import api, chart, conditions, gang_states, metrics, modules, rights, settings
+from docs.tables import (
+    api,
+    chart,
+    commands,
+    conditions,
+    gang_states,
+    metrics,
+    modules,
+    rights,
+    settings,
+)
 from docs.tables.section import Section
 from master.settings import MasterSettings
 from topo.model.conditions.catalogue import PAGE, TABLES
@@ -12,6 +22,7 @@ _GANGS = "docs/how-placement-reaches-the-scheduler.md"
 SECTIONS = (
     Section("docs/api.md", "calls", api.calls),
     Section("docs/api.md", "job-fields", api.job_fields),
+    Section("docs/cli.md", "commands", commands.render),
     Section(_GANGS, "gang-states", gang_states.states),
     Section(_GANGS, "job-events", gang_states.job_events),
     Section("docs/master.md", "settings", lambda: settings.render(MasterSettings)),

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from rich.cells import cell_len
 
+from docs.tables.commands import commands
 from tests.cli import gang_samples, samples
 from tests.cli.conftest import FakeMaster, Topo
-from tests.cli.test_docs import commands
 from tests.cli.test_gpus import TWO
 from tests.cli.test_gpus import document as gpus
 from topo.cli.demo_directory import Demo, DemoDirectory
-from topo.cli.main import app
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings_view import BookingsState
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
@@ -168,7 +166,7 @@ def _shown(topo: Topo, master: FakeMaster, words: list[str], env: dict[str, str]
 
 
 def test_every_command_is_tried_here_or_prints_sentences() -> None:
-    known = {name for name, _ in commands(typer.main.get_command(app), "topo")}
+    known = {name for name, _ in commands()}
     assert CASES.keys() | PRINTED == known
 
 
@@ -203,7 +201,7 @@ def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(shown: Shown, command: 
 
 def test_help_cuts_no_word_on_a_terminal_of_80_columns(topo: Topo) -> None:
     """A table whose other columns are too wide would leave no room for the address in one cell."""
-    for command, _ in commands(typer.main.get_command(app), "topo"):
+    for command, _ in commands():
         told = topo(*command.split()[1:], "--help", env={"COLUMNS": "80"}).stdout
         assert "Options" in told
         assert [line for line in told.splitlines() if re.search(r"\w…\s*│$", line)] == [], command
