@@ -1,9 +1,11 @@
 """The benchmarks run, say what they found, and never call a miss anything else."""
 
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 import pytest
@@ -17,6 +19,8 @@ from bench.report import Outcome
 from bench.scale import CannotRunError, Progress, Scale
 
 QUICK = Scale(nodes=8, builds=1)
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 
 def fine_and_late(_scale: Scale, progress: Progress) -> Iterator[Figure]:
@@ -157,3 +161,10 @@ def test_every_benchmark_runs_at_tiny_sizes(tmp_path):
     written = orjson.loads(output.read_bytes())["benchmarks"]
     assert written.keys() == command.BENCHMARKS.keys()
     assert all(entry["figures"] and not entry["trouble"] for entry in written.values())
+
+
+def test_the_page_has_a_row_or_a_section_for_every_benchmark_and_for_no_other() -> None:
+    """`schedule-1000` and its siblings are one section: they differ in their number of nodes."""
+    named = re.findall(r"^(?:\| `|## )(\w+)(?:` \|.*)?$", PAGE.read_text(), re.MULTILINE)
+    names = [name.partition("-")[0] for name in (*command.BENCHMARKS, *command.ON_DEMAND)]
+    assert sorted(named) == sorted(set(names))
