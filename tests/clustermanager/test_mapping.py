@@ -1,6 +1,7 @@
 """Mapping files: the manual's example on a real server, and managers of other shapes."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -16,11 +17,11 @@ from aiohttp.test_utils import TestServer
 from master.settings.cluster_manager import ClusterManagerSettings
 from tests.clustermanager.conftest import Bench
 from tests.clustermanager.control import command
-from tests.clustermanager.mappings import INVENTORY, LOGIN_MAPPING, MAPPING, block
+from tests.clustermanager.mappings import INVENTORY, LOGIN_MAPPING, MANUAL, MAPPING, block
 from topo.discovery.manager.mapping import (
     read_mapping,
 )
-from topo.discovery.manager.rules import LoginAuth, ManagerMapping
+from topo.discovery.manager.rules import Closed, LoginAuth, ManagerMapping
 from topo.discovery.manager.translation import Grant, map_login
 from topo.kit.tls import server_context
 from topo.model.observation import ManagedTopology, ManagerReported, SourceFailed, SourceRecovered
@@ -278,3 +279,11 @@ async def test_a_manager_that_answers_very_deep_json_is_one_that_fails(
     assert "answers 500" in failed.refusal
     broken = False
     await running.ear.hear(SourceRecovered)
+
+
+def test_the_manual_has_every_key_of_a_mapping_and_its_table_no_other() -> None:
+    section = MANUAL.partition("### The keys\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    keys = {name for rule in Closed.__subclasses__() for name in rule.model_fields}
+    assert set(re.findall(r"\w+", " ".join(rows))) <= keys
+    assert keys <= set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", section))))
