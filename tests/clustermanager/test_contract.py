@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 import yaml
 
+from master.sources.cluster_manager.http import TroubleKind
 from tests.clustermanager.schema import findings, resolve
 from topo.discovery.manager.contract import ManagerAnswer, doubts, read_topology
 from topo.discovery.manager.events import EventPage, ManagerEvent, read_events
@@ -182,6 +183,11 @@ async def test_the_simulators_refusals_are_of_the_contracts_form(
 def test_every_fault_of_the_simulator_is_in_the_manual() -> None:
     manual = (OPENAPI.parent / "cluster-manager.md").read_text()
     assert [kind for kind in ManagerFaultKind if f"`{kind}`" not in manual] == []
+
+
+def test_every_kind_of_trouble_that_the_metrics_have_is_in_the_manual() -> None:
+    section = (OPENAPI.parent / "cluster-manager.md").read_text().partition("## Metrics\n")[2]
+    assert [kind for kind in TroubleKind if f"`{kind}`" not in section] == []
 
 
 def test_of_many_doubtful_kinds_the_first_are_told_and_the_rest_counted() -> None:
