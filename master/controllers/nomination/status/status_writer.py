@@ -1,4 +1,9 @@
-"""Publishes the status of gangs: Events on the job, a condition on the gang's first pod."""
+"""Publishes the status of gangs: Events on the job, a condition on the gang's first pod.
+
+The text of a state has numbers that change with every look at the cluster, and an Event of
+Kubernetes keeps its text for ever. So a job gets an Event when its state changes, and another one
+of the same state with a new text after `SAME_STATE_S` at the earliest, with the last text.
+"""
 
 from datetime import UTC, datetime
 
@@ -16,12 +21,14 @@ from topo.model.conditions.gang_states import (
 )
 from topo.publish.event_series import EventSeries, Regarding, Reporter
 from topo.publish.gang_events import gang_event
+from topo.publish.node_events import EventContent
 
 EVENTS_MANAGER = f"{MANAGER_PREFIX}gang-events"
 CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
 AT_ONCE = 20
 MOST_UNWRITTEN = 100
 MESSAGE_CHARS = 1000
+SAME_STATE_S = 60.0
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -34,6 +41,10 @@ class StatusWriter:
         self._unwritten: set[WriteTarget] = set()
         self._waited: set[str] = set()
         """Jobs, by uid, whose condition says that they wait."""
+        self._last: dict[tuple[str, str], tuple[EventContent, float]] = {}
+        """The Events of the last minute by uid of the job and reason, and when they were added."""
+        self._later: dict[str, tuple[Regarding, EventContent]] = {}
+        """New texts of the present state by uid of the job, to be written once it is time."""
         writer.listen(EVENTS_MANAGER, self._settled)
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
@@ -44,7 +55,7 @@ class StatusWriter:
         """
         row = status.state.row
         if row.event:
-            self._series.add(_about(pod), gang_event(row.event, status.message), now_s)
+            self._add(_about(pod), gang_event(row.event, status.message), now_s)
         about = _about(pod).uid
         if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
             self._waited.add(about)
@@ -59,6 +70,7 @@ class StatusWriter:
 
     def forget(self, gang_id: str) -> None:
         """Drop a gang that was deleted with its pods."""
+        self._later.pop(gang_id, None)
         self._waited.discard(gang_id)
 
     def write_bypassed(self, pod: GangPod, now_s: float) -> None:
@@ -83,6 +95,9 @@ class StatusWriter:
 
     def flush(self, now_s: float) -> None:
         """Write the Events that are due."""
+        self._last = {k: each for k, each in self._last.items() if now_s - each[1] < SAME_STATE_S}
+        for about, content in tuple(self._later.values()):
+            self._add(about, content, now_s)
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
         for told in self._series.due(now_s, room):
             target = WriteTarget(EVENTS, told.name, told.namespace)
@@ -90,6 +105,15 @@ class StatusWriter:
             self._writer.put(
                 Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
             )
+
+    def _add(self, about: Regarding, content: EventContent, now_s: float) -> None:
+        """Write an Event about a state, or keep a new text of the same state for later."""
+        self._later.pop(about.uid, None)
+        last, _ = self._last.setdefault((about.uid, content.reason), (content, now_s))
+        if last == content:
+            self._series.add(about, content, now_s)
+        else:
+            self._later[about.uid] = about, content
 
     def _settled(self, settled: Settled) -> None:
         self._unwritten.discard(settled.write.target)

@@ -1,0 +1,66 @@
+"""Events on a job: one when its state changes, and few of a state whose text changes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from master.controllers.nomination.status.status_writer import SAME_STATE_S, StatusWriter
+from master.kube.writing.writes import Apply
+from tests.controllers.nomination.objects import pod
+from topo.gangs.machine.gang import GangId
+from topo.gangs.status import GangStatus
+from topo.model.conditions.gang_states import GangState
+from topo.publish.event_series import Reporter
+
+NOW_S = 1_000.0
+
+
+@dataclass
+class Written:
+    """A status writer, and the Events that it puts into the queue of writes."""
+
+    events: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.writer = StatusWriter(self, Reporter("topo", "topo-0"), "x/Placed")  # type: ignore[arg-type]
+
+    def listen(self, _manager: str, _listener: Callable[[Any], None]) -> None:
+        """Nothing is settled here."""
+
+    def put(self, *writes: Any) -> None:
+        for each in writes:
+            if isinstance(each, Apply):
+                self.events.append((each.fields["reason"], each.fields["note"]))
+
+    def report(self, state: GangState, text: str, now_s: float) -> None:
+        self.writer.write(pod(0), GangStatus(state=state, text=text), now_s, now_s)
+        self.writer.flush(now_s)
+
+
+def test_a_state_whose_text_changes_all_the_time_is_two_events_in_a_minute() -> None:
+    made = Written()
+    for second in range(15):
+        made.report(GangState.DISPLACED, f"lost: node-{second}", NOW_S + second)
+    assert [text for _, text in made.events] == ["lost: node-0"]
+    made.writer.flush(NOW_S + SAME_STATE_S - 1)
+    assert len(made.events) == 1
+    made.writer.flush(NOW_S + SAME_STATE_S)
+    assert [text for _, text in made.events] == ["lost: node-0", "lost: node-14"]
+
+
+def test_a_change_of_state_is_an_event_at_once_and_drops_the_text_that_waits() -> None:
+    made = Written()
+    made.report(GangState.DISPLACED, "lost: node-1", NOW_S)
+    made.report(GangState.DISPLACED, "lost: node-2", NOW_S + 1)
+    made.report(GangState.BOUND, "all of its pods run", NOW_S + 2)
+    made.writer.flush(NOW_S + 10 * SAME_STATE_S)
+    assert [reason for reason, _ in made.events] == ["GangDisplaced", "GangBound"]
+
+
+def test_a_gang_that_is_gone_gets_no_event_later() -> None:
+    made = Written()
+    for second in range(2):
+        made.report(GangState.DISPLACED, f"lost: node-{second}", NOW_S + second)
+    made.writer.forget(GangId("job-1"))
+    made.writer.flush(NOW_S + 10 * SAME_STATE_S)
+    assert len(made.events) == 1
