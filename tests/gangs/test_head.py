@@ -104,3 +104,16 @@ def test_each_gang_is_told_its_own_numbers_and_at_once_that_it_never_fits() -> N
     assert states[6][0] is states[40][0] is GangState.NEVER_FITS
     needs = {pods: re.search(r"needs (\d+)", text) for pods, (_, text) in states.items()}
     assert {pods: int(need[1]) for pods, need in needs.items() if need} == {4: 32, 6: 48, 40: 320}
+
+
+def test_a_gang_behind_the_head_names_the_job_that_it_waits_for() -> None:
+    cluster = Cluster(dragonflies(2))
+    leader = Leader.over(cluster, GangSettings(order=QueueOrder.FIFO))
+    cluster.intrude("f1", NodeName("n1-1-1"))
+    cluster.submit(job("g1", 4, created_s=0.0))
+    cluster.submit(job("g2", 1, created_s=1.0))
+    leader.settle()
+    found = leader.gangs.status(GangId("g2"))
+    assert found is not None
+    assert found.state is GangState.BEHIND
+    assert found.text == "it comes after jobs/g1, which waits for room"

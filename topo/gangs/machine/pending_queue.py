@@ -103,6 +103,7 @@ class PendingQueue:
         self._order = order
         self._positions: dict[GangId, QueuePosition] = {}
         self._requests: dict[GangId, QueueRequest] = {}
+        self._names: dict[GangId, str] = {}
         self._buckets: dict[QueueRequest, list[QueuePosition]] = {}
         self._candidates: list[tuple[QueuePosition, int, QueueRequest]] = []
         """A heap with the first gang of each bucket that was not refused, and outdated entries,
@@ -132,6 +133,11 @@ class PendingQueue:
         return self._head
 
     @property
+    def head_name(self) -> str:
+        """The namespace and name of the head's job; empty without a head."""
+        return "" if self._head is None else self._names[self._head]
+
+    @property
     def kept(self) -> tuple[NodeName, ...]:
         """The nodes that are kept for the head."""
         return self._kept
@@ -152,6 +158,7 @@ class PendingQueue:
             return
         self.leave(gang.id)
         self._positions[gang.id], self._requests[gang.id] = position, request
+        self._names[gang.id] = f"{gang.namespace}/{gang.name}"
         insort(self._buckets.setdefault(request, []), position)
         heappush(self._candidates, (position, next(self._numbers), request))
 
@@ -161,6 +168,7 @@ class PendingQueue:
         if position is None:
             return
         request = self._requests.pop(gang_id)
+        del self._names[gang_id]
         bucket = self._buckets[request]
         del bucket[bisect_left(bucket, position)]
         if bucket:

@@ -70,11 +70,12 @@ def _in_queue(record: Record, queue: PendingQueue) -> tuple[GangState, str]:
     gang_id = record.gang.id
     answer = queue.answer(gang_id) if gang_id in queue else None
     if answer is None and queue.head not in {None, gang_id}:
-        return GangState.BEHIND, f"it comes after {queue.head}, which waits for room"
+        return GangState.BEHIND, f"it comes after {queue.head_name}, which waits for room"
     if answer is None:
         return GangState.IN_LINE, "its turn comes"
     if answer.behind:
-        return GangState.BEHIND, f"its room was kept for {queue.head}: {answer.text}"
+        kept_for = queue.head_name or "another gang"
+        return GangState.BEHIND, f"its room was kept for {kept_for}: {answer.text}"
     if answer.ungrouped:
         return GangState.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
     return (GangState.NEVER_FITS if answer.never else GangState.NO_ROOM), answer.text
