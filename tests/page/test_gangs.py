@@ -18,7 +18,7 @@ from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.gangs.machine.gang import Gang
-from topo.gangs.status import GangStatus
+from topo.gangs.status import GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.model.rest.gangs import GangsDocument
@@ -33,7 +33,12 @@ NODES = tuple(NodeName(f"node-sample{number}") for number in range(1, 5))
 WHY = "2 whole groups of 16 GPUs are needed, 1 is free"
 FITS = "2 of the 4 pods fit now, 2 fewer"
 
-NO_HISTORY = History()
+HISTORY = History(
+    (
+        Transition(0.0, GangState.NO_ROOM, "8 GPUs are free"),
+        Transition(60.0, GangState.BOUND, "all of its pods run"),
+    )
+)
 
 ELIGIBLE = Eligibility(
     selector=(("metax-tech.com/switchbox", "switchbox-sample2"),),
@@ -76,7 +81,7 @@ class Cluster:
             found, where = self.told[index]
             host: Callable[[NodeName], Host | None] = self.hosts.get
             body = orjson.dumps(
-                gang_document(summaries[index], found, where, host, history=NO_HISTORY)
+                gang_document(summaries[index], found, where, host, history=HISTORY)
             )
         route.fulfill(content_type="application/json", body=body)
 
@@ -141,6 +146,11 @@ def test_a_gang_that_is_clicked_is_lit_in_the_forest_and_has_an_address(
         chip = page.locator(".pod-groups .chip").nth(index)
         expect(chip).to_be_visible()
         assert {tile_mark(page, node) for node in pair} == {chip.inner_text()}
+    states = page.locator("#why .history li")
+    expect(states).to_have_count(2)
+    expect(states.first).to_contain_text("all of its pods run")
+    expect(states.last).to_contain_text("no room 8 GPUs are free")
+    expect(states.last.locator("time")).to_have_attribute("datetime", "1970-01-01T00:00:00.000Z")
     shot(page, "gang")
     page.emulate_media(color_scheme="dark")
     shot(page, "gang-dark")
@@ -162,7 +172,7 @@ def test_what_no_master_confirms_is_told_as_old_and_what_changes_comes_by_itself
     expect(page.locator("#gangs .gangs li")).to_have_count(3)
     cluster.refusal, cluster.told = None, (placed("first"),)
     expect(page.locator("#gangs .gangs li")).to_have_count(1)
-    expect(page.locator("#why .state")).to_have_text("bound")
+    expect(page.locator("#why h2 .state")).to_have_text("bound")
     expect(page.locator("#why .pod-groups li")).to_have_count(2)
     assert page.locator("#gangs .old:visible").count() == 0
     cluster.refusal = {"detail": "its leader does not answer", "fix": "ask again"}
@@ -179,7 +189,7 @@ def test_names_of_gangs_with_markup_are_text_everywhere(page: Page, cluster: Clu
     for name, link in zip(SHOWN, links, strict=True):
         link.click()
         expect(page.locator("#why .name")).to_have_text(f"default/{name}")
-        expect(page.locator("#why .sentences")).to_contain_text(name)
+        expect(page.locator("#why .sentences").first).to_contain_text(name)
     assert page.locator("img").count() == 0
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 1440
     page.set_viewport_size({"width": 320, "height": 640})

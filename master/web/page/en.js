@@ -190,6 +190,7 @@ export const ENGLISH = {
   priority: "priority {n}",
   pods: "Pods",
   pods_n: "{pods} asked for: {there} there, {placed} with a node, {bound} bound.",
+  gang_history: "Its last states",
   place_same: "Place the same job by hand",
   "state_pods-missing": "pods missing",
   "state_other-gate": "another gate is on it",

@@ -9,7 +9,7 @@ import { h, refill } from "./dom.js";
 import { ageOf, idOf, jobOfGang, jobText, stateOf, waits } from "./gang_words.js";
 import { queryOf, quoted } from "./job.js";
 import { hashOf } from "./route.js";
-import { duration, t } from "./strings.js";
+import { duration, spoken, t } from "./strings.js";
 
 /** A panel; see `panels.js`. */
 export class GangPanel {
@@ -153,6 +153,7 @@ export class GangPanel {
         known !== null &&
           groupList(known.gang.groups, (names) => this.map.mark({ lit: new Set(names) })),
       ),
+      known !== null && historySection(known.gang.history),
       known !== null && placeLink(known.gang),
       commandLine(`topo why ${quoted(this.name)}`),
     ];
@@ -163,6 +164,24 @@ export class GangPanel {
 function placeLink(gang) {
   const place = hashOf("place", "", queryOf(jobOfGang(gang)));
   return h("p", { class: "next-place" }, h("a", { href: place }, t("place_same")));
+}
+
+/**
+ * The last states of the gang, the newest first.
+ * @param {Api.Transition[]} history
+ */
+function historySection(history) {
+  if (history.length === 0) return null;
+  const lines = history.toReversed().map((each) => {
+    const clock = new Date(each.at).toLocaleString(spoken());
+    return h("li", {}, h("time", { datetime: each.at }, clock), " ", stateOf(each), " ", each.text);
+  });
+  return h(
+    "section",
+    {},
+    h("h3", {}, t("gang_history")),
+    h("ul", { class: "sentences history" }, ...lines),
+  );
 }
 
 /** @param {Api.GangSummary} gang */

@@ -18,7 +18,7 @@ export function idOf({ namespace, name }) {
   return `${namespace}/${name}`;
 }
 
-/** @param {Api.GangSummary} gang */
+/** @param {{state: Api.GangSummary["state"]}} gang or one of its past states */
 export function stateOf({ state }) {
   const [sign, look] = WELL.has(state)
     ? ["sign-good", "up"]

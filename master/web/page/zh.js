@@ -188,6 +188,7 @@ export const CHINESE = {
   priority: "优先级 {n}",
   pods: "Pod",
   pods_n: "要求 {pods} 个：存在 {there} 个，已有节点 {placed} 个，已绑定 {bound} 个。",
+  gang_history: "最近的状态",
   place_same: "手动放置相同作业",
   "state_pods-missing": "缺少 Pod",
   "state_other-gate": "另有闸门",
