@@ -268,12 +268,16 @@ def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case
         assert opted == {"key": keys.placement, "operator": "NotIn", "values": [OPTED_OUT]}
 
 
-def test_the_vendors_command_alone_switches_placement_on_and_fails_open() -> None:
-    """The vendor's values know nothing of it; a webhook that is away stops no job."""
+def test_the_vendors_command_alone_switches_placement_on_and_fails_open_for_jobs() -> None:
+    """The vendor's values know nothing of it. A webhook that is away stops no job; pods of batch
+    Jobs with groups wait for it, since kube-scheduler would split them.
+    """
     given = flags(master("vendor"))
     assert given["--placement"] == "nomination"
     assert "nomination" in given["--controllers"].split(",")
-    assert {each["failurePolicy"] for each in _webhooks("vendor")} == {"Ignore"}
+    policies = {each["name"].split(".")[0]: each["failurePolicy"] for each in _webhooks("vendor")}
+    assert policies.pop("job-pods") == "Fail"
+    assert {*policies.values()} == {"Ignore"}
 
 
 @pytest.mark.parametrize("case", PLACING)

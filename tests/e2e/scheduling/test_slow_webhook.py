@@ -1,7 +1,8 @@
 """A webhook that takes reviews and does not answer them: jobs run, and what passed by is told.
 
-The API server waits for its own timeout, and then goes by the `failurePolicy`, which is Ignore. The
-master behind is well all the time: it is the way to its port that stands still.
+The API server waits for its own timeout, and then goes by the `failurePolicy`: Ignore, but for pods
+of batch Jobs, which wait. The master behind is well all the time: it is the way to its port that
+stands still.
 """
 
 import asyncio
@@ -23,7 +24,16 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url, document
-from tests.e2e.scheduling.jobs import JOBS, PODS, Seen, are_whole, bound, events_of, pods_of
+from tests.e2e.scheduling.jobs import (
+    BATCH_JOBS,
+    JOBS,
+    PODS,
+    Seen,
+    are_whole,
+    bound,
+    events_of,
+    pods_of,
+)
 from tests.e2e.scheduling.webhook_door import WebhookDoor
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
@@ -70,7 +80,6 @@ async def _shorten(api: Api) -> None:
     """API servers wait no longer than they must."""
     path = f"{CONFIGURATIONS}/{NAME}"
     webhooks = (await api.get(path))["webhooks"]
-    assert {each["failurePolicy"] for each in webhooks} == {"Ignore"}
     for each in webhooks:
         each["timeoutSeconds"] = TIMEOUT_S
     await api.merge(path, {"webhooks": webhooks})
@@ -85,6 +94,16 @@ async def _no_pods_meanwhile(cluster: Cluster) -> AsyncIterator[None]:
         yield
     finally:
         controllers.start()
+
+
+@asynccontextmanager
+async def _no_pods_of_batch_jobs_meanwhile(cluster: Cluster) -> AsyncIterator[None]:
+    """The same for batch Jobs."""
+    await asyncio.to_thread(cluster.controllers.stop, 0.0)
+    try:
+        yield
+    finally:
+        cluster.controllers.start()
 
 
 async def _made_as_stamped(api: Api, name: str, pods: int) -> None:
@@ -162,3 +181,23 @@ async def test_a_pod_that_slipped_through_beside_gated_ones_is_counted_told_and_
     assert len({each.node for each in found}) == 4
     await eventually(lambda: _counts(behind, 1))
     assert len(await api.items(PODS)) == 4
+
+
+async def test_pods_of_a_batch_job_wait_for_the_webhook_and_no_group_is_split(
+    cluster: Cluster, api: Api, behind: Behind, world: World
+) -> None:
+    """kube-scheduler would bind a pod without a gate anywhere; the controller creates it again."""
+    async with _no_pods_of_batch_jobs_meanwhile(cluster):
+        made: Any = await api.create(BATCH_JOBS, asking.batch_job("patient", 4, 16))
+        assert "metax-tech.com/gang-pods" in made["spec"]["template"]["metadata"]["annotations"]
+        behind.door.hang()
+    await eventually(lambda: _is_held(behind))
+    assert await pods_of(api, "patient") == []
+    behind.door.heal()
+    found = await _in_pairs(api, world, "patient")
+    assert all(each.planned == each.node for each in found)
+    assert await behind.slipped() == 0
+
+
+async def _is_held(behind: Behind) -> bool:
+    return behind.door.hung >= 4
