@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict
 from functools import partial
-from importlib.metadata import version
 
 import orjson
 import prometheus_client as prom
@@ -14,6 +13,9 @@ from master.service import SERVICE, Service
 from master.tree.engine import STUCK_S
 from topo.kit.serving.problem import problem
 from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
+
+VERSION = web.AppKey("version", str)
+"""The version of this product, read once: a read at each call fails without free descriptors."""
 
 
 async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -74,7 +76,7 @@ async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     index = IndexDocument(
         service="topo-master",
-        version=version("supernode-topology"),
+        version=request.app[VERSION],
         mode=service.settings.mode,
         generation=service.engine.snapshot.generation,
         run=service.engine.history.run_id,

@@ -116,6 +116,21 @@ async def test_each_is_one_bounded_line_without_what_was_sent(tmp_path: Path, sh
     assert running.counted == 1
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_each_is_answered_with_a_problem_document(tmp_path: Path, shape: str) -> None:
+    async with site(tmp_path) as running:
+        answer = await running.send(SHAPES[shape])
+    _, _, refused = answer.rpartition(b"HTTP/1.1 ")
+    head, _, body = refused.partition(b"\r\n\r\n")
+    assert b"Content-Type: application/problem+json" in head
+    assert b"Connection: close" in head
+    document = json.loads(body)
+    assert (document["status"], document["title"]) == (400, "Bad Request")
+    assert document["detail"]
+    assert document["fix"]
+    assert SECRET not in body.decode()
+
+
 async def test_so_many_a_minute_are_told_and_then_how_many_more_there_were(tmp_path: Path) -> None:
     async with site(tmp_path) as running:
         for _ in range(LINES + 12):
@@ -150,7 +165,10 @@ async def test_our_own_mistake_keeps_its_traceback(tmp_path: Path) -> None:
         raise RuntimeError("inner detail")
 
     async with site(tmp_path, handler=boom) as running:
-        assert b" 500 " in await running.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        answer = await running.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert b" 500 " in answer
+    assert b"Content-Type: application/problem+json" in answer
+    assert b"inner detail" not in answer
     (line,) = running.lines
     assert "inner detail" in json.loads(line)["exception"]
     assert running.counted == 0

@@ -1,7 +1,10 @@
 """The HTTP API over real sockets."""
 
+import errno
 import gzip
+import os
 import threading
+from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +383,18 @@ async def test_the_index_leads_to_every_call(config_flag: str) -> None:
         index = (await master.get("/")).json
         assert index["service"] == "topo-master"
         assert {path for route in ROUTES for path in route.paths} <= set(index["calls"])
+
+
+async def test_the_index_opens_no_file(config_flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it also answers when the process has no free descriptor."""
+
+    def no_descriptors(_name: str) -> Distribution:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async with running(config_flag) as master:
+        monkeypatch.setattr(Distribution, "from_name", no_descriptors)
+        answer = await master.get("/")
+        assert (answer.status, answer.json["service"]) == (200, "topo-master")
 
 
 async def test_metrics_have_help_bounded_labels_and_no_names(token_flag: str) -> None:
