@@ -20,13 +20,13 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 from topo.kit.files import RAISE_FILES
 from topo.kit.serving.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
-from topo.kit.serving.malformed import MalformedRequests
-from topo.kit.serving.problem import CONTENT_TYPE, Handler
+from topo.kit.serving.malformed import MalformedRequests, fault_of
+from topo.kit.serving.problem import CONTENT_TYPE, Handler, mistake, problem
 from topo.model.errors import BrokenInvariantError
 
 MAX_LINE_BYTES = 64 * 1024
 """The longest request line: a URL with every parameter of a call as long as it may be. What is
-longer is refused by aiohttp, in plain text."""
+longer is refused with 400."""
 MAX_HEADERS = 48
 """Fields of a head: a browser sends some 16, and a mesh of proxies adds as many. Each may have
 8,190 bytes, so aiohttp's own 128 make a head of a megabyte, which anybody can send."""
@@ -275,6 +275,13 @@ def _refusal(fix: str) -> bytes:
     return head.encode() + body
 
 
+def _fault(status: int, error: BaseException | None) -> web.Response:
+    if status >= 500 or error is None:
+        return mistake()
+    what = f"the request cannot be read: {fault_of(error)}"
+    return problem(status, what, fix="send plain HTTP, within the limits of docs/security.md")
+
+
 class _Connection(web.RequestHandler):
     """aiohttp's protocol of a connection, which reports its state to `Connections`."""
 
@@ -309,6 +316,19 @@ class _Connection(web.RequestHandler):
             self._port.on_head_ended(self)
         elif data and not in_body:  # aiohttp passes empty data to continue after a body
             self._port.on_head_bytes(self, len(data))
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Return the answer to what no handler gets; aiohttp, which logs it, would send text."""
+        super().handle_error(request, status, exc, message)
+        answer = _fault(status, exc)
+        answer.force_close()
+        return answer
 
     def abort(self) -> None:
         """Close the connection at once and drop unread bytes."""

@@ -44,7 +44,7 @@ class MalformedRequests(logging.Logger):
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError | web.RequestPayloadError):
             sender = record.args[0] if isinstance(record.args, tuple) and record.args else None
-            self._add(str(sender or "an unknown address"), _why(error))
+            self._add(str(sender or "an unknown address"), fault_of(error))
         elif record.levelno > logging.DEBUG:
             super().handle(record)
 
@@ -72,7 +72,7 @@ class MalformedRequests(logging.Logger):
         self._ending = None
 
 
-def _why(error: Exception) -> str:
+def fault_of(error: BaseException) -> str:
     """Return the kind of fault, with aiohttp's text unless that quotes the sender."""
     kind = type(error).__name__
     said = _WORDS.match(getattr(error, "message", ""))

@@ -66,6 +66,11 @@ def bad_input(error: BadInputError) -> web.Response:
     return refusal(400, error.refusal)
 
 
+def mistake() -> web.Response:
+    """Return the answer to a request on which this service failed; the log has the reason."""
+    return problem(500, "this service made a mistake; its log says more", fix="report it")
+
+
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn exceptions of handlers into problem documents; log defects of this product."""
@@ -84,4 +89,4 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except Exception:  # noqa: BLE001 - one bad request must not hide behind a bare 500
         path = request.path[:_MAX_LOGGED_CHARS]
         _log.exception("request failed", method=request.method, path=path)
-        return problem(500, "this service made a mistake; its log says more", fix="report it")
+        return mistake()
