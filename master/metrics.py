@@ -21,7 +21,8 @@ from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument
 
 MAX_KINDS = 16
-"""Kinds come from users' files; further ones are counted as `other`."""
+"""Labels of a metric whose texts come from users or workers, in the life of the process; further
+ones are counted as `other`."""
 MAX_SEEN = 64
 """Series of one metric that are kept at zero: more than there are kinds and statuses at once."""
 _STATUSES = tuple(status.value for status in Status)
@@ -78,6 +79,31 @@ def validity_setter(
     return lasts
 
 
+class BoundedLabels:
+    """Labels whose texts others choose: the first `MAX_KINDS` of them for as long as we run.
+
+    Prometheus keeps every series that it saw once, so a bound per scrape would not do: a worker
+    that names another GPU model in each report would add series without end.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def label(self, text: str) -> str:
+        """Return the text if it is one of the first, else `other`."""
+        if text not in self._known and len(self._known) >= MAX_KINDS:
+            return "other"
+        self._known.add(text)
+        return text
+
+    def sums(self, pairs: Iterable[tuple[str, int]]) -> Tally[str]:
+        """Return the sums by label. The texts with the largest numbers become labels first."""
+        sums: Tally[str] = Tally()
+        for text, number in sorted(pairs, key=lambda pair: (-pair[1], pair[0])):
+            sums[self.label(text)] += number
+        return sums
+
+
 class SeenLabels:
     """Labels that a series had once: they stay, at zero.
 
@@ -124,6 +150,7 @@ class TreeCollector(Collector):
     _counted: tuple[int, _Counts] | None = None
     _statuses: SeenLabels = field(default_factory=lambda: SeenLabels(*_STATUSES))
     _kinds: SeenLabels = field(default_factory=SeenLabels)
+    _kind_labels: BoundedLabels = field(default_factory=BoundedLabels)
     _reasons: SeenLabels = field(default_factory=lambda: SeenLabels(*_SILENT))
     _codes: SeenLabels = field(default_factory=SeenLabels)
     _warned: SeenLabels = field(default_factory=SeenLabels)
@@ -164,7 +191,8 @@ class TreeCollector(Collector):
 
     def _counts(self, snapshot: Snapshot) -> _Counts:
         if self._counted is None or self._counted[0] != snapshot.generation:
-            self._counted = (snapshot.generation, _count(snapshot, by_group=self.by_group))
+            counts = _count(snapshot, self._kind_labels.label, by_group=self.by_group)
+            self._counted = snapshot.generation, counts
         return self._counted[1]
 
 
@@ -190,14 +218,11 @@ class ConnectionsCollector(Collector):
         yield counter_family("topo_master_connections_ended", ended)
 
 
-def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:
+def _count(snapshot: Snapshot, label: Callable[[str], str], *, by_group: bool) -> _Counts:
     counts = _Counts()
-    kinds: set[str] = set()
     for above, vertex in snapshot.forest.walk():
         if isinstance(vertex, Group):
-            if len(kinds) < MAX_KINDS:
-                kinds.add(vertex.kind)
-            kind = vertex.kind if vertex.kind in kinds else "other"
+            kind = label(vertex.kind)
             counts.groups[kind, vertex.status.value] += 1
             if by_group:
                 is_ready = vertex.status is Status.READY

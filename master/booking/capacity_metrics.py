@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
-from master.metrics import MAX_KINDS, SeenLabels
+from master.metrics import BoundedLabels, SeenLabels
 from topo.kit.metrics import gauge_family
 from topo.placement.booking.holds import HoldState
 from topo.placement.capacity.node_usage import SharedCards, TypeCounts
@@ -47,6 +47,8 @@ class CapacityCollector(Collector):
         self._metrics, self._booked, self._totals = metrics, booked_gpus, totals
         self._types: dict[str, SeenLabels] = {field: SeenLabels() for field in TypeCounts._fields}
         self._kinds, self._resources = (SeenLabels(), SeenLabels()), SeenLabels()
+        self._type_labels, self._kind_labels = BoundedLabels(), BoundedLabels()
+        self._resource_labels = BoundedLabels()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the metric families of one scrape."""
@@ -57,9 +59,9 @@ class CapacityCollector(Collector):
             gpus += waiting
         yield gauge_family("topo_master_holds", held)
         yield gauge_family("topo_master_booked_gpus", gpus)
-        types = sorted(self._totals.by_type.items())
+        types = self._totals.by_type.items()
         for at, field in enumerate(TypeCounts._fields):
-            counted = _bounded((_type_label(gpu_type), row[at]) for gpu_type, row in types)
+            counted = self._type_labels.sums((_named(name), row[at]) for name, row in types)
             yield gauge_family(_TYPE_GAUGES[field], self._types[field].filled(counted))
         yield gauge_family("topo_master_overbooked_gpus", self._totals.overbooked)
         yield self._shared()
@@ -67,19 +69,25 @@ class CapacityCollector(Collector):
 
     def _shared(self) -> GaugeMetricFamily:
         cards = self._totals.shared.values()
-        found = {(each.resource, "allocatable"): each.allocatable for each in cards}
-        found |= {(each.resource, "used"): each.used for each in cards}
+        label = self._resource_labels
+        there = label.sums((each.resource, each.allocatable) for each in cards)
+        used = label.sums((each.resource, each.used) for each in cards)
+        found = {(name, "allocatable"): number for name, number in there.items()}
+        found |= {(name, "used"): number for name, number in used.items()}
         return gauge_family("topo_master_shared_cards", self._resources.filled(found))
 
     def _reported(self) -> Iterator[GaugeMetricFamily]:
         report = self._metrics.report
         types = report.types if report is not None else ()
         whole, untouched = self._kinds
-        groups = _bounded((tier.kind, tier.whole_groups) for part in types for tier in part.tiers)
+        sums = self._kind_labels.sums
+        groups = sums((tier.kind, tier.whole_groups) for part in types for tier in part.tiers)
         yield gauge_family("topo_master_free_groups", whole.filled(groups))
-        pristine = _bounded((tier.kind, tier.pristine) for part in types for tier in part.tiers)
+        pristine = sums((tier.kind, tier.pristine) for part in types for tier in part.tiers)
         yield gauge_family("topo_master_pristine_groups", untouched.filled(pristine))
-        first = {_type_label(part.gpu_type): part for part in types[:MAX_KINDS]}
+        # Ratios have no sum: types that are counted as `other` have none.
+        label, named = self._type_labels.label, {_named(part.gpu_type): part for part in types}
+        first = {name: part for name, part in named.items() if label(name) == name}
         integrity = {name: part.integrity for name, part in first.items()}
         yield gauge_family("topo_master_group_integrity_ratio", integrity)
         unusable = {name: part.unusable_gpus for name, part in first.items()}
@@ -104,14 +112,5 @@ _TYPE_GAUGES = {
 """The gauge of each field of `TypeCounts`."""
 
 
-def _type_label(gpu_type: str) -> str:
+def _named(gpu_type: str) -> str:
     return gpu_type or "unknown"
-
-
-def _bounded(pairs: Iterable[tuple[str, int]]) -> Tally[str]:
-    """Sum by label; labels beyond `MAX_KINDS` become `other`."""
-    sums: Tally[str] = Tally()
-    for label, number in pairs:
-        known = label in sums or len(sums) < MAX_KINDS
-        sums[label if known else "other"] += number
-    return sums

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from prometheus_client.registry import Collector
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from master.app import build_app
 from master.composition.service import build_service
@@ -13,7 +13,7 @@ from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, S
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.placement.booking.events import What
 from topo.placement.booking.holds import Obstacle
-from topo.placement.capacity.node_usage import TypeCounts
+from topo.placement.capacity.node_usage import SharedCards, TypeCounts
 from topo.placement.job.plan import FitTest
 
 _WORDS = ("Ready", "NotReady")
@@ -124,6 +124,49 @@ def test_what_there_was_once_stays_at_zero() -> None:
         (kind, status): 0 for kind in ("switchbox", "dragonfly") for status in _WORDS
     }
     assert found["topo_master_conflicts"] == {("oversize-group",): 0}
+
+
+def test_a_gpu_model_that_changes_at_every_scrape_does_not_add_series_without_end() -> None:
+    """One node's token is enough to report another model each time; every GPU is still counted."""
+    service = build_service(settings("--mode=dragonfly", "--allow-anonymous-workers"))
+    totals, types = service.placements.totals, set[str]()
+    for scrape in range(50):
+        others = (TypeCounts(gpus=1) for _ in range(64))
+        named = {f"model-{scrape}-{number}": counts for number, counts in enumerate(others)}
+        totals.by_type = {"H20": TypeCounts(gpus=64), **named}
+        gpus = _family(service.registry, "topo_master_gpus")
+        assert sum(gpus.values()) == 128
+        types |= gpus.keys()
+    assert len(types) == MAX_KINDS + 1
+    assert {"H20", "other"} < types
+
+
+def test_a_kind_that_changes_at_every_generation_does_not_add_series_without_end() -> None:
+    shown: list[Snapshot] = []
+    collector, labels = _collector(shown, by_group=False), set[tuple[str, ...]]()
+    for number in range(50):
+        group = Group(GroupName("g"), Kind(f"kind-{number}"), 1, Status.READY, ())
+        shown[:] = [Snapshot(Generation(number), Forest((group,)))]
+        groups = _series(collector)["topo_master_groups"]
+        assert sum(groups.values()) == 1
+        labels |= groups.keys()
+    assert len(labels) == len(_WORDS) * (MAX_KINDS + 1)
+
+
+def test_shared_resources_that_a_kubelet_invents_do_not_add_series_without_end() -> None:
+    service = build_service(settings("--mode=dragonfly", "--allow-anonymous-workers"))
+    totals, resources = service.placements.totals, set[str]()
+    for scrape in range(50):
+        name = f"example.com/shared-{scrape}"
+        totals.shared = {name: SharedCards(name, 4, 1)}
+        resources |= _family(service.registry, "topo_master_shared_cards").keys()
+    assert len(resources) == MAX_KINDS + 1
+
+
+def _family(registry: CollectorRegistry, name: str) -> dict[str, float]:
+    """The values of a metric by its first label."""
+    (family,) = (each for each in registry.collect() if each.name == name)
+    return {next(iter(sample.labels.values())): sample.value for sample in family.samples}
 
 
 def test_labels_that_people_invent_for_ever_do_not_pile_up() -> None:
