@@ -10,7 +10,9 @@ import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
+from topo.cli import value_count
 from topo.cli.client.client import connect, target
+from topo.cli.client.decoding import parse_json
 from topo.cli.exit_codes import CliError, Exit
 from topo.model.rest.generation_id import GenerationId
 
@@ -248,6 +250,28 @@ def test_an_answer_without_end_is_cut(
     shown = topo("tree")
     assert shown.exit_code == Exit.UNREACHABLE
     assert "more than 1000 bytes" in shown.stderr
+
+
+def test_an_answer_of_too_many_values_is_not_parsed(
+    topo: Topo, fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few megabytes of empty objects would take gigabytes."""
+    monkeypatch.setattr(value_count, "MAX_VALUES", 1000)
+    fake_master.broken["/v1/topology"] = (200, f"[{','.join(['{}'] * 501)}]", {})
+    shown = topo("tree")
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert "more than 1,000 values" in shown.stderr
+    assert "next: " in shown.stderr
+
+
+@pytest.mark.parametrize("value", ["{}", "[]", '{"a":0}', '"ab"', "1.5"])
+def test_a_text_of_any_values_is_counted_before_it_is_parsed(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_count, "MAX_VALUES", 1000)
+    with pytest.raises(CliError, match="values"):
+        parse_json(f"[{','.join([value] * 1001)}]")
+    assert len(parse_json(f"[{','.join([value] * 400)}]")) == 400
 
 
 BIDI = "a\u202eb\u2066c\u200bd\x9b2J\u2028e"

@@ -10,10 +10,11 @@ from typer.testing import CliRunner, Result
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 from tests.support.waiting import CEILING_S
-from topo.cli import completion
+from topo.cli import completion, value_count
 from topo.cli.main import app
 
 Complete = Callable[..., Result]
+NODE_1 = '{"kind": "node", "name": "node-1"}'
 
 
 @pytest.fixture
@@ -74,6 +75,7 @@ def test_no_token_travels_for_a_completion(
         (200, '{"groups": [{"name": 7}], "unplaced": []}', {}),
         (302, "", {"Location": "http://127.0.0.1:1/"}),
         (200, " " * 5000, {}),
+        (200, f'{{"groups": [], "unplaced": [{NODE_1}], "x": [{",".join("1" * 200)}]}}', {}),
     ],
 )
 def test_an_answer_of_no_use_offers_nothing(
@@ -83,6 +85,7 @@ def test_an_answer_of_no_use_offers_nothing(
     answer: tuple[int, str, dict[str, str]],
 ) -> None:
     monkeypatch.setattr(completion, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(value_count, "MAX_VALUES", 100)
     fake_master.broken["/v1/topology"] = answer
     shown = complete("node", "")
     assert (shown.stdout.split(), shown.stderr, shown.exception) == ([], "", None)

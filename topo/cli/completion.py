@@ -63,6 +63,7 @@ def _topology(options: Mapping[str, Any]) -> Any:
     from urllib.parse import urlsplit
 
     from topo.cli.demo_directory import master_url
+    from topo.cli.value_count import has_too_many_values
 
     named = master_url(options.get("master"))
     url = urlsplit(named if "://" in named else f"http://{named}")
@@ -74,6 +75,8 @@ def _topology(options: Mapping[str, Any]) -> Any:
             body += part
             if time.monotonic() > ends_s or len(body) > MAX_ANSWER_BYTES:
                 raise TimeoutError
+        if has_too_many_values(body):
+            raise ValueError
         return json.loads(body)
 
 

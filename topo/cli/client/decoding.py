@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
+from topo.cli import value_count
 from topo.cli.exit_codes import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.document import validator
@@ -17,9 +18,14 @@ _D = TypeVar("_D")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Parse a JSON text; raise `orjson.JSONDecodeError`."""
+    """Parse a JSON text. Raises `orjson.JSONDecodeError`; `CliError` for too many values."""
+    content = text.encode() if isinstance(text, str) else text
+    if value_count.has_too_many_values(content):
+        what = f"the answer has more than {value_count.MAX_VALUES:,} values"
+        fix = "is this the address of a topo-master? give it with --master or TOPO_MASTER"
+        raise CliError(Exit.UNREACHABLE, Refusal(what, "the answer", fix))
     with _collector_paused():
-        return orjson.loads(text)
+        return orjson.loads(content)
 
 
 def decode(kind: type[_D], value: Any) -> _D:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import orjson
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.decoding import problem_of
+from topo.cli.client.decoding import parse_json, problem_of
 from topo.cli.diagnosis import cluster
 from topo.cli.exit_codes import CliError
 from topo.diagnosis import diagnosis
@@ -80,8 +80,8 @@ async def examine(master: MasterClient) -> Checkup:
 def _version(body: bytes) -> str | None:
     """Return the version that an OpenAPI document states, None where it does not."""
     try:
-        stated = orjson.loads(body)["info"]["version"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+        stated = parse_json(body)["info"]["version"]
+    except (CliError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
     return stated if isinstance(stated, str) else None
 
