@@ -206,3 +206,6 @@ def test_installed_commands_of_people_work(installed: Installed, tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert "nodegroup" in done.stdout
+    plugin = (installed("cli") / "kubectl-topo", "--help")
+    shown = subprocess.run(plugin, capture_output=True, text=True, check=False)
+    assert "Usage: kubectl topo" in shown.stdout, shown.stderr

@@ -89,14 +89,6 @@ def explain(refusal: Refusal) -> None:
             console.print(Hanging(Text(f"  {word} "), Text(plain(said))))
 
 
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # its locals could show a token
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
 def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415 - only for this flag
@@ -105,7 +97,6 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
         raise typer.Exit
 
 
-@app.callback()
 def topo(
     *,
     _show_version: Annotated[
@@ -116,7 +107,7 @@ def topo(
     """Which GPU nodes are wired together: the tree, its nodes, its changes, its troubles."""
 
 
-for command in (
+_COMMANDS = (
     views.tree,
     nodes.nodes,
     views.node,
@@ -125,17 +116,38 @@ for command in (
     moments.history,
     views.doctor,
     place.place,
-):
-    app.command()(command)
-app.command()(views.fragmentation)
-app.command()(export.export)
-app.add_typer(holds.app, name="holds")
-app.command()(gangs.gangs)
-app.command()(gangs.why)
-app.add_typer(gates.app, name="gates")
-app.command()(parse.parse)
-app.add_typer(demo.app, name="demo")
-app.add_typer(sim.app, name="sim")
+    views.fragmentation,
+    export.export,
+)
+
+
+def _with_commands(made: typer.Typer) -> typer.Typer:
+    made.callback(cls=_Commands, no_args_is_help=True, context_settings=_CONTEXT)(topo)
+    for command in _COMMANDS:
+        made.command()(command)
+    made.add_typer(holds.app, name="holds")
+    made.command()(gangs.gangs)
+    made.command()(gangs.why)
+    made.add_typer(gates.app, name="gates")
+    made.command()(parse.parse)
+    made.add_typer(demo.app, name="demo")
+    made.add_typer(sim.app, name="sim")
+    return made
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+# The local variables of a traceback could show a token.
+app = _with_commands(typer.Typer(pretty_exceptions_enable=False))
+
+
+def kubectl_plugin() -> None:
+    """Run the same commands as `kubectl topo`: kubectl finds `kubectl-topo` in the path.
+
+    The shell asks kubectl for completions, not a plugin, so there is no option to install them.
+    """
+    plugin = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    _with_commands(plugin)(prog_name="kubectl topo")
+
 
 if __name__ == "__main__":
     sys.exit(app())
