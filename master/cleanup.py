@@ -6,7 +6,8 @@ awaited. Followers, and masters that start later, respect the new term as any le
 time after the lease is deleted at the end.
 
 Then the webhook is removed: followers would gate pods as long as they run, and nothing would open
-them. Gates are opened, and the labels that their pods select are removed once these are bound.
+them. Gates are opened, and the labels that their pods select are removed once these are bound. On
+the node of a bound pod its label stays: a kubelet that restarts fails pods whose node lacks it.
 
 Kubernetes records what this product wrote: fields of nodes that a manager of ours owns, and
 HyperNodes and ConfigMaps with our label. A field with another owner, too, stays theirs.
@@ -16,7 +17,8 @@ It repeats until it finds nothing more, so it may be run again, and completes an
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter as Tally
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,15 +39,16 @@ from master.kube.objects import (
     LEASES,
     MUTATING_WEBHOOKS,
     NODES,
+    OWNED_NODES,
     PODS,
+    SELECTING_PODS,
     HyperNodeObject,
     KubeObject,
     LeaseObject,
-    Metadata,
-    PodObject,
     Resource,
+    SelectingPod,
+    WrittenFields,
     object_path,
-    slim,
 )
 from master.kube.rate import RequestRate
 from master.kube.reading import read, read_all
@@ -83,6 +86,7 @@ UNHEARD_S = 2.0
 BINDING_S = 20.0
 """Opened pods are bound in seconds; labels that they select are kept for this long."""
 RETRY_S = 1.0
+LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_NAMED = 5
 
 T = TypeVar("T", bound=KubeObject)
@@ -92,31 +96,6 @@ _log = structlog.get_logger(__name__)
 
 class CleanupError(Exception):
     """The cleanup is not complete; the text has the reason and the next step."""
-
-
-@slim
-class ManagedFields:
-    """Which client wrote fields of an object, and by which operation."""
-
-    manager: str = ""
-    operation: str = ""
-
-
-@slim
-class OwnedMetadata(Metadata):
-    """The metadata of an object with its writers."""
-
-    managed_fields: tuple[ManagedFields, ...] = ()
-
-
-@slim
-class OwnedNode:
-    """A node of which the labels and the writers are read."""
-
-    metadata: OwnedMetadata
-
-
-_OWNED_NODES = Resource("v1", "Node", "nodes", OwnedNode, namespaced=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +149,8 @@ class RemovedObjects:
     config_maps: set[str] = field(default_factory=set)
     selected: set[str] = field(default_factory=set)
     """Nodes that keep a label which an unbound pod selects."""
+    bound: dict[str, int] = field(default_factory=dict)
+    """Nodes that keep a label which so many pods of theirs select."""
     leaving: set[str] = field(default_factory=set)
     """Objects that are deleted and wait for a finalizer of another program."""
 
@@ -177,6 +158,11 @@ class RemovedObjects:
         stays = (
             f"; {len(self.selected)} nodes keep the label of a gang whose pods wait to be bound:"
             " run again once they run"
+        )
+        bound = (
+            f"; {len(self.bound)} nodes keep the label of a gang for {sum(self.bound.values())}"
+            " pods of theirs, which a restart of kubelet would fail without it: run again once"
+            " they have ended"
         )
         leaving = (
             f"; {', '.join(sorted(self.leaving)[:MOST_NAMED])} is deleted and waits for a finalizer"
@@ -187,7 +173,8 @@ class RemovedObjects:
             f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
             f" the gates of {len(self.gates)} pods are open;"
             " Events end by themselves within an hour or so"
-            f"{stays if self.selected else ''}{leaving if self.leaving else ''}"
+            f"{stays if self.selected else ''}{bound if self.bound else ''}"
+            f"{leaving if self.leaving else ''}"
         )
 
 
@@ -314,14 +301,14 @@ async def _await_binding(cluster: CleanedCluster, removed: RemovedObjects) -> No
         async with asyncio.timeout(BINDING_S):
             while removed.selected:
                 await asyncio.sleep(RETRY_S)
-                await _remove_from_nodes(cluster, removed, await _waiting_pods(cluster))
+                await _remove_from_nodes(cluster, removed, await _pods(cluster))
 
 
 async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
     """Remove everything, in rounds that are further apart than a master's repairs."""
     for again in range(SAME_AGAIN):
         await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
-        pods = await _waiting_pods(cluster)
+        pods = await _pods(cluster)
         found = await _open_gates(cluster, pods, removed.gates)
         found += await _remove_from_nodes(cluster, removed, pods)
         removed.leaving.clear()
@@ -333,13 +320,13 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
     raise CleanupError(f"what is taken away comes again: a master still writes; {fix}")
 
 
-async def _waiting_pods(cluster: CleanedCluster) -> Sequence[PodObject]:
-    """Return the pods that are not bound yet; none where this account has no right to them.
+async def _pods(cluster: CleanedCluster) -> Sequence[SelectingPod]:
+    """Return the pods that have not ended; none where this account has no right to them.
 
     Then no master of this release could place them either.
     """
     try:
-        return await cluster.objects(PODS, fieldSelector="spec.nodeName=")
+        return await cluster.objects(SELECTING_PODS, fieldSelector=LIVE)
     except KubeError as error:
         if not error.is_denied:
             raise
@@ -347,7 +334,9 @@ async def _waiting_pods(cluster: CleanedCluster) -> Sequence[PodObject]:
         return ()
 
 
-async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened: set[str]) -> int:
+async def _open_gates(
+    cluster: CleanedCluster, pods: Sequence[SelectingPod], opened: set[str]
+) -> int:
     """Remove our gates: nothing will place these pods any more."""
     keys = AnnotationKeys(cluster.domain)
     why = note_codec.encode_unplanned("what places gangs was taken away")
@@ -369,28 +358,37 @@ async def _open_gates(cluster: CleanedCluster, pods: Sequence[PodObject], opened
     return len(writes)
 
 
-def _selected(cluster: CleanedCluster, pods: Sequence[PodObject]) -> frozenset[str]:
-    """Return labels of gangs whose pods are not bound yet: without them these could run nowhere."""
-    prefix = AnnotationKeys(cluster.domain).node_label_prefix
-    keys = (key for pod in pods for key in pod.spec.node_selector)
-    return frozenset(key for key in keys if key.startswith(prefix))
+def _selected(prefix: str, pods: Sequence[SelectingPod]) -> Mapping[str, Tally[str]]:
+    """Return how many pods select a label of a gang, by their node; "" for those without one.
+
+    Without the label those could run nowhere.
+    """
+    found: dict[str, Tally[str]] = {}
+    for pod in pods:
+        keys = (key for key in pod.spec.node_selector if key.startswith(prefix))
+        found.setdefault(pod.spec.node_name, Tally()).update(keys)
+    return found
 
 
 async def _remove_from_nodes(
-    cluster: CleanedCluster, removed: RemovedObjects, waiting: Sequence[PodObject]
+    cluster: CleanedCluster, removed: RemovedObjects, pods: Sequence[SelectingPod]
 ) -> int:
     """Remove labels of gangs by name, whoever wrote them; everything else by its manager."""
-    selected, writes = _selected(cluster, waiting), list[Write]()
     prefix = AnnotationKeys(cluster.domain).node_label_prefix
+    selected, writes = _selected(prefix, pods), list[Write]()
     removed.selected.clear()
-    for each in await cluster.objects(_OWNED_NODES):
+    removed.bound.clear()
+    for each in await cluster.objects(OWNED_NODES):
         name, uid = each.metadata.name, each.metadata.uid
         for manager in sorted(_ours(each.metadata.managed_fields) - {gang_writes.NODES_MANAGER}):
             writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
         labels = {label for label in each.metadata.labels if label.startswith(prefix)}
-        if labels & selected:
+        waiting, bound = (selected.get(at, Tally[str]()) for at in ("", name))
+        if labels & waiting.keys():
             removed.selected.add(name)
-        if gone := dict.fromkeys(sorted(labels - selected)):
+        if number := sum(bound[label] for label in labels):
+            removed.bound[name] = number
+        if gone := dict.fromkeys(sorted(labels - waiting.keys() - bound.keys())):
             writes.append(
                 Patch(
                     target=WriteTarget(NODES, name),
@@ -404,7 +402,7 @@ async def _remove_from_nodes(
     return len(writes)
 
 
-def _ours(managers: Iterable[ManagedFields]) -> set[str]:
+def _ours(managers: Iterable[WrittenFields]) -> set[str]:
     """Return the managers of this product that own a field by an apply."""
     return {
         each.manager

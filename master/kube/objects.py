@@ -237,6 +237,45 @@ class PodObject:
 
 
 @slim
+class WrittenFields:
+    """Which client wrote fields of an object, and by which operation."""
+
+    manager: str = ""
+    operation: str = ""
+
+
+@slim
+class OwnedMetadata(Metadata):
+    """The metadata of an object with its writers."""
+
+    managed_fields: tuple[WrittenFields, ...] = ()
+
+
+@slim
+class OwnedNode:
+    """A node of which the labels and the writers are read."""
+
+    metadata: OwnedMetadata
+
+
+@slim
+class SelectingSpec:
+    """Where a pod runs, what it selects, and what it waits for."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+@slim
+class SelectingPod:
+    """A pod of which little is read: there are many."""
+
+    metadata: Metadata
+    spec: SelectingSpec = field(default_factory=SelectingSpec)
+
+
+@slim
 class ConfigMapObject:
     """A ConfigMap; `binary_data` is base64."""
 
@@ -394,7 +433,9 @@ def object_path(resource: Resource[KubeObject], name: str, namespace: str = "") 
 
 
 NODES = Resource("v1", "Node", "nodes", NodeObject, namespaced=False)
+OWNED_NODES = Resource("v1", "Node", "nodes", OwnedNode, namespaced=False)
 PODS = Resource("v1", "Pod", "pods", PodObject)
+SELECTING_PODS = Resource("v1", "Pod", "pods", SelectingPod)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapObject)
 EVENTS = Resource("events.k8s.io/v1", "Event", "events", BareObject)
 DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)

@@ -201,12 +201,21 @@ async def test_nodes_are_looked_at_in_pages():
     assert [query.get("continue") for query in asked] == [None, "250", "500"]
 
 
-def add_pod(api: ApiModel, name: str, *gates: str, selector: str = "") -> Any:
+def add_pod(
+    api: ApiModel,
+    name: str,
+    *gates: str,
+    selector: str = "",
+    node: str = "",
+    phase: str = "Pending",
+) -> Any:
     spec = {
         "schedulingGates": [{"name": each} for each in gates],
         "nodeSelector": {selector: "hold-1"} if selector else {},
+        **({"nodeName": node} if node else {}),
     }
-    return api.add(PODS, name, metadata={"namespace": "jobs"}, spec=spec)
+    metadata, status = {"namespace": "jobs"}, {"phase": phase}
+    return api.add(PODS, name, metadata=metadata, spec=spec, status=status)
 
 
 async def test_no_gate_of_ours_outlives_us_and_those_of_others_stay():
@@ -263,6 +272,44 @@ async def test_labels_that_pods_select_which_are_to_be_bound_yet_stay_and_others
     removed = await clean_up(cluster(api))
     assert api.labels() == {"node-1": {WORDS.node_label_prefix + "waits": "hold-1"}, "node-2": {}}
     assert "1 nodes keep the label of a gang" in str(removed)
+
+
+async def test_a_label_stays_on_the_node_of_a_pod_that_selects_it_until_the_pod_ends():
+    """A kubelet that restarts fails its pods whose node lacks what they select."""
+    api, label = ApiModel(), WORDS.node_label_prefix + "runs"
+    for name in ("node-1", "node-2", "node-3"):
+        labels = {label: "hold-1", "zone": "a"}
+        api.add(NODES, name, by="topo-master/gangs", metadata={"labels": labels})
+    add_pod(api, "worker-0", selector=label, node="node-1", phase="Running")
+    add_pod(api, "worker-1", selector=label, node="node-1", phase="Running")
+    add_pod(api, "worker-2", selector=label, node="node-2")  # bound, and not started yet
+    removed = await clean_up(cluster(api))
+    kept = {label: "hold-1", "zone": "a"}
+    assert api.labels() == {"node-1": kept, "node-2": kept, "node-3": {"zone": "a"}}
+    assert "2 nodes keep the label of a gang for 3 pods of theirs" in str(removed)
+    (asked,) = {call.query["fieldSelector"] for call in api.calls if call.path == "/api/v1/pods"}
+    assert asked == "status.phase!=Succeeded,status.phase!=Failed"
+    for name in ("worker-0", "worker-1", "worker-2"):
+        api.remove(PODS, name, "jobs")
+    removed = await clean_up(cluster(api))
+    assert api.labels() == {name: {"zone": "a"} for name in ("node-1", "node-2", "node-3")}
+    assert "keep the label" not in str(removed)
+
+
+async def test_a_pod_that_is_bound_during_the_clean_up_keeps_the_label_of_its_node_alone():
+    api, label = ApiModel(), WORDS.node_label_prefix + "waits"
+    for name in ("node-1", "node-2"):
+        api.add(NODES, name, by="topo-master/gangs", metadata={"labels": {label: "hold-1"}})
+    add_pod(api, "worker-0", selector=label)
+
+    def bind() -> None:
+        api.remove(PODS, "worker-0", "jobs")
+        add_pod(api, "worker-0", selector=label, node="node-1")
+
+    asyncio.get_running_loop().call_later(7.0, bind)
+    removed = await clean_up(cluster(api))
+    assert api.labels() == {"node-1": {label: "hold-1"}, "node-2": {}}
+    assert "1 nodes keep the label of a gang for 1 pods of theirs" in str(removed)
 
 
 async def test_of_two_labels_of_gangs_on_a_node_the_one_that_pods_select_alone_stays():

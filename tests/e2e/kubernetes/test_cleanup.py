@@ -23,6 +23,7 @@ from tests.support.waiting import CEILING_S, eventually
 
 RULES = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch"]},
     {
         "apiGroups": ["topology.volcano.sh"],
         "resources": ["hypernodes"],
@@ -97,6 +98,35 @@ async def test_nothing_is_left_and_what_others_wrote_stays(
     again, said = await clean(cluster, namespace, tmp_path)
     assert again == 0
     assert "0 nodes, 0 HyperNodes and 0 ConfigMaps" in said
+
+
+async def test_a_label_that_a_running_pod_selects_stays_on_its_node_until_the_pod_ends(
+    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    label, pods = "gang.metax-tech.com/runs", f"/api/v1/namespaces/{namespace}/pods"
+    for name in ("node-sample1", "node-sample2"):
+        await api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {label: "hold-1"}}})
+    spec = {
+        "nodeName": "node-sample1",
+        "nodeSelector": {label: "hold-1"},
+        "containers": [{"name": "main", "image": "none"}],
+    }
+    await api.create(pods, {"metadata": {"name": "worker-0"}, "spec": spec})
+
+    async def runs() -> bool:
+        return bool((await api.get(f"{pods}/worker-0"))["status"]["phase"] == "Running")
+
+    async def labelled() -> list[str]:
+        nodes = await api.items("/api/v1/nodes")
+        return [each["metadata"]["name"] for each in nodes if label in each["metadata"]["labels"]]
+
+    await eventually(runs)
+    code, said = await clean(cluster, namespace, tmp_path)
+    assert (code, await labelled()) == (0, ["node-sample1"]), said
+    assert "1 nodes keep the label of a gang for 1 pods of theirs" in said
+    await api.merge(f"{pods}/worker-0/status", {"status": {"phase": "Succeeded"}})
+    code, said = await clean(cluster, namespace, tmp_path)
+    assert (code, await labelled()) == (0, []), said
 
 
 async def test_a_leader_that_ended_without_giving_its_lease_back_is_waited_for(
