@@ -1,14 +1,15 @@
 """The leader's address as annotations of the Lease, written and parsed. Pure.
 
 Whoever can write the Lease decides where followers send the tokens of workers, so little is
-believed: an address and a port, no name and no path, and never a loopback address. The scheme is
-that of our own settings: all masters have the same.
+believed: an address and a port, no name and no path, of a range in which pods are, and a public one
+only where ours is public. The scheme is that of our own settings: all masters have the same.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+Address = IPv4Address | IPv6Address
 API, REPORTS = "address", "reports-address"
 
 
@@ -51,17 +52,30 @@ def _socket(text: object, ours: Ports) -> str:
     host, _, port = str(text).rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     try:
-        found, own = ip_address(bare), ip_address(ours.host)
+        found, own = _plain(bare), _plain(ours.host)
     except ValueError:
         return ""
     if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
         return ""
-    if not _is_of_a_pod(found) and not (found.is_loopback and own.is_loopback):
+    if not _may_be_a_pod(found, own) and not (found.is_loopback and own.is_loopback):
         return ""
     return f"[{found}]:{int(port)}" if found.version == 6 else f"{found}:{int(port)}"
 
 
-def _is_of_a_pod(found: IPv4Address | IPv6Address) -> bool:
-    return not (
-        found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
-    )
+def _plain(text: str) -> Address:
+    """Return the address, an IPv4 address in IPv6 as that one. Raises `ValueError`."""
+    found = ip_address(text)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return mapped or found
+
+
+def _may_be_a_pod(found: Address, own: Address) -> bool:
+    """Return whether a pod may have the address; of our own it is known that one has it."""
+    # Ranges that lead to IPv4 addresses are reserved (::/8, with NAT64), or 6to4 and Teredo.
+    if isinstance(found, IPv6Address) and (
+        found.scope_id or found.is_site_local or found.sixtofour or found.teredo
+    ):
+        return False
+    if found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified:
+        return False
+    return not found.is_reserved and (own.is_global or not found.is_global)

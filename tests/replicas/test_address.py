@@ -37,12 +37,45 @@ def test_what_a_leader_writes_is_what_a_follower_reads(host: str) -> None:
         "0.0.0.0:9001",
         "224.0.0.1:9001",
         "[fe80::1%eth0]:9001",
+        "[::ffff:169.254.169.254]:80",
+        "[::ffff:127.0.0.1]:9001",
+        "[::ffff:7f00:1]:9001",
+        "[::ffff:0.0.0.0]:9001",
+        "[::169.254.169.254]:80",
+        "[64:ff9b::169.254.169.254]:80",
+        "[2002:a9fe:a9fe::1]:80",
+        "[fec0::1]:9001",
+        "[fd00::8%eth0]:9001",
+        "[ff02::1]:9001",
+        "240.0.0.1:9001",
+        "255.255.255.255:9001",
+        "8.8.8.8:9001",
+        "[2606:4700::1111]:9001",
+        "[::ffff:8.8.8.8]:9001",
     ],
 )
 def test_what_is_no_address_of_a_pod_is_none_of_a_leader(text: str) -> None:
     """Not of this machine either, nor where clouds keep their secrets."""
     written = {f"{DOMAIN}/address": text, f"{DOMAIN}/reports-address": text}
     assert leader_address(written, DOMAIN, OURS) == LeaderAddress()
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("[::ffff:10.0.0.8]:9001", "http://10.0.0.8:9001"),
+        ("100.64.0.8:9001", "http://100.64.0.8:9001"),
+        ("[fd00:0:0::8]:9001", "http://[fd00::8]:9001"),
+    ],
+)
+def test_an_address_of_a_pod_is_called_in_its_plain_form(text: str, url: str) -> None:
+    assert leader_address({f"{DOMAIN}/address": text}, DOMAIN, OURS).api == url
+
+
+@pytest.mark.parametrize(("own", "other"), [("8.8.4.4", "8.8.8.8"), ("2606:4700::1", "1.1.1.1")])
+def test_pods_with_public_addresses_find_each_other(own: str, other: str) -> None:
+    written = annotations(DOMAIN, Ports(other, 9001, 10001))
+    assert leader_address(written, DOMAIN, Ports(own, 1, 2)).api == f"http://{other}:9001"
 
 
 def test_masters_on_one_machine_find_each_other() -> None:
