@@ -8,6 +8,9 @@ only where ours is public. The scheme is that of our own settings: all masters h
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+from topo.kit.addresses import parse_address
 
 Address = IPv4Address | IPv6Address
 API, REPORTS = "address", "reports-address"
@@ -31,6 +34,12 @@ class LeaderAddress:
     api: str = ""
     reports: str = ""
 
+    @property
+    def addresses(self) -> frozenset[Address]:
+        """The addresses in the URLs."""
+        hosts = (urlsplit(url).hostname for url in (self.api, self.reports))
+        return frozenset(ip_address(host) for host in hosts if host)
+
 
 def annotations(domain: str, ports: Ports) -> dict[str, str]:
     """Return the annotations of a leader."""
@@ -50,10 +59,8 @@ def leader_address(written: Mapping[str, object], domain: str, ours: Ports) -> L
 def _socket(text: object, ours: Ports) -> str:
     """Return `10.0.0.7:9001` or `[fd00::7]:9001`; empty for anything else."""
     host, _, port = str(text).rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    try:
-        found, own = _plain(bare), _plain(ours.host)
-    except ValueError:
+    found, own = parse_address(host), parse_address(ours.host)
+    if found is None or own is None or "%" in host:  # a zone is one of this machine's interfaces
         return ""
     if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
         return ""
@@ -62,19 +69,10 @@ def _socket(text: object, ours: Ports) -> str:
     return f"[{found}]:{int(port)}" if found.version == 6 else f"{found}:{int(port)}"
 
 
-def _plain(text: str) -> Address:
-    """Return the address, an IPv4 address in IPv6 as that one. Raises `ValueError`."""
-    found = ip_address(text)
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return mapped or found
-
-
 def _may_be_a_pod(found: Address, own: Address) -> bool:
     """Return whether a pod may have the address; of our own it is known that one has it."""
     # Ranges that lead to IPv4 addresses are reserved (::/8, with NAT64), or 6to4 and Teredo.
-    if isinstance(found, IPv6Address) and (
-        found.scope_id or found.is_site_local or found.sixtofour or found.teredo
-    ):
+    if isinstance(found, IPv6Address) and (found.is_site_local or found.sixtofour or found.teredo):
         return False
     if found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified:
         return False

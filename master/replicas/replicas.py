@@ -10,13 +10,15 @@ from aiohttp import web
 
 from master.cluster import Cluster
 from master.kube.leader_election.lease import Leadership, Lease, LeaseMetrics, LeaseName
-from master.replicas.address import Ports, annotations, leader_address
+from master.replicas.address import LeaderAddress, Ports, annotations, leader_address
 from master.replicas.credential import Credential
 from master.replicas.follower import AGE, ORIGIN, Follower, Origin, TakeUp
 from master.replicas.forwarding import ReportForwarder
+from master.replicas.leader_pod import CheckedLeader, MasterPods
 from master.replicas.peer import PeerMaster
 from master.role import Replica, Role, RoleKind
 from master.settings import MasterSettings
+from topo.kit.addresses import is_loopback
 from topo.kit.metrics import gauge
 from topo.kit.tasks import Work
 from topo.model.conditions.master import MasterCondition
@@ -32,6 +34,7 @@ class Replicas:
     """The lease, the connection to the leader, and what a follower shows and forwards."""
 
     lease: Lease
+    leader: CheckedLeader
     peer: PeerMaster
     follower: Follower
     forwarder: ReportForwarder
@@ -45,7 +48,8 @@ class Replicas:
             await show_kept()
             await self.follower.run()
 
-        return {"lease": self.lease.run, "follower": follow}
+        works = {"lease": self.lease.run, "leader-address": self.leader.run}
+        return {**works, "follower": follow}
 
     @property
     def age_s(self) -> float | None:
@@ -115,16 +119,24 @@ def build_replicas(
     )
     replica.may_act = lease.leads
 
+    credential = Credential(settings.replica_token_file, cluster.reviews, clock)
+
+    def believe(address: LeaderAddress) -> None:
+        if not replica.has_acted:
+            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
+
+    pods = None if is_loopback(settings.pod_ip) else MasterPods(cluster.client, credential)
+    leader = CheckedLeader(pods, believe=believe)
+
     def follow(leadership: Leadership) -> None:
         if leadership.leads:
             replica.become(Role(RoleKind.LEADER))
         elif not replica.has_acted:
-            address = leader_address(leadership.annotations, settings.domain, ports)
-            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
+            named = leader_address(leadership.annotations, settings.domain, ports)
+            believe(leader.name(named))
 
     lease.on_change = follow
     peer = PeerMaster(settings.tls_cert)
-    credential = Credential(settings.replica_token_file, cluster.reviews, clock)
     follower = Follower(
         peer,
         settings.mode,
@@ -136,6 +148,7 @@ def build_replicas(
     forwarder = ReportForwarder(role=lambda: replica.role, peer=peer, reports=reports)
     made = Replicas(
         lease=lease,
+        leader=leader,
         peer=peer,
         follower=follower,
         forwarder=forwarder,
