@@ -1,6 +1,7 @@
 """The next step of the certificates in the Secret: a pure function, applied by the leader.
 
     nothing usable     → a new pair serves at once
+    authorities lost   → those of the stored pairs are trusted again
     two thirds over    → the next pair is stored too, and both authorities are trusted
     trusted long enough → the next pair serves; both authorities stay trusted
 
@@ -80,10 +81,13 @@ class Rotation:
             made = issue(self.names, now, self.life)
             gone = {NEXT_CERT: None, NEXT_KEY: None}
             return {CERT: made.chain, KEY: made.key, TRUSTED: made.authority, **gone}
+        following = kept.following
+        authorities = [pair.authority for pair in (current, following) if pair is not None]
+        if any(authority not in kept.trusted for authority in authorities):
+            return {TRUSTED: b"".join(authorities)}  # somebody else wrote it
         if now < current.at(RENEWED_AT):
             return None
         # Its authority is trusted before it serves: API servers read the configuration late.
-        following = kept.following
         if following is None or not following.begins <= now < following.at(RENEWED_AT):
             made = issue(self.names, now, self.life)
             trusted = current.authority + made.authority

@@ -26,6 +26,8 @@ class TwoObjects:
     writes: list[str] = field(default_factory=list)
     fault: KubeError | None = None
     may_trust: bool = True
+    applied: str = ""
+    """The bundle that was applied last; any other is somebody else's field."""
 
     async def call(self, call: Call) -> bytes:
         if self.fault is not None:
@@ -36,6 +38,8 @@ class TwoObjects:
         if is_secret and self.secret is None:
             raise KubeError(f'secrets "{NAME}" not found', status=404)
         if call.method == "PATCH":
+            if not is_secret and call.query["force"] != "true":
+                self._check_owner()
             self._patch(orjson.loads(call.body or b""), is_secret=is_secret)
         if is_secret:
             document = copy.deepcopy(self.secret or {})
@@ -47,12 +51,18 @@ class TwoObjects:
         ]
         return orjson.dumps({"metadata": {"name": NAME, "uid": "u"}, "webhooks": webhooks})
 
+    def _check_owner(self) -> None:
+        """Refuse an apply as a server does where another manager owns the field."""
+        if any(bundle not in ("", self.applied) for bundle in self.bundles):
+            raise KubeError("Apply failed with 1 conflict", status=409)
+
     def _patch(self, body: dict[str, Any], *, is_secret: bool) -> None:
         if not is_secret:
             if not self.may_trust:
                 raise KubeError("mutatingwebhookconfigurations is forbidden", status=403)
             assert body["metadata"]["uid"] == "u"
             self.bundles = [each["clientConfig"]["caBundle"] for each in body["webhooks"]]
+            self.applied = self.bundles[0]
             self.writes.append("trust")
             return
         if body["metadata"]["resourceVersion"] != str(self.version):

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from master.admission.certificates import SKEW, issue
-from master.admission.keeper import CertificateKeeper, CertificateObjects
+from master.admission.keeper import POLL_S, CertificateKeeper, CertificateObjects
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
 from master.kube.errors import KubeError
@@ -24,6 +24,12 @@ pytestmark = pytest.mark.virtual_time
 START = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 HOUR_S = 3600.0
 LIFE_S = 3 * HOUR_S
+FOREIGN = (
+    b"not a certificate",
+    b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    bytes(range(256)),
+    issue(("elsewhere.svc",), START, dt.timedelta(days=90)).authority,
+)
 
 
 @dataclass
@@ -144,6 +150,35 @@ async def test_a_bundle_that_somebody_emptied_is_written_again() -> None:
         made.cluster.bundles = ["", "", ""]
         await asyncio.sleep(20)
         assert made.untrusted() == []
+
+
+@pytest.mark.parametrize("bundle", FOREIGN)
+async def test_a_bundle_that_somebody_else_wrote_is_replaced_at_the_next_look(
+    bundle: bytes,
+) -> None:
+    """Their client owns the field from then on: an apply that forces nothing is a conflict."""
+    async with masters() as made:
+        await asyncio.sleep(5)
+        written = made.cluster.bundles[0]
+        for bundles in ([_b64(bundle)] * 3, [written, _b64(bundle), written]):
+            made.cluster.bundles = bundles
+            await asyncio.sleep(POLL_S + 5)
+            assert made.cluster.bundles == [written] * 3
+            assert made.untrusted() == []
+        assert not any(keeper.warnings for keeper in made.keepers)
+
+
+@pytest.mark.parametrize("bundle", FOREIGN)
+async def test_authorities_in_the_secret_without_ours_are_written_again(bundle: bytes) -> None:
+    """Whoever leads would have API servers trust them, and never the certificate that it shows."""
+    async with masters() as made:
+        await asyncio.sleep(5)
+        assert made.cluster.secret is not None
+        made.cluster.secret["data"]["ca.crt"] = _b64(bundle)
+        made.cluster.version += 1
+        await asyncio.sleep(2 * POLL_S + 5)
+        assert made.untrusted() == []
+        assert not any(keeper.warnings for keeper in made.keepers)
 
 
 async def test_while_the_secret_cannot_be_read_the_old_certificate_serves_and_its_end_is_told() -> (

@@ -197,6 +197,31 @@ async def written_as_by_cert_manager(api: Api, namespace: str, pair: Pair) -> No
     await api.call("PATCH", path, {"webhooks": webhooks}, content_type=MERGE)
 
 
+async def test_authorities_that_somebody_else_wrote_are_replaced_by_ours(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    """In the configuration, where the server records who owns the field, and in the Secret."""
+    stranger = issue(("elsewhere.svc",), dt.datetime.now(dt.UTC), dt.timedelta(days=90)).authority
+    async with admission_master(cluster, api, tmp_path) as master:
+        secret = f"/api/v1/namespaces/{master.namespace}/secrets/{NAME}"
+        ours = (await api.get(secret))["data"]["ca.crt"]
+
+        async def is_whole() -> bool:
+            webhooks = (await api.get(f"{CONFIGURATIONS}/{NAME}"))["webhooks"]
+            bundles = {each["clientConfig"].get("caBundle") for each in webhooks}
+            return bundles == {(await api.get(secret))["data"].get("ca.crt")} == {ours}
+
+        texts = [base64.b64encode(each).decode() for each in (stranger, b"not a certificate")]
+        for text in texts:
+            webhooks = (await api.get(f"{CONFIGURATIONS}/{NAME}"))["webhooks"]
+            for each in webhooks:
+                each["clientConfig"]["caBundle"] = text
+            await api.merge(f"{CONFIGURATIONS}/{NAME}", {"webhooks": webhooks})
+            await eventually(is_whole)
+        await api.merge(secret, {"data": {"ca.crt": texts[1]}})
+        await eventually(is_whole)
+
+
 async def test_a_wrong_job_runs_without_groups_and_its_events_say_why(
     cluster: Cluster, api: Api, tmp_path: Path
 ) -> None:
