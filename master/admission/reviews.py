@@ -21,13 +21,14 @@ from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
 from topo.gangs.job_kinds import kinds
-from topo.gangs.json_patch import mapping, mappings
+from topo.gangs.json_patch import fits, mapping, mappings
 from topo.model.errors import BadInputError, Refusal
 
 REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
 MAX_UID_CHARS = 128
 MAX_WARNING_CHARS = 400
 """Source: the same page: 256 characters, or a few more where they are needed."""
+_MISSHAPEN = "a field has another type than its schema gives it, so no groups are planned for it"
 Invalid = Literal["warn", "deny"]
 Judge = Callable[[Mapping[str, Any], Rules], AdmissionOutcome]
 
@@ -57,6 +58,8 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = judged
     outcome = judge(created, rules)
+    if not fits(created, outcome.patch):
+        outcome = AdmissionOutcome(Result.LEFT, warnings=(_MISSHAPEN,))
     if outcome.result is Result.UNDECIDED:
         return Reviewed(b"", name, outcome.result.value)
     if outcome.refusal is None:

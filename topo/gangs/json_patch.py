@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) that change only what differs in an object."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) 
     """
     at: Any = document
     for depth, part in enumerate(path):
-        at = at[part] if isinstance(part, int) else at.get(part) if isinstance(at, dict) else None
+        at = _member(at, part)
         if at is None:
             missing: object = dict(wanted)
             for name in reversed(path[depth + 1 :]):
@@ -39,6 +39,49 @@ def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) 
         for name, value in wanted.items()
         if present.get(name) != value
     ]
+
+
+def fits(document: object, operations: Iterable[Operation]) -> bool:
+    """Return whether the operations apply to the document one after the other, as RFC 6902 says.
+
+    An object whose fields have other types than its schema gives them may come before the API
+    server checks it. O(operations x depth, and the values that they add).
+    """
+    added: dict[Path, object] = {}
+    removed: set[Path] = set()
+    for each in operations:
+        *above, last = _parts(each)
+        at: object = document
+        for depth, part in enumerate(above, 1):
+            path = tuple(above[:depth])
+            at = None if path in removed else added.get(path, _member(at, part))
+        path = (*above, last)
+        is_there = path in added or (path not in removed and isinstance(at, dict) and last in at)
+        if each["op"] == "remove":
+            if not is_there:
+                return False
+            added.pop(path, None)
+            removed.add(path)
+        elif isinstance(at, dict) or (isinstance(at, list) and last == "-"):
+            added[path] = each["value"]
+            removed.discard(path)
+        else:
+            return False
+    return True
+
+
+def _parts(operation: Operation) -> list[str]:
+    path: str = operation["path"]
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+def _member(of: object, part: str | int) -> Any:
+    """Return the member or element of that name or number; None if there is none."""
+    if isinstance(of, dict):
+        return of.get(part)
+    if isinstance(of, list) and str(part).isdecimal() and int(part) < len(of):
+        return of[int(part)]
+    return None
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -20,6 +20,8 @@ from tests.gangs.admission.patching import (
     volcano,
 )
 from topo.gangs.admission.outcome import Result
+from topo.gangs.job_kinds.templates import MAX_CONTAINERS
+from topo.gangs.job_kinds.volcano_job import MAX_TASKS
 from topo.gangs.stamp import Stamp, read_stamp
 
 MASTER = {"gpu-group-size": "64", "gang-pods": "8", "gang-pods-per-group": "8"}
@@ -328,3 +330,28 @@ def test_the_ranks_of_all_pods_are_those_from_0_each_once(counts, per_group, mas
         if each["name"] == "master":
             assert stamp.rank_offset == 0
     assert sorted(ranks) == list(range(sum(counts)))
+
+
+@pytest.mark.parametrize("place", ["containers", "initContainers"])
+def test_a_job_with_more_containers_than_can_be_judged_quickly_has_no_groups(place: str) -> None:
+    job = sample()
+    for task_of_job in job["spec"]["tasks"]:
+        task_of_job["template"]["spec"][place] = [{} for _ in range(MAX_CONTAINERS // 2 + 1)]
+    outcome = admitted(job)
+    assert outcome.result is Result.INVALID
+    assert "give them at most 2000" in str(outcome.refusal)
+
+
+def test_of_a_job_with_too_many_tasks_only_the_first_are_read() -> None:
+    job = sample()
+    job["spec"]["tasks"] += [{"template": 8} for _ in range(5 * MAX_TASKS)]
+    outcome = admitted(job)
+    assert outcome.result is Result.INVALID
+    assert "the job has 5002 tasks" in str(outcome.refusal)
+
+
+def test_a_number_of_pods_beyond_what_kubernetes_has_is_none() -> None:
+    """The API server refuses the job itself; the answer has no such number."""
+    job = sample()
+    job["spec"]["tasks"][1]["replicas"] = (1 << 64) - 1
+    assert patched(job, admitted(job).patch)["spec"]["minAvailable"] == 1

@@ -19,7 +19,13 @@ from typing import Any
 from topo.gangs.admission import native_jobs
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.job_kinds.templates import JobParts, Template, field_path, pod_gpus
+from topo.gangs.job_kinds.templates import (
+    JobParts,
+    Template,
+    field_path,
+    pod_gpus,
+    too_many_containers,
+)
 from topo.gangs.json_patch import Operation, Path, entries, mapping, remove
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms, shown
@@ -177,8 +183,12 @@ def _members(
 ) -> Sequence[tuple[Template, int]] | Refusal:
     """Return the templates whose pods take GPUs, each with the GPUs of one pod; or a refusal.
 
-    It is refused if pods of two templates take different numbers of GPUs, or if no pod takes any.
+    It is refused if pods of two templates take different numbers of GPUs, if no pod takes any, or
+    if there are too many containers.
     """
+    refusal = too_many_containers(sum(each.containers for each in templates))
+    if refusal is not None:
+        return refusal
     members: list[tuple[Template, int]] = []
     for each in templates:
         path = (*each.path, "spec")

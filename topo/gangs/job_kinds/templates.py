@@ -8,6 +8,12 @@ from topo.gangs.json_patch import Operation, Path, mapping, sequence
 from topo.model.errors import Refusal
 from topo.model.pod_requests import Container, PodRequests, Resources, requested, unreadable
 
+MAX_CONTAINERS = 2000
+"""Containers of all templates of an object. A review is judged while others wait: so many take some
+30 ms, and a job of a thousand tasks with a side container each has as many."""
+MAX_COUNT = (1 << 31) - 1
+"""Kubernetes has 32 bits for a number of pods."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
@@ -28,6 +34,11 @@ class Template:
         """The spec of its pods."""
         return mapping(self.body.get("spec"))
 
+    @property
+    def containers(self) -> int:
+        """The number of its containers, init containers included."""
+        return container_count(self.spec)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
@@ -47,7 +58,21 @@ class JobParts:
 
 def count(value: object) -> int:
     """Return a number of pods; 0 for an invalid value, which the API server refuses itself."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 < value <= MAX_COUNT else 0
+
+
+def container_count(spec: Mapping[str, Any]) -> int:
+    """Return the number of containers of a pod, init containers included; O(1)."""
+    return sum(len(sequence(spec.get(name))) for name in ("containers", "initContainers"))
+
+
+def too_many_containers(containers: int) -> Refusal | None:
+    """Return why an object with so many containers is not judged; None if it is."""
+    if containers <= MAX_CONTAINERS:
+        return None
+    what = f"the templates have {containers} containers"
+    return Refusal(what, "spec", f"give them at most {MAX_CONTAINERS}")
 
 
 def field_path(path: Iterable[str | int]) -> str:
@@ -61,7 +86,12 @@ def field_path(path: Iterable[str | int]) -> str:
 def pod_gpus(
     spec: Mapping[str, Any], resources: Sequence[str], path: Path = ("spec",)
 ) -> int | Refusal:
-    """Return a pod's whole GPUs as the scheduler counts them; a refusal for an invalid quantity."""
+    """Return a pod's whole GPUs as the scheduler counts them.
+
+    A refusal for an invalid quantity or for too many containers.
+    """
+    if (refusal := too_many_containers(container_count(spec))) is not None:
+        return refusal
     pod = PodRequests(
         containers=_containers(spec.get("containers")),
         init_containers=_containers(spec.get("initContainers")),

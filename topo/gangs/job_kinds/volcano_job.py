@@ -26,14 +26,16 @@ def volcano_job(job: Mapping[str, Any]) -> JobParts:
     own `minAvailable`, which is all pods where those are unset, too.
     """
     spec = mapping(job.get("spec"))
-    tasks = tuple(map(mapping, sequence(spec.get("tasks"))))
+    stated = sequence(spec.get("tasks"))
+    # Of a job with too many, which is refused, the first ones are where its annotations are.
+    tasks = tuple(map(mapping, stated[:MAX_TASKS]))
     least = sum(count(task.get("minAvailable", task.get("replicas"))) for task in tasks)
     unset = least and not count(spec.get("minAvailable"))
     master = _master(spec)
     return JobParts(
         templates=tuple(sorted(_templates(tasks), key=lambda each: each.name != master)),
         own=_own_topology(spec, tasks),
-        flaw=_too_many(len(tasks)),
+        flaw=_too_many(len(stated)),
         more=(add(("spec", "minAvailable"), value=least),) if unset else (),
         has_pod_group=True,
     )
