@@ -31,7 +31,7 @@ POD_GROUP = {
 }
 KNOWN = replace(RULES, tiers=(PAIRS, BOXES))
 OBJECTS = (sample(), batch(8), {"apiVersion": "v1", "kind": "Pod", **pod()}, POD_GROUP)
-STRANGE = (
+STRANGE: tuple[Any, ...] = (
     *(None, True, 0, -1, 1.5, 1 << 31, (1 << 64) - 1, "", "8", "9" * 400, "\u2028"),
     *([], [[]], [{}], {}, {"": {}}, {"a/b~c": "1"}, [None] * 3, {"limits": []}),
 )

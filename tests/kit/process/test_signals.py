@@ -17,13 +17,15 @@ from topo.sim.worlds.presets import demo_world
 
 ENDING = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 
+# Python runs a handler between two of its steps: a wait without an end that begins just after the
+# signal was noted would never come to the next one.
 _IMPORTING = """
 import sys, threading
 class Hangs:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
             print("now", flush=True)
-            threading.Event().wait()
+            while not threading.Event().wait(0.05): pass
 sys.meta_path.insert(0, Hangs())
 sys.argv[1:] = {flags!r}
 from {package}.__main__ import main
@@ -36,7 +38,7 @@ opened = os.open
 def open_or_hang(path, *rest, **more):
     if Path(os.fsdecode(path)).name == "hangs":
         print("now", flush=True)
-        threading.Event().wait()
+        while not threading.Event().wait(0.05): pass
     return opened(path, *rest, **more)
 from {package}.__main__ import main
 os.open = open_or_hang

@@ -58,8 +58,9 @@ class JobParts:
 
 def count(value: object) -> int:
     """Return a number of pods; 0 for an invalid value, which the API server refuses itself."""
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 < value <= MAX_COUNT else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= MAX_COUNT else 0
 
 
 def container_count(spec: Mapping[str, Any]) -> int:
