@@ -42,6 +42,7 @@ from master.kube.objects import (
     OWNED_NODES,
     PODS,
     SELECTING_PODS,
+    UNFINISHED,
     HyperNodeObject,
     KubeObject,
     LeaseObject,
@@ -86,7 +87,6 @@ UNHEARD_S = 2.0
 BINDING_S = 20.0
 """Opened pods are bound in seconds; labels that they select are kept for this long."""
 RETRY_S = 1.0
-LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_NAMED = 5
 
 T = TypeVar("T", bound=KubeObject)
@@ -326,7 +326,7 @@ async def _pods(cluster: CleanedCluster) -> Sequence[SelectingPod]:
     Then no master of this release could place them either.
     """
     try:
-        return await cluster.objects(SELECTING_PODS, fieldSelector=LIVE)
+        return await cluster.objects(SELECTING_PODS, **UNFINISHED)
     except KubeError as error:
         if not error.is_denied:
             raise

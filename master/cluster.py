@@ -28,6 +28,7 @@ from master.kube.objects import (
     HYPERNODES,
     NODES,
     PODS,
+    UNFINISHED,
     ConfigMapObject,
     HyperNodeObject,
     NodeObject,
@@ -55,8 +56,6 @@ WARN_AFTER_S = 30.0
 GANG_RATE = 4
 """Writes for gangs have a rate of their own, this many times `--kube-qps` and its burst: people
 wait for them, and a gang of 1,000 pods takes 3,000 writes."""
-UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-"""Finished pods use no resources, and there may be any number of them."""
 
 _log = structlog.get_logger(__name__)
 

@@ -25,6 +25,8 @@ _CONFIG = ConfigDict(
     coerce_numbers_to_str=True,  # a custom resource may hold a quantity as a number
 )
 _OURS = f"/{CONDITION}"
+UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+"""The query for pods that have not ended: finished ones use no resources, and may be many."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
 slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)

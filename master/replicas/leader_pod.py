@@ -14,7 +14,7 @@ from pydantic import Field
 
 from master.kube.client import Caller
 from master.kube.errors import KubeError
-from master.kube.objects import Metadata, Resource, slim
+from master.kube.objects import UNFINISHED, Metadata, Resource, slim
 from master.kube.reading import read_all
 from master.kube.service_accounts.accounts import Claims, claims_of
 from master.replicas.address import Address, LeaderAddress
@@ -60,8 +60,8 @@ class MasterPods:
         if not isinstance(claims, Claims):
             return True
         namespace, _, account = claims.account.name.partition(":")
-        running = "status.phase!=Succeeded,status.phase!=Failed"
-        query = {"fieldSelector": f"spec.serviceAccountName={account},{running}"}
+        unfinished = UNFINISHED["fieldSelector"]
+        query = {"fieldSelector": f"spec.serviceAccountName={account},{unfinished}"}
         pods = await read_all(self.client, _ADDRESS_PODS, namespace, query=query)
         ours = {pod.status.pod_ip for pod in pods if pod.spec.service_account_name == account}
         return addresses <= {parse_address(address) for address in ours}

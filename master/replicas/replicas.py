@@ -120,20 +120,15 @@ def build_replicas(
     replica.may_act = lease.leads
 
     credential = Credential(settings.replica_token_file, cluster.reviews, clock)
-
-    def believe(address: LeaderAddress) -> None:
-        if not replica.has_acted:
-            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
-
     pods = None if is_loopback(settings.pod_ip) else MasterPods(cluster.client, credential)
-    leader = CheckedLeader(pods, believe=believe)
+    leader = _checked_leader(pods, replica)
 
     def follow(leadership: Leadership) -> None:
         if leadership.leads:
             replica.become(Role(RoleKind.LEADER))
         elif not replica.has_acted:
             named = leader_address(leadership.annotations, settings.domain, ports)
-            believe(leader.name(named))
+            leader.believe(leader.name(named))
 
     lease.on_change = follow
     peer = PeerMaster(settings.tls_cert)
@@ -157,6 +152,16 @@ def build_replicas(
     )
     gauge(registry, "topo_master_replicated_age_seconds", lambda: made.age_s or 0.0)
     return made
+
+
+def _checked_leader(pods: MasterPods | None, replica: Replica) -> CheckedLeader:
+    """Return the check of the leader's address; the replica follows an address that passed it."""
+
+    def believe(address: LeaderAddress) -> None:
+        if not replica.has_acted:
+            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
+
+    return CheckedLeader(pods, believe=believe)
 
 
 async def leader_connection(

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from master.cluster import UNFINISHED
 from master.kube.advice import next_step
 from master.kube.errors import Failure
-from master.kube.objects import NODES, PODS, PodObject
+from master.kube.objects import NODES, PODS, UNFINISHED, PodObject
 from master.kube.reflector import Scope
 from tests.e2e.controlplane.client import APPLY, MERGE, Access, Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
