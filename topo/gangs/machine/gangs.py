@@ -209,8 +209,7 @@ class Gangs:
             no_room = with_refusal(record, "there is none but over others")
             self._stranded[event.id] = None
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
-        record = replace(record, asked=None, check=None, checked=False)
-        self._put(replace(record, opened_since_s=None))
+        self._put(replace(record, asked=None, check=None, checked=False, opened_since_s=None))
         return ()
 
     def _refused(self, event: Refused, _now_s: float) -> Iterable[Instruction]:

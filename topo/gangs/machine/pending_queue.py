@@ -265,8 +265,10 @@ class PendingQueue:
         """
         if first:
             return request in self._refused_first
-        if request in self._refused or request not in self._answers:
-            return request in self._refused
+        if request in self._refused:
+            return True
+        if request not in self._answers:  # it is refused for itself first
+            return False
         least = self._least.get(request.family) if request.family is not None else None
         return least is not None and least <= request.request.pods
 
