@@ -1,5 +1,7 @@
 """What the chart's roles allow is what the programs do, and no more."""
 
+import re
+
 import pytest
 
 from master.inspection.rights import (
@@ -11,6 +13,9 @@ from master.inspection.rights import (
     rights,
 )
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.publish import gpu_annotations
+from topo.publish.node_labels import label_keys
 
 INSTALLED = sorted(set(cases()) - {"off"})
 MASTER = "topo-master"
@@ -74,3 +79,21 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
     }
     places_gangs = Allowed("", "", "pods", "patch", "") in allowed(case, MASTER)
     assert made & gates == (gates if places_gangs else set())
+
+
+def test_the_policy_names_the_labels_and_annotations_that_masters_write_on_nodes() -> None:
+    policies = {
+        each["metadata"]["name"]: each["spec"]["validations"]
+        for each in golden("vendor")
+        if each["kind"] == "ValidatingAdmissionPolicy"
+    }
+    domain = "metax-tech.com"
+    labels, annotations = (rule["message"] for rule in policies["topo-master-nodes"][2:])
+    written = {*label_keys(domain, {}).values(), f"{AnnotationKeys(domain).node_label_prefix}*"}
+    assert {word for word in re.findall(r"[\w./*-]+", labels) if domain in word} == written
+    named = {word for word in re.findall(r"[\w./-]+", annotations) if domain in word}
+    assert named == {*gpu_annotations.keys(domain)}
+    rules = " ".join(rule["expression"] for rule in policies["topo-master-pods"])
+    keys = AnnotationKeys(domain)
+    for key in (keys.placement, keys.hold, keys.gate, keys.node_label_prefix):
+        assert f"'{key}'" in rules
