@@ -68,7 +68,7 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     if invalid == "deny":
         return Reviewed(_answer(uid, refused=outcome.refusal), name, REFUSED)
     text = f"the job runs without groups: {outcome.refusal}"
-    answer = _answer(uid, patch=outcome.patch, warnings=(text,))
+    answer = _answer(uid, patch=outcome.patch, warnings=(text, *outcome.warnings))
     return Reviewed(answer, name, outcome.result.value)
 
 

@@ -10,12 +10,14 @@ from master.kube.objects import (
     UNSCHEDULABLE,
     Affinity,
     Identity,
+    OwnerReference,
     PodObject,
     ReportedCondition,
     Toleration,
 )
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
+from topo.gangs.job_kinds import kinds
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp, pod_rank, read_stamp
 from topo.gangs.status import Transition
@@ -147,6 +149,8 @@ class PodParser:
             not is_of_others if has_place else is_planned and way is Way.NOMINATION
         )
         ungrouped = annotations.get(keys.ungrouped)
+        if ungrouped is None and not gated and not has_place:
+            ungrouped = _unsupported(owner)
         is_unmarked = not gated and not has_place and ungrouped is None
         return GangPod(
             **common,
@@ -181,6 +185,14 @@ class PodParser:
         keys = self._keys
         found = {k: v for k, v in zip(keys.of_template, values, strict=True) if v is not None}
         return read_terms(found, keys), read_stamp(found, keys)
+
+
+def _unsupported(owner: OwnerReference | None) -> str | None:
+    """Return why the pods of an owner get no groups; None for a kind of job that gets them."""
+    if owner is not None and kinds.job_kind([(owner.api_version, owner.kind)]) is not None:
+        return None
+    whose = f"pods of a {owner.kind}" if owner is not None else "pods without a job"
+    return f"{whose} get none, pods of a {' or a '.join(each.title for each in kinds.JOB_KINDS)} do"
 
 
 def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """A pod that was made without our gate is counted and told, whatever becomes of it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,7 @@ async def test_a_job_that_can_have_no_groups_is_told_why_once_and_passed_nobody_
         bodies = [call.body or b"" for call in cluster.api.calls if "/events" in call.path]
         (told,) = bodies
         assert b'"GangUngrouped"' in told
-        assert f"no groups are planned for the job: {why}".encode() in told
+        assert f"no groups are planned: {why}".encode() in told
         assert counted(made) == 0
         assert made.nomination.warnings() == ()
 
@@ -73,3 +74,30 @@ async def test_one_that_waits_for_ever_is_counted_once_and_none_after_its_job_is
         await asyncio.sleep(120)
         assert counted(made) == 1
         assert made.nomination.warnings() == ()
+
+
+@pytest.mark.parametrize(
+    ("owner", "why"),
+    [
+        (("apps/v1", "ReplicaSet"), "pods of a ReplicaSet get none"),
+        (("apps/v1", "StatefulSet"), "pods of a StatefulSet get none"),
+        (("example.com/v1", "Job"), "pods of a Job get none"),
+        (None, "pods without a job get none"),
+    ],
+)
+async def test_pods_of_another_kind_are_told_which_kinds_get_groups(
+    owner: tuple[str, str] | None, why: str
+):
+    cluster = GangCluster("kube-scheduler")
+    async with leader(cluster, Way(cluster.api)) as made:
+        metadata: dict[str, Any] = {"namespace": "jobs", "annotations": {WORDS.size: "16"}}
+        if owner is not None:
+            metadata["ownerReferences"] = [{**JOB, "apiVersion": owner[0], "kind": owner[1]}]
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        spec, status = {"containers": [container]}, {"phase": "Pending"}
+        cluster.api.add(PODS, "serve-0", metadata=metadata, spec=spec, status=status)
+        await asyncio.sleep(10)
+        (told,) = [call.body or b"" for call in cluster.api.calls if "/events" in call.path]
+        assert b'"GangUngrouped"' in told
+        assert f"{why}, pods of a Volcano Job or a batch Job do".encode() in told
+        assert counted(made) == 0

@@ -24,7 +24,7 @@ from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url
 from tests.e2e.scheduling.jobs import JOBS, bound, events_of
-from tests.gangs.admission.patching import batch, stamps, task, volcano
+from tests.gangs.admission.patching import DOMAIN, SIZE, batch, stamps, task, volcano
 from tests.support.waiting import eventually
 
 SAMPLE = yaml.safe_load(
@@ -240,6 +240,29 @@ async def test_a_wrong_job_runs_without_groups_and_its_events_say_why(
         url = f"{api_url(master.program)}/metrics"
         async with ClientSession() as session, session.get(url) as answer:
             assert "topo_master_gang_pods_slipped_total 0.0" in await answer.text()
+
+
+async def test_a_misspelt_key_and_a_size_as_a_label_are_told_to_who_creates_the_job(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    """The chart's conditions let the API server send such a job, of either kind."""
+    async with admission_master(cluster, api, tmp_path):
+        namespace = await a_namespace(api)
+        misspelt = asking.volcano_job("misspelt", 2)
+        template = misspelt["spec"]["tasks"][1]["template"]
+        template["metadata"] = {"annotations": {f"{DOMAIN}/gpu-groupsize": "16"}}
+        await api.create(jobs(namespace), misspelt)
+        (told,) = api.warnings
+        assert "spec.tasks[1].template.metadata.annotations" in told
+        assert f"did you mean {SIZE}?" in told
+        labelled = batch(2, size=None)
+        labelled["metadata"]["labels"] = {SIZE: "16"}
+        pod = labelled["spec"]["template"]["spec"]
+        pod["restartPolicy"] = "Never"
+        pod["containers"][0] |= {"name": "main", "image": "alpine:3.19"}
+        await api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", labelled)
+        (told,) = api.warnings
+        assert "give it as an annotation" in told
 
 
 async def test_where_that_is_asked_for_a_wrong_job_is_refused_with_the_fix(

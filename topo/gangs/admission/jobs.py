@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from topo.gangs.admission import native_jobs
+from topo.gangs.admission import native_jobs, unread_keys
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import (
@@ -58,7 +58,13 @@ class _Asked:
 
 
 def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
-    """Return the outcome for a job; O(templates)."""
+    """Return the outcome for a job, with warnings about keys that are not read; O(templates)."""
+    outcome = _outcome(job, parts, rules)
+    texts = unread_keys.warnings(job, parts.templates, rules)
+    return replace(outcome, warnings=(*outcome.warnings, *texts)) if texts else outcome
+
+
+def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
     asked = _asked(job, parts.templates, rules.keys)
     if asked is None:
         return UNCHANGED

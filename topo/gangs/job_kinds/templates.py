@@ -25,9 +25,14 @@ class Template:
     body: Mapping[str, Any]
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The metadata of its pods."""
+        return mapping(self.body.get("metadata"))
+
+    @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of its pods."""
-        return mapping(mapping(self.body.get("metadata")).get("annotations"))
+        return mapping(self.metadata.get("annotations"))
 
     @property
     def spec(self) -> Mapping[str, Any]:

@@ -236,8 +236,8 @@ BYPASSED_WEBHOOK = JobEvent(
 )
 UNGROUPED = JobEvent(
     "GangUngrouped",
-    "no groups are planned for the job, with why: what it asks for cannot be, or its user chooses"
-    " nodes by other means",
+    "no groups are planned, with why: what is asked for cannot be, its user chooses nodes by other"
+    " means, or pods of that kind get none",
     "correct the job as the Event says ([volcano.md](volcano.md#what-is-refused)), delete it and"
     " create it again",
 )

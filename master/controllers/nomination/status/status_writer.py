@@ -85,7 +85,7 @@ class StatusWriter:
 
     def write_ungrouped(self, pod: GangPod, why: str, now_s: float) -> None:
         """Write to the pod's job why the pod has no groups."""
-        note = f"no groups are planned for the job: {why}"
+        note = f"no groups are planned: {why}"
         self._series.add(_about(pod), gang_event(UNGROUPED.reason, note), now_s)
 
     def write_ignored(self, pod: GangPod, why: str, now_s: float) -> None:
