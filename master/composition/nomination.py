@@ -23,6 +23,7 @@ from master.controllers.nomination.status.advice import smallest_change
 from master.controllers.nomination.status.bypassed_webhook import BypassedWebhook
 from master.controllers.nomination.status.native_policy import NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
+from master.controllers.nomination.status.pod_events import PodEvents
 from master.controllers.nomination.status.startup import StartupPolicy
 from master.controllers.nomination.status.status_store import StatusStore
 from master.controllers.nomination.status.status_writer import StatusWriter
@@ -145,7 +146,9 @@ def _reading(config: NominationConfig) -> _Reading:
 
 
 def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> StatusParts:
-    writer = StatusWriter(config.writer, config.reporter, reading.context.keys.condition)
+    pod_events = PodEvents(config.reporter, reading.reader.gated_pods)
+    condition = reading.context.keys.condition
+    writer = StatusWriter(config.writer, config.reporter, condition, pod_events)
     store = _status_store(config, reading.reader, writer)
     return StatusParts(
         store=store,

@@ -37,6 +37,11 @@ class GangReader:
         found = [known.get(key) for key in self._index.pods(gang_id)]
         return [pod for pod in found if isinstance(pod, GangPod)]
 
+    def gated_pods(self, gang_id: str) -> list[GangPod]:
+        """Return the pods of a gang that have our gate, by rank."""
+        gated = (pod for pod in self.pods(GangId(gang_id)) if pod.gated)
+        return sorted(gated, key=lambda pod: pod.rank)
+
     def build(self, gang_id: GangId) -> Gang | None:
         """Return the current gang; None if it has no pods. O(pods)."""
         pods = self.pods(gang_id)

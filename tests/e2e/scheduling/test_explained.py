@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.gang_master import TOKEN, GangMaster
-from tests.e2e.scheduling.jobs import JOBS, PODS, bound, pods_of, taker, volcano_job
+from tests.e2e.scheduling.jobs import JOBS, PODS, bound, events_of, pods_of, taker, volcano_job
 from tests.support.waiting import eventually
 from topo.cli.client.decoding import decode
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
@@ -62,6 +62,13 @@ async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
     why = " ".join((await topo(master, "why", "waits")).split())
     assert "default/waits ✗ no-room 8 pods of 8 GPUs in groups of 64" in why
     assert told["text"] in why
+    gated = [pod.name for pod in await pods_of(api, "waits")]
+
+    async def pods_are_told() -> bool:
+        found = [await events_of(api, name) for name in gated]
+        return all("GangDoesNotFit" in events for events in found)
+
+    await eventually(pods_are_told)
     await asyncio.gather(*(api.delete(f"{PODS}/taker-{node}") for node in nodes[:8]))
     await eventually(lambda: _stands(master, "waits", "bound"))
     whole = decode(GangDocument, await answered(master, f"/v1/gangs/{told['id']}"))

@@ -1,4 +1,4 @@
-"""Publishes the status of gangs: Events on the job, a condition on the gang's first pod.
+"""Publishes the status of gangs: Events on job and pods, a condition on the gang's first pod.
 
 The text of a state has numbers that change with every look at the cluster, and an Event of
 Kubernetes keeps its text for ever. So a job gets an Event when its state changes, and another one
@@ -7,6 +7,7 @@ of the same state with a new text after `SAME_STATE_S` at the earliest, with the
 
 from datetime import UTC, datetime
 
+from master.controllers.nomination.status.pod_events import PodEvents
 from master.kube.gang_pod import GangPod
 from master.kube.objects import EVENTS, PODS
 from master.kube.writing.writer import Settled, Writer
@@ -35,9 +36,11 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 class StatusWriter:
     """Publishes at a rate that leaves the API server free for placements."""
 
-    def __init__(self, writer: Writer, reporter: Reporter, condition: str) -> None:
+    def __init__(
+        self, writer: Writer, reporter: Reporter, condition: str, pod_events: PodEvents
+    ) -> None:
         self._writer, self._condition_type = writer, condition
-        self._series = EventSeries(reporter)
+        self._series, self._pod_events = EventSeries(reporter), pod_events
         self._unwritten: set[WriteTarget] = set()
         self._waited: set[str] = set()
         """Jobs, by uid, whose condition says that they wait."""
@@ -55,8 +58,13 @@ class StatusWriter:
         """
         row = status.state.row
         if row.event:
-            self._add(_about(pod), gang_event(row.event, status.message), now_s)
+            content = gang_event(row.event, status.message)
+            self._add(_about(pod), content, now_s)
+            if row.pod_condition is PodCondition.WAITING:
+                self._pod_events.note_waiting(_about(pod).uid, content, now_s)
         about = _about(pod).uid
+        if row.pod_condition is not PodCondition.WAITING:
+            self._pod_events.forget(about)
         if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
             self._waited.add(about)
             self._writer.put(self._condition(pod, status, since_s))
@@ -71,6 +79,7 @@ class StatusWriter:
     def forget(self, gang_id: str) -> None:
         """Drop a gang that was deleted with its pods."""
         self._later.pop(gang_id, None)
+        self._pod_events.forget(gang_id)
         self._waited.discard(gang_id)
 
     def write_bypassed(self, pod: GangPod, now_s: float) -> None:
@@ -99,7 +108,8 @@ class StatusWriter:
         for about, content in tuple(self._later.values()):
             self._add(about, content, now_s)
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
-        for told in self._series.due(now_s, room):
+        of_jobs = list(self._series.due(now_s, room))
+        for told in (*of_jobs, *self._pod_events.due(now_s, room - len(of_jobs))):
             target = WriteTarget(EVENTS, told.name, told.namespace)
             self._unwritten.add(target)
             self._writer.put(

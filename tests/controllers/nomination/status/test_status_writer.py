@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from master.controllers.nomination.status.pod_events import AFTER_S, PodEvents
 from master.controllers.nomination.status.status_writer import SAME_STATE_S, StatusWriter
 from master.kube.writing.writes import Apply
 from tests.controllers.nomination.objects import pod
@@ -20,16 +21,21 @@ class Written:
     """A status writer, and the Events that it puts into the queue of writes."""
 
     events: list[tuple[str, str]] = field(default_factory=list)
+    of_pods: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.writer = StatusWriter(self, Reporter("topo", "topo-0"), "x/Placed")  # type: ignore[arg-type]
+        reporter = Reporter("topo", "topo-0")
+        pods = PodEvents(reporter, lambda _: [pod(0), pod(1)])
+        self.writer = StatusWriter(self, reporter, "x/Placed", pods)  # type: ignore[arg-type]
 
     def listen(self, _manager: str, _listener: Callable[[Any], None]) -> None:
         """Nothing is settled here."""
 
     def put(self, *writes: Any) -> None:
         for each in writes:
-            if isinstance(each, Apply):
+            if isinstance(each, Apply) and each.fields["regarding"]["kind"] == "Pod":
+                self.of_pods.append((each.fields["regarding"]["name"], each.fields["note"]))
+            elif isinstance(each, Apply):
                 self.events.append((each.fields["reason"], each.fields["note"]))
 
     def report(self, state: GangState, text: str, now_s: float) -> None:
@@ -64,3 +70,27 @@ def test_a_gang_that_is_gone_gets_no_event_later() -> None:
     made.writer.forget(GangId("job-1"))
     made.writer.flush(NOW_S + 10 * SAME_STATE_S)
     assert len(made.events) == 1
+
+
+def test_each_gated_pod_of_a_gang_that_waits_for_seconds_has_an_event_of_the_state() -> None:
+    made = Written()
+    made.report(GangState.NO_ROOM, "4 nodes are free", NOW_S)
+    assert not made.of_pods
+    made.report(GangState.NO_ROOM, "5 nodes are free", NOW_S + 1)
+    made.writer.flush(NOW_S + AFTER_S)
+    told = [("train-worker-0", "5 nodes are free"), ("train-worker-1", "5 nodes are free")]
+    assert made.of_pods == told
+    made.report(GangState.NO_ROOM, "6 nodes are free", NOW_S + 2 * AFTER_S)
+    made.writer.flush(NOW_S + 3 * AFTER_S)
+    assert made.of_pods == told
+    made.report(GangState.BEHIND, "train-2 is first", NOW_S + 4 * AFTER_S)
+    made.writer.flush(NOW_S + 5 * AFTER_S)
+    assert [text for _, text in made.of_pods[2:]] == ["train-2 is first"] * 2
+
+
+def test_pods_of_a_gang_that_is_placed_within_seconds_have_no_event() -> None:
+    made = Written()
+    made.report(GangState.NO_ROOM, "4 nodes are free", NOW_S)
+    made.report(GangState.PLACED, "it has its nodes", NOW_S + 1)
+    made.writer.flush(NOW_S + 2 * AFTER_S)
+    assert not made.of_pods
