@@ -5,7 +5,7 @@ A part is built in `build_cluster`; its background work is a line of `compositio
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import prometheus_client as prom
 import structlog
@@ -21,6 +21,7 @@ from master.controllers.table import (
 )
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
+from master.kube.gang_object import GANGS, GangObject
 from master.kube.gang_pod import ClusterPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
@@ -78,6 +79,8 @@ class Cluster:
     pod_groups: Reflector[PodGroupObject]
     queues: Reflector[QueueObject]
     """Both are Volcano's, too."""
+    gangs: Reflector[GangObject]
+    """Ours; the kind does not exist where the chart does not define it."""
     writer: Writer
     gang_writer: Writer
     """Writes that gangs wait for: they do not queue behind the labels of all nodes."""
@@ -157,6 +160,7 @@ def build_cluster(
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         pod_groups=Reflector(client, POD_GROUPS, metrics=metrics, clock=clock),
         queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
+        gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
@@ -198,7 +202,8 @@ def cluster_controllers(
             settings.pod_name,
         ),
         registry=registry,
-        nomination=partial(nomination, cluster),
+        gangs=cluster.gangs,
+        nomination=cache(partial(nomination, cluster)),
     )
     controllers = build_controllers(view, settings.controllers)
     engine.on_published.append(controllers.on_forest)

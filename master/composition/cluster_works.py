@@ -30,6 +30,8 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
     works["kubernetes-writer"] = cluster.writer.run
     if "hypernodes" in service.controllers.running:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
+    if "gang-objects" in service.controllers.running:
+        works["kubernetes-gangs"] = cluster.gangs.run
     if service.controllers.nomination is not None:
         unattended = _unattended(service, cluster, service.controllers.nomination)
         cluster.gang_writer.may_write = lambda: service.replica.role.acts or unattended.is_over

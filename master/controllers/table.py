@@ -10,10 +10,12 @@ from master.controllers import annotations, hypernodes, labels
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
 from master.controllers.events import EventController
+from master.controllers.gang_objects import GangObjects
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.retention_grace import RetentionGrace
+from master.kube.gang_object import GangObject
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
@@ -46,8 +48,9 @@ class ControllerView:
     reporter: Reporter
     about_service: Callable[[], Awaitable[Regarding | None]]
     registry: prom.CollectorRegistry
+    gangs: Store[GangObject]
     nomination: Callable[[], Nomination]
-    """Builds the controller of gangs."""
+    """Returns the controller of gangs, which is built by the first call."""
 
 
 class Loop(Protocol):
@@ -126,17 +129,33 @@ def _build_nomination(view: ControllerView) -> Running:
     return Running(nomination, nomination.warnings)
 
 
-HYPERNODES, NOMINATION = "hypernodes", "nomination"
+def _build_gang_objects(view: ControllerView) -> Running:
+    nomination = view.nomination()
+    return Running(
+        GangObjects(
+            store=view.gangs,
+            writer=view.writer,
+            view=nomination.view,
+            owner=nomination.reader.owner,
+            is_placing=lambda: nomination.is_placing,
+            domain=view.domain,
+        )
+    )
+
+
+HYPERNODES, NOMINATION, GANG_OBJECTS = "hypernodes", "nomination", "gang-objects"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     "labels": _build_labels,
     HYPERNODES: _build_hypernodes,
     "annotations": _build_annotations,
     "events": _build_events,
     NOMINATION: _build_nomination,
+    GANG_OBJECTS: _build_gang_objects,
 }
 """By the name that `--controllers` takes."""
-BY_DEFAULT = tuple(name for name in ROWS if name != NOMINATION)
-"""Gangs are placed only with the admission webhook, which is switched on separately."""
+BY_DEFAULT = tuple(name for name in ROWS if name not in (NOMINATION, GANG_OBJECTS))
+"""Gangs are placed only with the admission webhook, which is switched on separately; their objects
+need the definition of their kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from master.admission import ADMISSION
+from master.kube.gang_object import GANGS
 from master.kube.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -90,10 +91,16 @@ RIGHTS = (
     Right(POD_GROUPS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(QUEUES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, NOMINATION),
+    Right(
+        GANGS,
+        ("list", "watch", "create", "patch", "delete"),
+        RightScope.CLUSTER,
+        "gang-objects",
+    ),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
-CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION}
+CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION, "gang-objects"}
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG}
 """Parts of a master that its flags can switch off or move."""

@@ -12,6 +12,7 @@ import pytest
 
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
+from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, collection_path
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
@@ -133,6 +134,7 @@ async def _leading(
         reporter=Reporter("topo-master", "topo-master-0"),
         about_service=_nothing,
         registry=registry,
+        gangs=ModelStore(world.api, GANGS, synced=False),
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, ("labels", "hypernodes"))

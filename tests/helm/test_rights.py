@@ -39,7 +39,8 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
         ("placement-cert-manager", {CERTIFICATES}),
         (
             "nvlink",
-            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION, "hypernodes", "annotations"},
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
+            | {"hypernodes", "annotations", "gang-objects"},
         ),
     ],
 )

@@ -15,6 +15,7 @@ from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.queues.quota import AskedGpus
 from master.controllers.nomination.sources import Sources
 from master.kube.gang_pod import GangPod
+from master.kube.objects import OwnerReference
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Place
@@ -73,6 +74,11 @@ class GangReader:
     def first_pod(self, gang_id: GangId) -> GangPod | None:
         """Return the pod that carries a gang's status, native gangs included; None without pods."""
         return first_of(self.pods(gang_id) or self._native.pods(gang_id))
+
+    def owner(self, gang_id: GangId) -> OwnerReference | None:
+        """Return the job of a gang; None for pods without one."""
+        first = self.first_pod(gang_id)
+        return first.owner if first is not None else None
 
     def reported(self, gang_id: GangId) -> Transition | None:
         """Return the gang state that an earlier leader wrote; None if it wrote none."""

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME, is_trusted
-from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import kubelet
@@ -30,6 +32,8 @@ HERE = "example.com/worker"
 """Label of the nodes with a worker: four are enough, and each is a process."""
 ON_FOUR = ("--set-json", f'topoDiscovery.worker.nodeSelector={{"{HERE}":"true"}}')
 RUNNING = ("pair", "indexed")
+GANGS = "/apis/topo.metax-tech.com/v1alpha1/namespaces/default/gangs"
+_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 WAITING = frozenset({"GangDoesNotFit", "GangNeverFits"})
 
 
@@ -55,6 +59,7 @@ async def test_the_vendors_command_places_jobs_and_an_uninstall_leaves_none_behi
         for job in ("waits", "waits-too"):
             await eventually(lambda: _is_told_to_wait(api, job))  # noqa: B023 - at once
             assert all(each.gated for each in await pods_of(api, job))
+        await eventually(lambda: _are_shown(api))
 
         await release.helm("uninstall", release.name, *WAIT)
         for job in ("waits", "waits-too"):
@@ -67,6 +72,8 @@ async def test_the_vendors_command_places_jobs_and_an_uninstall_leaves_none_behi
         configurations = await api.items(CONFIGURATIONS)
         secrets = await api.items(f"/api/v1/namespaces/{RELEASE}/secrets")
         assert NAME not in {each["metadata"]["name"] for each in (*configurations, *secrets)}
+        with pytest.raises(ApiError, match="404"):  # its definition is gone, and so is each object
+            await api.get(GANGS)
 
 
 async def _placed(api: Api, world: World, path: str, job: Any) -> None:
@@ -78,6 +85,20 @@ async def _placed(api: Api, world: World, path: str, job: Any) -> None:
     nodes = [each.node for each in found]
     assert nodes == [each.planned for each in found]
     assert are_whole(world, "dragonfly", nodes, 2)
+
+
+async def _are_shown(api: Api) -> bool:
+    """`kubectl get gangs` has a row for each job: this is the table that it prints."""
+    printed = await api.call("GET", GANGS, accept=_TABLE)
+    heads = [each["name"] for each in printed["columnDefinitions"] if not each["priority"]]
+    assert heads == ["Name", "State", "Bound", "Age", "Why"]
+    rows = {row["cells"][0]: row["cells"][1:3] for row in printed["rows"]}
+    waits = {rows.get(job, ["", ""])[0] for job in ("waits", "waits-too")}
+    return (
+        all(rows.get(job) == ["bound", "2/2"] for job in RUNNING)
+        and rows.keys() == {*RUNNING, "waits", "waits-too"}
+        and waits <= {"no-room", "never-fits", "behind"}
+    )
 
 
 async def _is_told_to_wait(api: Api, job: str) -> bool:

@@ -1,0 +1,175 @@
+"""Gang objects: the state of every gang for `kubectl get gangs`, and for whoever watches objects.
+
+The leader compares the gangs that it knows with the objects that there are, once a second, and
+writes what differs: a state or a number at once, a text whose numbers change after `TEXT_S`. An
+object bears the name of its job and belongs to it, so Kubernetes deletes it with the job. One
+without a gang is deleted; one that somebody changed is written again.
+
+Cost: O(gangs) a second for the comparison of identities, O(pods of a gang) for one that changed, at
+most `AT_ONCE` writes.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+
+from master.controllers.hypernodes import PRODUCT, managed_by
+from master.controllers.nomination.status.gang_view import GangView
+from master.kube.gang_object import GANGS, GangObject, GangObjectStatus
+from master.kube.objects import Key, OwnerReference
+from master.kube.store import Store
+from master.kube.writing.writer import Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarget
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.status import GangStatus
+from topo.model.forest import Snapshot
+
+MANAGER = f"{MANAGER_PREFIX}gang-objects"
+LOOK_S = 1.0
+TEXT_S = 10.0
+"""How soon the text of an unchanged state is written again."""
+AT_ONCE = 50
+MESSAGE_CHARS = 1000
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(slots=True)
+class _Compared:
+    """The object of a gang: what was compared last, and what was asked for at `at_s`."""
+
+    key: Key
+    owner: OwnerReference
+    gang: Gang | None = None
+    status: GangStatus | None = None
+    present: GangObject | None = None
+    wanted: GangObjectStatus = field(default_factory=GangObjectStatus)
+    at_s: float = -TEXT_S
+
+
+@dataclass(kw_only=True)
+class GangObjects:
+    """Keeps one object for each gang that has a job.
+
+    `owner` returns the job of a gang; `is_placing`: the gangs are all known.
+    """
+
+    store: Store[GangObject]
+    writer: Writer
+    view: GangView
+    owner: Callable[[GangId], OwnerReference | None]
+    is_placing: Callable[[], bool]
+    domain: str
+    clock: Callable[[], float] = time.monotonic
+    _entries: dict[GangId, _Compared] = field(default_factory=dict, init=False)
+    _keys: dict[Key, GangId] = field(default_factory=dict, init=False)
+    """The gang of each object."""
+    _start: int = field(default=0, init=False)
+    """Where the next look begins, so that gangs that change all the time leave room for others."""
+
+    def __post_init__(self) -> None:
+        self.writer.follow(self.store)
+
+    def on_forest(self, _snapshot: Snapshot) -> None:
+        """Do nothing: what a forest means for gangs changes their status."""
+
+    async def run(self) -> None:
+        """Compare and write until cancelled."""
+        self._entries.clear()
+        self._keys.clear()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self.store.synced and self.is_placing():
+                self.look()
+
+    def look(self) -> None:
+        """Request the writes of what differs."""
+        gangs = self.view.store.gangs()
+        for gone in self._entries.keys() - set(gangs):
+            del self._keys[self._entries.pop(gone).key]
+        start = self._start % max(1, len(gangs))
+        left = AT_ONCE
+        for number, gang_id in enumerate((*gangs[start:], *gangs[:start]), start):
+            if not left:
+                self._start = number
+                break
+            if (write := self._write(gang_id)) is not None:
+                self.writer.put(write)
+                left -= 1
+        self.writer.put(*self._superfluous())
+
+    def _write(self, gang_id: GangId) -> Apply | None:
+        """Return the write for a gang; None if its object is as wanted or its text has to wait."""
+        status, gang = self.view.store.get(gang_id), self.view.gang(gang_id)
+        entry = self._entries.get(gang_id) or self._entry(gang_id, gang)
+        if gang is None or status is None or entry is None:
+            return None
+        present = self.store.objects.get(entry.key)
+        if entry.gang is gang and entry.status is status and entry.present is present:
+            return None
+        wanted, now_s = self._wanted(gang, status), self.clock()
+        is_text = replace(wanted, why=entry.wanted.why) == entry.wanted and wanted != entry.wanted
+        if is_text and now_s - entry.at_s < TEXT_S:
+            return None
+        entry.gang, entry.status, entry.present = gang, status, present
+        if present is not None and present.status == wanted and _owns(entry.owner, present):
+            return None
+        entry.wanted, entry.at_s = wanted, now_s
+        return self._apply(entry)
+
+    def _entry(self, gang_id: GangId, gang: Gang | None) -> _Compared | None:
+        """Return a new entry; None without a job. Two jobs of one name have two objects."""
+        owner = self.owner(gang_id)
+        if gang is None or owner is None:
+            return None
+        key = gang.namespace, gang.name
+        if key in self._keys:
+            key = gang.namespace, f"{gang.name}-{gang.id[:8]}"
+        self._keys[key] = gang_id
+        self._entries[gang_id] = _Compared(key, owner)
+        return self._entries[gang_id]
+
+    def _wanted(self, gang: Gang, status: GangStatus) -> GangObjectStatus:
+        live = [member for member in gang.members if member.live]
+        bound = sum(member.node is not None for member in live)
+        history = self.view.history(gang.id)
+        since = datetime.fromtimestamp(history[-1].at_s, UTC).strftime(_TIME) if history else ""
+        return GangObjectStatus(
+            id=gang.id,
+            job=f"{gang.kind} {gang.name}",
+            state=status.state.value,
+            bound=f"{bound}/{gang.request.pods}",
+            since=since,
+            why=status.message[:MESSAGE_CHARS],
+        )
+
+    def _apply(self, entry: _Compared) -> Apply:
+        owner = entry.owner
+        reference = {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+        }
+        labels = {managed_by(self.domain): PRODUCT}
+        fields = {
+            "metadata": {"labels": labels, "ownerReferences": [reference]},
+            "status": asdict(entry.wanted),
+        }
+        target = WriteTarget(GANGS, entry.key[1], entry.key[0])
+        return Apply(target=target, manager=MANAGER, uid="", fields=fields, force=True)
+
+    def _superfluous(self) -> Iterator[Delete]:
+        """Yield the deletion of each object whose gang is not known."""
+        for (namespace, name), found in self.store.objects.items():
+            is_leaving = found.metadata.deletion_timestamp is not None
+            if (namespace, name) in self._keys or is_leaving:
+                continue
+            if self.view.gang(GangId(found.status.id)) is None:
+                target = WriteTarget(GANGS, name, namespace)
+                yield Delete(target=target, manager=MANAGER, uid=found.metadata.uid)
+
+
+def _owns(owner: OwnerReference, found: GangObject) -> bool:
+    return owner.uid in {each.uid for each in found.metadata.owner_references}

@@ -1,0 +1,137 @@
+"""`kubectl get gangs`: each gang has one object that shows its state, and nothing else has one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import prometheus_client as prom
+import pytest
+
+from master.controllers.gang_objects import AT_ONCE, LOOK_S, TEXT_S, GangObjects
+from master.kube.gang_object import GANGS
+from master.kube.objects import PODS
+from master.kube.writing.writer import Writer, WriterMetrics
+from tests.controllers.nomination.masters import GangCluster, Leader, Way, leader, until
+from tests.controllers.nomination.objects import JOB
+from tests.kube.model_store import ModelStore
+from topo.gangs.machine.gang import Gang
+from topo.model.conditions.gang_states import GangState
+
+pytestmark = pytest.mark.virtual_time
+AT = "/apis/topo.metax-tech.com/v1alpha1/namespaces/jobs/gangs"
+
+
+@asynccontextmanager
+async def shown(cluster: GangCluster) -> AsyncIterator[Leader]:
+    """A leader that places the gang and writes its object."""
+    async with leader(cluster, Way(cluster.api)) as made:
+        metrics, clock = WriterMetrics(prom.CollectorRegistry()), asyncio.get_running_loop().time
+        writer = Writer(cluster.api, metrics, clock=clock)
+        objects = GangObjects(
+            store=ModelStore(cluster.api, GANGS),
+            writer=writer,
+            view=made.nomination.view,
+            owner=made.nomination.reader.owner,
+            is_placing=lambda: made.nomination.is_placing,
+            domain="metax-tech.com",
+            clock=clock,
+        )
+        works = [asyncio.ensure_future(work()) for work in (writer.run, objects.run)]
+        try:
+            yield made
+        finally:
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+
+
+def found(cluster: GangCluster) -> dict[str, Any]:
+    """The objects by name."""
+    items = cluster.api.objects.items()
+    return {name: stored.document for (at, name), stored in items if at == AT}
+
+
+def state(cluster: GangCluster) -> str:
+    return str(found(cluster).get("train", {}).get("status", {}).get("state", ""))
+
+
+async def test_a_gang_has_an_object_that_its_job_owns_until_its_pods_are_gone():
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster):
+        cluster.submit()
+        await until(lambda: state(cluster) == GangState.OPENED)
+        (document,) = found(cluster).values()
+        owned = {key: JOB[key] for key in ("apiVersion", "kind", "name", "uid")}
+        assert document["metadata"]["ownerReferences"] == [owned]
+        assert document["status"]["job"] == "Job train"
+        assert document["status"]["bound"] == "0/4"
+        cluster.binds = True
+        cluster.schedule()
+        await until(lambda: state(cluster) == GangState.BOUND)
+        assert found(cluster)["train"]["status"]["bound"] == "4/4"
+        cluster.end()
+        await until(lambda: not found(cluster))
+
+
+async def test_an_object_that_somebody_changes_or_deletes_is_there_again_and_others_go():
+    cluster = GangCluster("volcano")
+    async with shown(cluster):
+        cluster.submit()
+        await until(lambda: state(cluster) == GangState.BOUND)
+        found(cluster)["train"]["status"]["state"] = "mine"
+        cluster.api.touch(AT, "train")
+        await until(lambda: state(cluster) == GangState.BOUND)
+        cluster.api.remove(GANGS, "train", "jobs")
+        await until(lambda: state(cluster) == GangState.BOUND)
+        cluster.api.add(GANGS, "stray", metadata={"namespace": "jobs"}, status={"id": "none"})
+        await until(lambda: "stray" not in found(cluster))
+        assert set(found(cluster)) == {"train"}
+
+
+async def test_nothing_is_written_of_a_gang_whose_state_and_object_stay():
+    cluster = GangCluster("volcano")
+    async with shown(cluster):
+        cluster.submit()
+        await until(lambda: state(cluster) == GangState.BOUND)
+        await asyncio.sleep(5)
+        calls = len(cluster.api.calls)
+        await asyncio.sleep(60)
+        assert len(cluster.api.calls) == calls
+
+
+async def test_a_text_that_changes_every_second_is_written_every_ten():
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster) as made:
+        for node in range(1, 9):
+            cluster.take(f"node-{node}")
+        cluster.submit()
+        await until(lambda: state(cluster) == GangState.NO_ROOM)
+        gang = made.nomination.view.gang(next(iter(made.nomination.reader.known)))
+        assert isinstance(gang, Gang)
+        before = sum(AT in call.path for call in cluster.api.calls)
+        for second in range(int(3 * TEXT_S)):
+            made.nomination.status.store.report(gang, GangState.NO_ROOM, f"{second} are free")
+            await asyncio.sleep(LOOK_S)
+        written = sum(AT in call.path for call in cluster.api.calls) - before
+        assert 2 <= written <= 4
+
+
+async def test_jobs_of_one_name_have_an_object_each_and_many_are_written_over_several_looks():
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster):
+        cluster.submit()
+        first = cluster.pods[0].document
+        for number in range(AT_ONCE + 10):
+            owner = {**JOB, "uid": f"{number:08}-job", "kind": "Job"}
+            metadata = {**first["metadata"], "ownerReferences": [owner], "uid": f"uid-{number}"}
+            cluster.api.add(
+                PODS,
+                f"other-{number}",
+                metadata={**metadata, "name": f"other-{number}"},
+                spec=first["spec"],
+                status={"phase": "Pending"},
+            )
+        await until(lambda: len(found(cluster)) == AT_ONCE + 11)
+        gangs = {document["status"]["id"] for document in found(cluster).values()}
+        assert len(gangs) == AT_ONCE + 11
