@@ -14,7 +14,7 @@ SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -88,6 +88,11 @@ chaos: MINUTES ?= 5
 chaos: SEED ?= 1
 chaos: $(STAMP) ## faults at random on a real cluster, judged by a model: MINUTES=5 SEED=1
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
+
+chaos-elected: MINUTES ?= 5
+chaos-elected: SEED ?= 1
+chaos-elected: $(STAMP) ## two elected masters under faults on a real API server: MINUTES=5 SEED=1; needs Go
+	$(BIN)/python -m tests.e2e.elected.run --minutes $(MINUTES) --seed $(SEED)
 
 oracle: $(STAMP) ## placements beside the best that CP-SAT finds: 400 + 400 instances
 	$(PYTEST) -n 2 -m oracle -rP

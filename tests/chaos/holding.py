@@ -2,15 +2,16 @@
 
 import asyncio
 import random
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from aiohttp import ClientSession, ClientTimeout
 
 from tests.chaos.model.ledger import Ledger, Promise
 from tests.chaos.model.service import answered
+from tests.chaos.model.verdicts import Violation
 from tests.chaos.notes import Notes
 from tests.chaos.readers import LOST
-from tests.chaos.tokens import Tokens
 
 _CLIENTS = 4
 _PATIENCE = ClientTimeout(total=30)
@@ -19,10 +20,30 @@ _UNDECIDED = frozenset({0, 401, 429, 500, 502, 503, 504})
 """Statuses after which a client asks the same again; 0 is no answer."""
 
 
-class Holders:
-    """Clients of `/v1/holds`. Every promise and every list goes to the ledger."""
+class CurrentToken(Protocol):
+    """The token that is in force."""
 
-    def __init__(self, url: str, tokens: Tokens, ledger: Ledger, notes: Notes) -> None:
+    @property
+    def current(self) -> str:
+        """The token of this moment."""
+        ...
+
+
+class Holders:
+    """Clients of `/v1/holds`. Every promise and every list goes to the ledger.
+
+    `url` is where a call goes, asked for at each; `given` judges a promise beside other things.
+    """
+
+    def __init__(
+        self,
+        url: Callable[[], str],
+        tokens: CurrentToken,
+        ledger: Ledger,
+        notes: Notes,
+        given: Callable[[Promise], Iterable[Violation]] = lambda _: (),
+    ) -> None:
+        self._given = given
         self._url, self._tokens, self._ledger, self._notes = url, tokens, ledger, notes
         self._now = asyncio.get_running_loop().time
 
@@ -65,7 +86,8 @@ class Holders:
             hold_s=job["hold_s"],
             gpus=_gpus(said, job["gpus_per_pod"]),
         )
-        self._notes.judged("holds given", self._ledger.acknowledge(promise))
+        found = (*self._ledger.acknowledge(promise), *self._given(promise))
+        self._notes.judged("holds given", found)
         return promise
 
     async def _use(self, session: ClientSession, promise: Promise, chance: random.Random) -> None:
@@ -94,7 +116,7 @@ class Holders:
             headers = {"Authorization": f"Bearer {self._tokens.current}"}
             try:
                 async with session.request(
-                    method, f"{self._url}{path}", json=body, headers=headers, timeout=_PATIENCE
+                    method, f"{self._url()}{path}", json=body, headers=headers, timeout=_PATIENCE
                 ) as answer:
                     said = await answer.json(content_type=None) if answer.status != 204 else {}
                     status = answer.status
@@ -110,8 +132,10 @@ class Holders:
         while True:
             sent_s = self._now()
             try:
-                async with session.get(f"{self._url}/v1/holds", timeout=_PATIENCE) as answer:
-                    said = await answer.json() if answer.status == 200 else None
+                async with session.get(f"{self._url()}/v1/holds", timeout=_PATIENCE) as answer:
+                    # What a follower shows was so a moment ago, and says so.
+                    is_current = answer.status == 200 and "Topo-Age" not in answer.headers
+                    said = await answer.json() if is_current else None
             except LOST:
                 said = None
             if said is not None:

@@ -54,7 +54,7 @@ class Run:
         state_file = StateFile(self.cluster, self.ledger, notes)
         self.acts = Acts(self.cluster, (self.tokens, state_file), notes, session)
         self.readers = Readers(url, self.truth, self.service, notes)
-        self.holders = Holders(url, self.tokens, self.ledger, notes)
+        self.holders = Holders(lambda: url, self.tokens, self.ledger, notes)
 
     async def go(self, seed: int, length: Length) -> None:
         """Rounds to the end of the run, with everybody at work meanwhile."""

@@ -1,4 +1,4 @@
-"""A network between a client and a server that a test can cut: bytes pass, connections may not."""
+"""A network between a client and a server that a test can cut, slow down or leave half open."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,27 @@ class Relay:
     port: int = 0
     passes: bool = True
     """Whether new connections are led on; else they end at once."""
+    delay_s: float = 0.0
+    """How late each part arrives, in both directions."""
+    _asks: asyncio.Event = field(default_factory=asyncio.Event)
+    _answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether what the client sends arrives, and what the server sends."""
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.heal()
+
+    def heal(self) -> None:
+        """All passes again; what was kept back arrives now, as after a lost packet."""
+        self.passes, self.delay_s = True, 0.0
+        self._asks.set()
+        self._answers.set()
+
+    def hang(self, *, asks: bool = True) -> None:
+        """Connections stay and nothing arrives; without `asks` answers alone are kept back."""
+        self._answers.clear()
+        if asks:
+            self._asks.clear()
 
     def cut(self) -> None:
         """Ends all connections as a cable that is pulled and put back."""
@@ -42,8 +62,8 @@ class Relay:
         self._writers |= ends
         try:
             tasks = [
-                asyncio.create_task(_lead(reader, there[1])),
-                asyncio.create_task(_lead(there[0], writer)),
+                asyncio.create_task(self._lead(reader, there[1], self._asks)),
+                asyncio.create_task(self._lead(there[0], writer, self._answers)),
             ]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -54,12 +74,16 @@ class Relay:
             for end in ends:
                 end.transport.abort()
 
-
-async def _lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while part := await reader.read(_PART_BYTES):
-            writer.write(part)
-            await writer.drain()
+    async def _lead(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passes: asyncio.Event
+    ) -> None:
+        with suppress(OSError):
+            while part := await reader.read(_PART_BYTES):
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                await passes.wait()
+                writer.write(part)
+                await writer.drain()
 
 
 @asynccontextmanager

@@ -196,11 +196,22 @@ class Stream:
         await self._end_takers()
         if running:
             await self._leave(self._half_of(running))
-        else:
-            waiting = self._waiting()
-            assert self._others or takers, f"the cluster is empty, and jobs wait: {waiting}"
+        elif self._others or takers:
             await self._end_others(self._others)
+        else:
+            await self._until_bound(bound)
         await self._until(lambda: self.course.bound > bound)
+
+    async def _until_bound(self, bound: int) -> None:
+        """The cluster is empty but for jobs that wait: one is bound, whatever it waited for."""
+        loop = asyncio.get_running_loop()
+        self._moved_s = loop.time()
+        while self.course.bound == bound:
+            await self._untrue()
+            still_s = loop.time() - self._moved_s
+            waits = {name: self._states.get(name) for name in self._waiting()}
+            assert still_s < CEILING_S, f"the cluster is empty, and jobs wait: {waits}"
+            await asyncio.sleep(_LOOK_S)
 
     def _half_of(self, names: Sequence[str]) -> list[str]:
         return self._rng.sample(names, (len(names) + 1) // 2)

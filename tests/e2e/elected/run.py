@@ -1,0 +1,231 @@
+"""Two elected masters on a real API server under faults: `make chaos-elected MINUTES=5 SEED=1`.
+
+Jobs with groups and clients of `/v1/holds` work all the time, while masters are killed, paused and
+cut from the API server, half or whole. Judged are the history of pods as the API server's watch
+shows it, and what clients were promised. After each fault all is healed, and a master must lead and
+answer again; at the end, without holds, every job must be bound.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import ClientSession
+
+from tests.chaos.holding import Holders
+from tests.chaos.model.ledger import Ledger, Promise
+from tests.chaos.model.pod_history import PodHistory
+from tests.chaos.model.verdicts import Bounds, Kind, Violation
+from tests.chaos.notes import Notes, table
+from tests.chaos.ports import own_ports
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.volcano import vendor_configuration
+from tests.e2e.elected.jobs import Jobs, follow_pods
+from tests.e2e.elected.masters import TERM_S, Master, keep_up, two_masters
+from tests.e2e.scheduling.gang_master import TOKEN
+from tests.support.waiting import CEILING_S
+from topo.sim.worlds.presets import World
+from topo.sim.worlds.presets import world as made
+
+GPUS = 8
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The one token of all clients."""
+
+    current: str = TOKEN
+
+
+class Elected:
+    """One run on a cluster that is up."""
+
+    def __init__(self, api: Api, world: World, masters: list[Master], notes: Notes) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._api, self._masters, self._notes = api, masters, notes
+        nodes = [str(host.name) for host in world.nodes]
+        homes = {str(host.name): str(host.dragonfly) for host in world.nodes}
+        self.history = PodHistory(dict.fromkeys(nodes, GPUS), homes)
+        self.ledger = Ledger(GPUS, Bounds())
+        self._turn = 0
+
+    async def go(self, seed: int, rounds: int, ends_s: float) -> None:
+        """Rounds of one fault each, with everybody at work meanwhile."""
+        chance = random.Random(f"elected/{seed}")  # noqa: S311
+        jobs = Jobs(self._api, self.history, self._notes, seed)
+        holders = Holders(self._url, Token(), self.ledger, self._notes, self._beside_pods)
+        async with asyncio.TaskGroup() as group, ClientSession() as session:
+            forever = [
+                group.create_task(keep_up(self._masters)),
+                group.create_task(follow_pods(self._api, self.history, self._notes, self._now)),
+            ]
+            await self._settle(session)
+            clients = [group.create_task(jobs.run()), *holders.run(group, session, seed)]
+            for number in range(1, rounds + 1):
+                if self._now() > ends_s:
+                    break
+                await self._round(number, chance, session)
+            for task in clients:
+                task.cancel()
+            await asyncio.gather(*clients, return_exceptions=True)
+            await self._end(jobs, session)
+            for task in forever:
+                task.cancel()
+
+    async def _round(self, number: int, chance: random.Random, session: ClientSession) -> None:
+        leader = await self._leader(session) or self._masters[0]
+        other = next(each for each in self._masters if each is not leader)
+        names, weights = zip(*((name, act[0]) for name, act in ACTS.items()), strict=True)
+        name = chance.choices(names, weights)[0]
+        whom = leader if chance.random() < 0.8 else other
+        lasts_s = chance.uniform(1, 2.5 * TERM_S)
+        self._notes.acts[name] += 1
+        self._notes.say(f"round {number}: {name} of {whom.program.name} for {lasts_s:.1f} s")
+        await ACTS[name][1](whom)
+        await asyncio.sleep(lasts_s)
+        for each in self._masters:
+            each.heal()
+        took_s = await self._settle(session)
+        self._notes.converged_s.append(took_s)
+        sys.stdout.write(f"{number:4}  {name:<14} settled after {took_s:5.1f} s\n")
+        sys.stdout.flush()
+        await asyncio.sleep(chance.uniform(0, 3))
+
+    async def _settle(self, session: ClientSession) -> float:
+        """Return after how long a master leads; a run in which none does ends."""
+        began_s = self._now()
+        while await self._leader(session) is None:
+            if self._now() - began_s > CEILING_S:
+                self._notes.found(Violation(Kind.UNSETTLED, "no master leads"))
+                raise TimeoutError("no master leads")
+            await asyncio.sleep(_LOOK_S)
+        return self._now() - began_s
+
+    async def _leader(self, session: ClientSession) -> Master | None:
+        leading = [each for each in self._masters if await each.leads(session)]
+        return leading[0] if leading else None
+
+    async def _end(self, jobs: Jobs, session: ClientSession) -> None:
+        """All holds run out or are given back; then all jobs are bound, each as a whole."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        began_s = self._now()
+        while True:
+            leader = await self._leader(session)
+            if leader is not None:
+                async with session.get(f"{leader.url}/v1/holds") as answer:
+                    holds = (await answer.json())["holds"] if answer.ok else []
+                for hold in holds:
+                    if not hold.get("pods") or hold["id"] in self.ledger.promises:
+                        url = f"{leader.url}/v1/holds/{hold['id']}"
+                        await session.delete(url, headers=headers)
+            bound = await jobs.bound()
+            waiting = {job: each for job, each in bound.items() if each[0] < each[1]}
+            if bound.keys() == jobs.present.keys() and not waiting:
+                self._notes.say(f"all {len(bound)} jobs are bound")
+                return
+            if self._now() - began_s > 2 * CEILING_S:
+                missing = jobs.present.keys() - bound.keys()
+                self._notes.found(Violation(Kind.UNSETTLED, f"{waiting}, {missing} wait"))
+                return
+            if waiting and len(bound) > 1 and self._now() - began_s > CEILING_S / 4:
+                done = [job for job in bound if job not in waiting]
+                for job in done[:1]:  # they may not fit all at once
+                    await jobs.delete(job)
+            await asyncio.sleep(1)
+
+    def _url(self) -> str:
+        """Return where the next call goes: to the masters in turn, of which one takes writes."""
+        self._turn += 1
+        return self._masters[self._turn % len(self._masters)].url
+
+    def _beside_pods(self, promise: Promise) -> Iterable[Violation]:
+        return self._held_twice(promise)
+
+    def _held_twice(self, promise: Promise) -> Iterator[Violation]:
+        for node, gpus in promise.gpus.items():
+            yield from self.history.certain(node, promise.asked_s, gpus)
+
+
+async def _pause(whom: Master) -> None:
+    whom.pause()
+
+
+async def _cut(whom: Master) -> None:
+    whom.network.block()
+
+
+async def _half_open(whom: Master) -> None:
+    whom.network.hang()
+
+
+async def _no_answers(whom: Master) -> None:
+    whom.network.hang(asks=False)
+
+
+async def _slow(whom: Master) -> None:
+    whom.network.delay_s = 0.5
+
+
+async def _kill(whom: Master) -> None:
+    await whom.kill()
+
+
+ACTS: dict[str, tuple[int, Callable[[Master], Awaitable[None]]]] = {
+    "kill": (3, _kill),
+    "pause": (3, _pause),
+    "partition": (2, _cut),
+    "half-open": (2, _half_open),
+    "no answers": (3, _no_answers),
+    "slow network": (1, _slow),
+}
+"""Each fault with its weight."""
+
+
+async def elected(
+    cluster: Cluster, world: World, home: Path, seed: int, rounds: int, minutes: float
+) -> Notes:
+    """Return what was done and seen in a run on a cluster that is up."""
+    now = asyncio.get_running_loop().time
+    with (home / "elected.log").open("w") as log:
+        notes = Notes(log, now)
+        async with cluster.api() as api, two_masters(cluster, world, home) as masters:
+            run = Elected(api, world, masters, notes)
+            await run.go(seed, rounds, now() + minutes * 60)
+    return notes
+
+
+def main() -> int:
+    """Run on a cluster of its own; 1 where anything was violated."""
+    parser = argparse.ArgumentParser("python -m tests.e2e.elected.run")
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="topo-elected-"))
+    sys.stdout.write(f"seed {asked.seed}; what is done and seen: {home}/elected.log\n")
+    world = made(2, 4, 2, GPUS, stem="sample")
+    with own_ports() as ports:
+        cluster = Cluster(home, Ports(*ports), volcano_configuration=vendor_configuration())
+
+        async def run() -> Notes:
+            await cluster.start(world)
+            return await elected(cluster, world, home, asked.seed, asked.rounds, asked.minutes)
+
+        try:
+            notes = asyncio.run(run())
+        finally:
+            cluster.stop()
+    sys.stdout.write("\n".join(table(notes)) + "\n")
+    return 1 if notes.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
