@@ -69,6 +69,15 @@ class Replica:
         return self._role
 
     @property
+    def serves(self) -> bool:
+        """Whether what this master knows is current: it acts, and has restored what was kept.
+
+        Before that a new leader has the state of a follower, which the restored one replaces: a
+        hold that it gave would be lost.
+        """
+        return self.is_fed and self.role.acts
+
+    @property
     def has_acted(self) -> bool:
         """Whether this process ever acted."""
         return self._acts.is_set()
@@ -104,13 +113,24 @@ class Replica:
 
 
 def not_leader(role: Role) -> web.Response:
-    """Return the refusal of a call that changes something, sent to a master of this role."""
+    """Return the refusal of a call that changes something, sent to a master of this role.
+
+    A leader refuses such a call until it has restored what was kept.
+    """
     url = role.leader_url
+    what = "this master is a follower: only the leader takes calls that change something"
     return problem(
         503,
-        "this master is a follower: only the leader takes calls that change something",
-        fix=f"send the call to the leader, {url}" if url else f"ask again: {_NO_LEADER}",
+        "this master has just come to lead and restores what was kept" if role.acts else what,
+        fix=_fix(role),
         headers={"Retry-After": _RETRY_S},
         role=role.kind.value,
         leader=url or None,
     )
+
+
+def _fix(role: Role) -> str:
+    if role.acts:
+        return "ask again in a second"
+    url = role.leader_url
+    return f"send the call to the leader, {url}" if url else f"ask again: {_NO_LEADER}"

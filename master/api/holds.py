@@ -35,7 +35,10 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
     """Answer with all holds, the oldest first."""
-    body = await request.app[SERVICE].placements.holds.render_list(_listed)
+    service = request.app[SERVICE]
+    if not service.replica.serves and (service.replicas is None or service.replicas.age_s is None):
+        return not_ready(service, ("no leader has told this follower its holds yet",))
+    body = await service.placements.holds.render_list(_listed)
     return json_response(body)
 
 
@@ -58,19 +61,31 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     found = holds.commit(hold_id)
     if isinstance(found, Hold) and (refused := await holds.wait_until_saved(found, new=False)):
         return hold_problem(refused)
+    if not isinstance(found, Hold) and (unsaved := await _unsaved_end(service)):
+        return unsaved
     return await _shown(service, hold_id, found)
 
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """Release a hold, committed or not."""
     hold_id = HoldId(query["id"])
-    holds = request.app[SERVICE].placements.holds
+    service = request.app[SERVICE]
+    holds = service.placements.holds
     found = holds.release(hold_id)
     if not isinstance(found, Hold):
-        return _gone(hold_id, found)
+        return await _unsaved_end(service) or _gone(hold_id, found)
     if refused := await holds.wait_until_saved(found, new=False):
         return hold_problem(refused)
     return json_response(orjson.dumps(EndedDocument(id=hold_id, state="released")))
+
+
+async def _unsaved_end(service: Service) -> web.Response | None:
+    """Return the refusal of a call about a hold that is gone, while its end is not saved.
+
+    Who is told that a hold was released does not ask again, and a later leader would restore it.
+    """
+    refused = await service.placements.holds.wait_until_changes_are_saved()
+    return hold_problem(refused) if refused else None
 
 
 async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:

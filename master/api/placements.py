@@ -74,7 +74,7 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
     service = request.app[SERVICE]
     if body.hold_s is not None and (refused := forbidden(request)) is not None:
         return refused
-    if body.hold_s is not None and not service.replica.role.acts:
+    if body.hold_s is not None and not service.replica.serves:
         return not_leader(service.replica.role)
     if missing := service.availability.uncounted():
         return not_ready(service, missing)

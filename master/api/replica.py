@@ -51,9 +51,6 @@ async def _refusal(request: web.Request) -> web.Response | None:
         headers = {"WWW-Authenticate": "Bearer"}
         fix = "show the token of --replica-token-file"
         return problem(401, "this call is for masters alone", fix=fix, headers=headers)
-    if not service.replica.role.acts:
+    if not service.replica.serves:
         return not_leader(service.replica.role)
-    if not service.replica.is_fed:
-        headers = {"Retry-After": "1"}
-        return problem(503, "the kept state is taken up", fix="ask again", headers=headers)
     return None

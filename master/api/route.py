@@ -69,9 +69,9 @@ def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamRespo
     async def endpoint(request: web.Request) -> web.StreamResponse:
         if route.writes == "always" and (refused := forbidden(request)) is not None:
             return refused
-        role = request.app[SERVICE].replica.role
-        if route.writes == "always" and not role.acts:
-            return not_leader(role)
+        replica = request.app[SERVICE].replica
+        if route.writes == "always" and not replica.serves:
+            return not_leader(replica.role)
         return await route.handler(request, read_query(request, route.parameters))
 
     return endpoint

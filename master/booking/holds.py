@@ -78,13 +78,24 @@ class HoldService:
 
         A new hold that cannot be saved is released, since a restart would forget it.
         """
+        refused = await self.wait_until_changes_are_saved(
+            "so the hold was given back" if new else "so a restart may forget this"
+        )
+        if refused is not None and new:
+            self.release(hold.id)
+        return refused
+
+    async def wait_until_changes_are_saved(
+        self, done: str = "so a restart may forget what was done"
+    ) -> HoldRefused | None:
+        """Wait until all changes of holds are on disk; return why they are not, or None.
+
+        `done` is what that means for the caller.
+        """
         why = await self._state.saved.wait()
         if not why:
             return None
-        if new:
-            self.release(hold.id)
         self._state.metrics.declined(Obstacle.DISK)
-        done = "so the hold was given back" if new else "so a restart may forget this"
         what = f"the state file cannot be written ({why}), {done}"
         fix = "do what it says, make room or mend the rights of its directory, and ask again"
         return HoldRefused(Obstacle.DISK, Refusal(what, "--state-file", fix))

@@ -54,12 +54,12 @@ class Replicas:
     @property
     def age_s(self) -> float | None:
         """The age of what this master shows in seconds; None where it is its own, or unknown."""
-        return None if self.replica.role.acts else self.follower.age_s
+        return None if self.replica.serves else self.follower.age_s
 
     @property
     def shows_copy(self) -> bool:
         """Whether this master shows the copy on its own disk."""
-        return not self.replica.role.acts and self.follower.origin is Origin.COPY
+        return not self.replica.serves and self.follower.origin is Origin.COPY
 
     @property
     def copy_reason(self) -> str:

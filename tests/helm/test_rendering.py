@@ -129,6 +129,8 @@ CHANGED = {
     "topoDiscovery.master.historyBytes": 1 << 20,
     "topoDiscovery.master.historyAge": "7d",
     "topoDiscovery.worker.driverPaths": ["/opt/other"],
+    "topoDiscovery.worker.privileged": False,
+    "topoDiscovery.master.formerKeys": ["example.com/pair"],
     "topoDiscovery.worker.maxUnavailable": 7,
     "topoDiscovery.worker.tokenLifeSeconds": 7200,
     "topoDiscovery.serviceMonitor.interval": "7s",
@@ -207,3 +209,23 @@ def test_a_webhook_without_the_controller_that_opens_its_gates_is_refused(helm: 
     assert done.returncode != 0
     assert "controllers lacks nomination" in done.stderr
     assert "placement.enabled=false" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "is_privileged"),
+    [
+        ((), True),
+        (("runtimeClassName=nvidia",), False),
+        (("resources.limits.metax-tech\\.com/gpu=1",), False),
+        (("resources.limits.memory=1Gi",), True),
+        (("runtimeClassName=nvidia", "privileged=true"), True),
+        (("privileged=false",), False),
+    ],
+)
+def test_a_worker_is_privileged_only_where_nothing_else_lends_it_the_devices(
+    helm: Path, given: tuple[str, ...], *, is_privileged: bool
+) -> None:
+    values = [word for each in given for word in ("--set", f"topoDiscovery.worker.{each}")]
+    done = template(helm, *ON, *values)
+    assert done.returncode == 0, done.stderr
+    assert ("privileged: true" in done.stdout) is is_privileged

@@ -310,6 +310,60 @@ async def test_a_hold_lives_through_a_take_over_with_the_time_that_it_had(
         assert 480 <= hold["expires_in_s"] <= 500
 
 
+async def test_a_new_leader_takes_no_call_before_it_has_restored_what_was_kept(
+    installed: Installation, flags: tuple[str, ...]
+) -> None:
+    """What it gave before would be replaced by what was kept; until then it answers as a
+    follower.
+    """
+    kept, may_restore = "--state-config-maps", asyncio.Event()
+    first = AsyncExitStack()
+    leader = await first.enter_async_context(installed.master("a", *flags, kept))
+    await leads(leader)
+    async with installed.master("b", *flags, kept) as follower:
+        await leader.pair("n1", "n2")
+        await leader.ready()
+        await follows(follower, leader)
+        job = {"pods": 1, "gpus_per_pod": 1, "hold_s": 600}
+        given = await Caller(leader).post("/v1/holds", job)
+        replica, path = follower.service.replica, f"/v1/holds/{given.json['hold']['id']}"
+        restore = replica.restore
+        assert restore is not None
+
+        async def restored_late() -> None:
+            await may_restore.wait()
+            await restore()
+
+        replica.restore = restored_late
+        await first.aclose()
+        await leads(follower)
+        caller = Caller(follower)
+        refused = [await caller.post("/v1/holds", job), await caller.delete(path)]
+        refused.append(await caller.post("/v1/placements", job))
+        assert [each.status for each in refused] == [503] * 3
+        assert all("restores what was kept" in each.json["detail"] for each in refused)
+        assert AGE in (await follower.get("/v1/holds")).headers
+        may_restore.set()
+        await eventually(lambda: replica.is_fed)
+        assert AGE not in (await follower.get("/v1/holds")).headers
+        assert (await caller.post("/v1/holds", job)).status == 200
+        assert (await caller.delete(path)).status == 200
+
+
+async def test_a_follower_that_no_leader_told_anything_lists_no_holds(
+    installed: Installation, flags: tuple[str, ...]
+) -> None:
+    """An empty list would say that there are none."""
+    async with installed.master("a", *flags) as leader:
+        await leads(leader)
+    assert installed.lease.stored is not None
+    installed.lease.stored["spec"] |= {"holderIdentity": "ghost", "leaseDurationSeconds": 15}
+    async with installed.master("b", *flags) as follower:
+        answer = await follower.get("/v1/holds")
+        assert answer.status == 503
+        assert "no leader has told" in answer.body.decode()
+
+
 async def test_a_cold_start_answers_at_once_what_the_config_maps_keep(
     installed: Installation, flags: tuple[str, ...]
 ) -> None:

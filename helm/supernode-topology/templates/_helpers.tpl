@@ -135,3 +135,14 @@ The credentials as the Secret holds them: base64 of the value without the end of
 {{- end -}}
 {{- $encoded | b64dec | trimSuffix "\n" | trimSuffix "\r" | b64enc -}}
 {{- end }}
+
+{{/*
+"true" where the workers' container is privileged: as `worker.privileged` says, and with `auto` where
+neither a runtime class nor a device of a device plugin lends it the devices.
+*/}}
+{{- define "topo.workerPrivileged" -}}
+{{- $worker := .Values.topoDiscovery.worker -}}
+{{- $lent := not (empty $worker.runtimeClassName) -}}
+{{- range $name, $_ := ($worker.resources).limits }}{{ if contains "/" $name }}{{ $lent = true }}{{ end }}{{ end -}}
+{{- if eq (toString $worker.privileged) "auto" }}{{ if not $lent }}true{{ end }}{{ else if $worker.privileged }}true{{ end -}}
+{{- end }}

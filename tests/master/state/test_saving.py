@@ -142,6 +142,27 @@ async def test_what_is_done_on_a_full_disk_is_said_to_be_forgettable(tmp_path: P
         ]
 
 
+async def test_an_end_that_is_not_saved_is_told_as_final_to_nobody_who_asks_again(
+    tmp_path: Path,
+) -> None:
+    """Who is told 410 asks no more, and a restart would bring the hold back."""
+    folder = tmp_path / "state"
+    async with placing(tmp_path, f"--state-file={folder / 'file'}", FAST) as caller:
+        hold = (await caller.held(1))["hold"]["id"]
+        shutil.rmtree(folder)
+        folder.write_text("no directory")
+        calls = [await caller.delete(f"/v1/holds/{hold}") for _ in range(2)]
+        calls.append(await caller.post(f"/v1/holds/{hold}/commit"))
+        assert [each.status for each in calls] == [503] * 3
+        folder.unlink()
+
+        async def is_final() -> bool:
+            return (await caller.delete(f"/v1/holds/{hold}")).status == 410
+
+        await eventually(is_final)
+        assert hold not in (folder / "file").read_text()
+
+
 async def test_a_standstill_while_it_is_saved_delays_no_later_save(
     state: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
