@@ -77,7 +77,8 @@ class GangState(StrEnum):
         "pods-missing",
         "not all of its pods exist",
         Stage.PENDING,
-        step="see why the controller of the job makes no more: `kubectl describe` the job",
+        step="see why the controller of the job makes no more, such as a ResourceQuota that is used"
+        " up: `kubectl describe` the job and `kubectl describe quota`",
     )
     OTHER_GATE = StateRow(
         "other-gate",
