@@ -3,7 +3,8 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from tests.chaos.model.pod_history import PodHistory, PodVersion
@@ -27,6 +28,8 @@ class Jobs:
         self._count = 0
         self.present: dict[str, str] = {}
         """Names of the jobs that are there, with their uids."""
+        self.sizes: dict[str, int] = {}
+        """The pods of each job."""
 
     async def run(self) -> None:
         while True:
@@ -41,7 +44,7 @@ class Jobs:
         name = f"elected-{self._count}"
         pods = _PAIR * self._chance.randint(1, 3)
         made = await self._api.create(JOBS, volcano_job(name, pods, 16))
-        self.present[name] = made["metadata"]["uid"]
+        self.present[name], self.sizes[name] = made["metadata"]["uid"], pods
 
     async def delete(self, name: str) -> None:
         """A job goes: from the request on its GPUs may be another's."""
@@ -50,14 +53,11 @@ class Jobs:
         which = {"labelSelector": f"volcano.sh/job-name={name}", "gracePeriodSeconds": "0"}
         await self._api.call("DELETE", PODS, **which)
 
-    async def bound(self) -> Mapping[str, tuple[int, int]]:
-        """How many pods of each job are bound, of how many."""
-        found = dict[str, tuple[int, int]]()
-        for pod in await self._api.items(PODS):
-            if (job := owner_of(pod)) in self.present:
-                bound, pods = found.get(job, (0, 0))
-                found[job] = bound + ("nodeName" in pod["spec"]), pods + 1
-        return found
+    async def bound(self) -> Counter[str]:
+        """How many pods of each job are bound."""
+        pods = await self._api.items(PODS)
+        owners = (owner_of(pod) for pod in pods if "nodeName" in pod["spec"])
+        return Counter(job for job in owners if job in self.present)
 
 
 async def follow_pods(

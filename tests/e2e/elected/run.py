@@ -36,6 +36,8 @@ from topo.sim.worlds.presets import world as made
 
 GPUS = 8
 _LOOK_S = 0.2
+ROOM_S = 20.0
+"""After so long without a change, jobs that run make room for those that wait at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +118,28 @@ class Elected:
     async def _end(self, jobs: Jobs, session: ClientSession) -> None:
         """All holds run out or are given back; then all jobs are bound, each as a whole."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        began_s = self._now()
+        moved_s = self._now()
         while True:
             leader = await self._leader(session)
             if leader is not None:
                 async with session.get(f"{leader.url}/v1/holds") as answer:
                     holds = (await answer.json())["holds"] if answer.ok else []
                 for hold in holds:
-                    if not hold.get("pods") or hold["id"] in self.ledger.promises:
+                    if hold["id"] in self.ledger.promises:
                         url = f"{leader.url}/v1/holds/{hold['id']}"
                         await session.delete(url, headers=headers)
-            bound = await jobs.bound()
-            waiting = {job: each for job, each in bound.items() if each[0] < each[1]}
-            if bound.keys() == jobs.present.keys() and not waiting:
-                self._notes.say(f"all {len(bound)} jobs are bound")
+            pods = await jobs.bound()
+            done = [job for job, bound in pods.items() if bound == jobs.sizes[job]]
+            waiting = jobs.present.keys() - set(done)  # Volcano makes no pods of what has no room
+            if not waiting:
+                self._notes.say(f"all {len(done)} jobs are bound")
                 return
-            if self._now() - began_s > 2 * CEILING_S:
-                missing = jobs.present.keys() - bound.keys()
-                self._notes.found(Violation(Kind.UNSETTLED, f"{waiting}, {missing} wait"))
+            if self._now() - moved_s > 2 * CEILING_S:
+                self._notes.found(Violation(Kind.UNSETTLED, f"{waiting} wait: {pods}"))
                 return
-            if waiting and len(bound) > 1 and self._now() - began_s > CEILING_S / 4:
-                done = [job for job in bound if job not in waiting]
-                for job in done[:1]:  # they may not fit all at once
-                    await jobs.delete(job)
+            if done and self._now() - moved_s > ROOM_S:  # they may not fit all at once
+                await jobs.delete(done[0])
+                moved_s = self._now()
             await asyncio.sleep(1)
 
     def _url(self) -> str:
