@@ -338,7 +338,8 @@ def _is_complete(record: Record) -> bool:
 def _align_selections(record: Record) -> Record:
     """Return the record with notes changed to the values that opened pods select.
 
-    A late write of an earlier leader may have opened pods for an earlier plan.
+    A late write of an earlier leader may have opened pods for an earlier plan. Where no pod selects
+    anything, as none was gated, the notes of several plans take the value of the lowest rank.
     """
     gang = record.gang
     selected: dict[int, Selection] = {}
@@ -346,13 +347,17 @@ def _align_selections(record: Record) -> Record:
         if member.live and not member.gated and member.selection:
             scope = selection_scope(gang, gang.group_of(member.rank))
             selected.setdefault(scope, member.selection)
-    if not selected:
-        return record
-    changed = {
-        uid: replace(note, selection=value)
+    wanted = {
+        uid: selected.get(selection_scope(gang, note.group), note.selection)
         for uid, note in record.plan.items()
-        if (value := selected.get(selection_scope(gang, note.group), note.selection))
-        != note.selection
+    }
+    for member, note in record.waiting_pods():
+        scope = selection_scope(gang, note.group)
+        wanted[member.uid] = selected.setdefault(scope, note.selection)
+    changed = {
+        uid: replace(note, selection=wanted[uid])
+        for uid, note in record.plan.items()
+        if wanted[uid] != note.selection
     }
     return replace(record, plan={**record.plan, **changed}) if changed else record
 
