@@ -36,7 +36,7 @@ from topo.sim.worlds.presets import world as made
 
 GPUS = 8
 _LOOK_S = 0.2
-ROOM_S = 20.0
+ROOM_S = 5.0
 """After so long without a change, jobs that run make room for those that wait at the end."""
 
 

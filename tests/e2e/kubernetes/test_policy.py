@@ -151,20 +151,18 @@ _FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("key", _FOREIGN)
-async def test_a_master_neither_sets_nor_removes_a_key_of_another_name(
-    accounts: Accounts, key: str
-) -> None:
-    for path in (NODE, f"{accounts.pods}/gated", f"{accounts.pods}/running/status"):
-        for kind in ("labels", "annotations"):
-            patch = {"metadata": {kind: {key: "a"}}}
-            assert await _is_refused(accounts.of[MASTER], path, patch)
-    await accounts.admin.merge(NODE, {"metadata": {"annotations": {key: "theirs"}}})
-    try:
-        gone = {"metadata": {"annotations": {key: None}}}
-        assert await _is_refused(accounts.of[MASTER], NODE, gone)
-    finally:
-        await accounts.admin.merge(NODE, {"metadata": {"annotations": {key: None}}})
+async def test_a_master_neither_sets_nor_removes_a_key_of_another_name(accounts: Accounts) -> None:
+    master = accounts.of[MASTER]
+    for key in _FOREIGN:
+        for path in (NODE, f"{accounts.pods}/gated", f"{accounts.pods}/running/status"):
+            for kind in ("labels", "annotations"):
+                assert await _is_refused(master, path, {"metadata": {kind: {key: "a"}}}), key
+        await accounts.admin.merge(NODE, {"metadata": {"annotations": {key: "theirs"}}})
+        try:
+            gone = {"metadata": {"annotations": {key: None}}}
+            assert await _is_refused(master, NODE, gone), key
+        finally:
+            await accounts.admin.merge(NODE, {"metadata": {"annotations": {key: None}}})
 
 
 async def test_a_key_of_an_earlier_release_may_be_removed_and_not_set(accounts: Accounts) -> None:
@@ -202,22 +200,23 @@ async def test_what_masters_write_passes(accounts: Accounts) -> None:
     assert PLACED in [each["type"] for each in after["status"]["conditions"]]
 
 
-@pytest.mark.parametrize(
-    ("path", "patch"),
-    [
-        ("gated", {"spec": {"schedulingGates": [GATE]}}),
-        ("gated", {"spec": {"schedulingGates": []}}),
-        ("of-others", {"metadata": {"annotations": {"metax-tech.com/placement": "p"}}}),
-        ("of-others", {"spec": {"nodeSelector": {"gang.metax-tech.com/a": "b"}}}),
-        ("of-others/status", {"status": {"nominatedNodeName": "node-sample1"}}),
-        ("running/status", {"status": {"conditions": []}}),
-    ],
+_OF_OTHERS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("gated", {"spec": {"schedulingGates": [GATE]}}),
+    ("gated", {"spec": {"schedulingGates": []}}),
+    ("of-others", {"metadata": {"annotations": {"metax-tech.com/placement": "p"}}}),
+    ("of-others", {"spec": {"nodeSelector": {"gang.metax-tech.com/a": "b"}}}),
+    ("of-others/status", {"status": {"nominatedNodeName": "node-sample1"}}),
+    ("running/status", {"status": {"conditions": []}}),
 )
-async def test_gates_of_others_and_pods_that_ask_for_nothing_stay(
-    accounts: Accounts, path: str, patch: Mapping[str, Any]
-) -> None:
-    assert await _changes(accounts, ADMIN, f"{accounts.pods}/{path}", patch)
-    assert await _is_refused(accounts.of[MASTER], f"{accounts.pods}/{path}", patch)
+
+
+async def test_gates_of_others_and_pods_that_ask_for_nothing_stay(accounts: Accounts) -> None:
+    for path, patch in _OF_OTHERS:
+        assert await _changes(accounts, ADMIN, f"{accounts.pods}/{path}", patch), (path, patch)
+        assert await _is_refused(accounts.of[MASTER], f"{accounts.pods}/{path}", patch), (
+            path,
+            patch,
+        )
 
 
 async def test_a_master_changes_no_hypernode_event_or_lease_of_others(accounts: Accounts) -> None:
