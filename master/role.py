@@ -119,18 +119,9 @@ def not_leader(role: Role) -> web.Response:
     """
     url = role.leader_url
     what = "this master is a follower: only the leader takes calls that change something"
-    return problem(
-        503,
-        "this master has just come to lead and restores what was kept" if role.acts else what,
-        fix=_fix(role),
-        headers={"Retry-After": _RETRY_S},
-        role=role.kind.value,
-        leader=url or None,
-    )
-
-
-def _fix(role: Role) -> str:
+    fix = f"send the call to the leader, {url}" if url else f"ask again: {_NO_LEADER}"
     if role.acts:
-        return "ask again in a second"
-    url = role.leader_url
-    return f"send the call to the leader, {url}" if url else f"ask again: {_NO_LEADER}"
+        what = "this master has just come to lead and restores what was kept"
+        fix = "ask again in a second"
+    headers = {"Retry-After": _RETRY_S}
+    return problem(503, what, fix=fix, headers=headers, role=role.kind.value, leader=url or None)

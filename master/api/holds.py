@@ -59,33 +59,25 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     hold_id = HoldId(query["id"])
     holds = service.placements.holds
     found = holds.commit(hold_id)
-    if isinstance(found, Hold) and (refused := await holds.wait_until_saved(found, new=False)):
+    if refused := await holds.wait_until_changes_are_saved():
         return hold_problem(refused)
-    if not isinstance(found, Hold) and (unsaved := await _unsaved_end(service)):
-        return unsaved
     return await _shown(service, hold_id, found)
 
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
-    """Release a hold, committed or not."""
-    hold_id = HoldId(query["id"])
-    service = request.app[SERVICE]
-    holds = service.placements.holds
-    found = holds.release(hold_id)
-    if not isinstance(found, Hold):
-        return await _unsaved_end(service) or _gone(hold_id, found)
-    if refused := await holds.wait_until_saved(found, new=False):
-        return hold_problem(refused)
-    return json_response(orjson.dumps(EndedDocument(id=hold_id, state="released")))
+    """Release a hold, committed or not.
 
-
-async def _unsaved_end(service: Service) -> web.Response | None:
-    """Return the refusal of a call about a hold that is gone, while its end is not saved.
-
-    Who is told that a hold was released does not ask again, and a later leader would restore it.
+    The end of a hold is answered once it is saved, also to a client that asks again: a client that
+    was told 410 does not ask any more, and a later leader would restore the hold.
     """
-    refused = await service.placements.holds.wait_until_changes_are_saved()
-    return hold_problem(refused) if refused else None
+    hold_id = HoldId(query["id"])
+    holds = request.app[SERVICE].placements.holds
+    found = holds.release(hold_id)
+    if refused := await holds.wait_until_changes_are_saved():
+        return hold_problem(refused)
+    if not isinstance(found, Hold):
+        return _gone(hold_id, found)
+    return json_response(orjson.dumps(EndedDocument(id=hold_id, state="released")))
 
 
 async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:

@@ -86,7 +86,7 @@ class HoldService:
         return refused
 
     async def wait_until_changes_are_saved(
-        self, done: str = "so a restart may forget what was done"
+        self, done: str = "so a restart may forget this"
     ) -> HoldRefused | None:
         """Wait until all changes of holds are on disk; return why they are not, or None.
 

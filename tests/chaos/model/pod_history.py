@@ -44,7 +44,6 @@ class PodHistory:
 
     rooms: Mapping[str, int]
     homes: Mapping[str, str]
-    versions: int = 0
     leaving: set[str] = field(default_factory=set)
     """Gangs that somebody has begun to delete: when their GPUs are free is not known."""
     _pods: dict[str, PodVersion] = field(default_factory=dict)
@@ -53,7 +52,6 @@ class PodHistory:
 
     def see(self, pod: PodVersion) -> Iterator[Violation]:
         """Take up the next version, and judge it."""
-        self.versions += 1
         last = self._pods.get(pod.uid)
         if pod.is_over:
             self._pods.pop(pod.uid, None)

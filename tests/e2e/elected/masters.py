@@ -23,6 +23,7 @@ from topo.sim.worlds.presets import World
 
 NAMESPACE, ACCOUNT = "default", "topo-elected"
 TERM_S = 9
+SLOW_S = 0.5
 _WHOLE = ["get", "list", "watch", "create", "update", "patch", "delete"]
 _ELECTED = (
     *RULES,
@@ -57,10 +58,14 @@ class Master:
             self.is_paused = False
             self._signal(signal.SIGCONT)
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         """It ends as by a crash, and stays down."""
         self.is_down = True
-        await asyncio.to_thread(self.program.stop, 0.0, signal.SIGKILL)
+        self.program.stop(0.0, signal.SIGKILL)
+
+    def slow_down(self) -> None:
+        """Each part of what it sends to the API server and hears from it is late."""
+        self.network.delay_s = SLOW_S
 
     async def leads(self, session: ClientSession) -> bool:
         """What it says itself."""

@@ -11,7 +11,7 @@ import asyncio
 import random
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,8 @@ from topo.sim.worlds.presets import world as made
 
 GPUS = 8
 _LOOK_S = 0.2
+LEADER_SHARE = 0.8
+"""The share of faults that hit the leader."""
 ROOM_S = 5.0
 """After so long without a change, jobs that run make room for those that wait at the end."""
 
@@ -87,11 +89,11 @@ class Elected:
         other = next(each for each in self._masters if each is not leader)
         names, weights = zip(*((name, act[0]) for name, act in ACTS.items()), strict=True)
         name = chance.choices(names, weights)[0]
-        whom = leader if chance.random() < 0.8 else other
+        target = leader if chance.random() < LEADER_SHARE else other
         lasts_s = chance.uniform(1, 2.5 * TERM_S)
         self._notes.acts[name] += 1
-        self._notes.say(f"round {number}: {name} of {whom.program.name} for {lasts_s:.1f} s")
-        await ACTS[name][1](whom)
+        self._notes.say(f"round {number}: {name} of {target.program.name} for {lasts_s:.1f} s")
+        ACTS[name][1](target)
         await asyncio.sleep(lasts_s)
         for each in self._masters:
             each.heal()
@@ -147,45 +149,18 @@ class Elected:
         self._turn += 1
         return self._masters[self._turn % len(self._masters)].url
 
-    def _beside_pods(self, promise: Promise) -> Iterable[Violation]:
-        return self._held_twice(promise)
-
-    def _held_twice(self, promise: Promise) -> Iterator[Violation]:
+    def _beside_pods(self, promise: Promise) -> Iterator[Violation]:
         for node, gpus in promise.gpus.items():
             yield from self.history.certain(node, promise.asked_s, gpus)
 
 
-async def _pause(whom: Master) -> None:
-    whom.pause()
-
-
-async def _cut(whom: Master) -> None:
-    whom.network.block()
-
-
-async def _half_open(whom: Master) -> None:
-    whom.network.hang()
-
-
-async def _no_answers(whom: Master) -> None:
-    whom.network.hang(asks=False)
-
-
-async def _slow(whom: Master) -> None:
-    whom.network.delay_s = 0.5
-
-
-async def _kill(whom: Master) -> None:
-    await whom.kill()
-
-
-ACTS: dict[str, tuple[int, Callable[[Master], Awaitable[None]]]] = {
-    "kill": (3, _kill),
-    "pause": (3, _pause),
-    "partition": (2, _cut),
-    "half-open": (2, _half_open),
-    "no answers": (3, _no_answers),
-    "slow network": (1, _slow),
+ACTS: dict[str, tuple[int, Callable[[Master], None]]] = {
+    "kill": (3, Master.kill),
+    "pause": (3, Master.pause),
+    "partition": (2, lambda master: master.network.block()),
+    "half-open": (2, lambda master: master.network.hang()),
+    "no answers": (3, lambda master: master.network.hang(asks=False)),
+    "slow network": (1, Master.slow_down),
 }
 """Each fault with its weight."""
 

@@ -60,7 +60,7 @@ class _Asked:
 def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
     """Return the outcome for a job, with warnings about keys that are not read; O(templates)."""
     outcome = _outcome(job, parts, rules)
-    texts = unread_keys.warnings(job, parts.templates, rules)
+    texts = unread_keys.warnings(job, parts.templates, rules.keys)
     return replace(outcome, warnings=(*outcome.warnings, *texts)) if texts else outcome
 
 

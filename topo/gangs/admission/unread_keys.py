@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from topo.gangs.admission.outcome import Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import Template, field_path
 from topo.gangs.json_patch import Path, mapping
@@ -27,10 +26,9 @@ LIKENESS = 0.8
 
 
 def warnings(
-    job: Mapping[str, Any], templates: Iterable[Template], rules: Rules
+    job: Mapping[str, Any], templates: Iterable[Template], keys: AnnotationKeys
 ) -> tuple[str, ...]:
     """Return at most `MOST` warnings, each once; O(keys of the job and its templates)."""
-    keys = rules.keys
     found = dict.fromkeys(islice(_unread(_places(job, templates), keys), MAX_COMPARED))
     return tuple(text for text in found if text)[:MOST]
 

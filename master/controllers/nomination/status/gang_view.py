@@ -28,15 +28,15 @@ class GangView:
 
     def get(self, gang_id: GangId) -> Shown | None:
         """Return a gang; None if the id is unknown."""
-        found = (policy.get(gang_id) for policy in self.policies())
-        return next((self._stored(each) for each in found if each is not None), None)
+        found = self._found(gang_id)
+        return self._stored(found) if found is not None else None
 
     def gang(self, gang_id: GangId) -> Gang | None:
         """Return a gang without its status; O(1), and O(pods) for a native one."""
         if (known := self.known.get(gang_id)) is not None:
             return known
-        found = (policy.get(gang_id) for policy in self.policies())
-        return next((each[0] for each in found if each is not None), None)
+        found = self._found(gang_id)
+        return found[0] if found is not None else None
 
     async def get_advised(self, gang_id: GangId) -> Shown | None:
         """Return a gang; without room for it, with the smallest change that would admit it."""
@@ -53,6 +53,10 @@ class GangView:
         announced = self.store.announced()
         waiting = (each for each, _, status in announced if status.state.row.is_advised)
         return {each: self.known[each] for each in waiting if each in self.known}
+
+    def _found(self, gang_id: GangId) -> Shown | None:
+        found = (policy.get(gang_id) for policy in self.policies())
+        return next((each for each in found if each is not None), None)
 
     def _stored(self, found: Shown) -> Shown:
         """Add the stored details, if the stored state is the current one."""

@@ -50,10 +50,11 @@ class PodEvents:
                 continue
             each.told = True
             for pod in self._gated_pods(gang_id):
-                self._series.add(_about(pod), each.content, now_s)
+                self._series.add(about_pod(pod), each.content, now_s)
         return self._series.due(now_s, most)
 
 
-def _about(pod: GangPod) -> Regarding:
+def about_pod(pod: GangPod) -> Regarding:
+    """Return the pod as the object of an Event."""
     metadata = pod.metadata
     return Regarding(PODS.api_version, PODS.kind, metadata.name, metadata.uid, metadata.namespace)

@@ -7,7 +7,7 @@ of the same state with a new text after `SAME_STATE_S` at the earliest, with the
 
 from datetime import UTC, datetime
 
-from master.controllers.nomination.status.pod_events import PodEvents
+from master.controllers.nomination.status.pod_events import PodEvents, about_pod
 from master.kube.gang_pod import GangPod
 from master.kube.objects import EVENTS, PODS
 from master.kube.writing.writer import Settled, Writer
@@ -149,6 +149,5 @@ def _about(pod: GangPod) -> Regarding:
     """Return the job of the pod; the pod itself if it has no job."""
     owner, namespace = pod.owner, pod.metadata.namespace
     if owner is None:
-        metadata = pod.metadata
-        return Regarding(PODS.api_version, PODS.kind, metadata.name, metadata.uid, namespace)
+        return about_pod(pod)
     return Regarding(owner.api_version, owner.kind, owner.name, owner.uid, namespace)
