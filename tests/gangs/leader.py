@@ -30,6 +30,8 @@ class Leader:
     said: list[ReportStatus] = field(default_factory=list)
     given: list[Instruction] = field(default_factory=list)
     before: dict[NodeName, int] = field(default_factory=dict)
+    changed: dict[NodeName, None] = field(default_factory=dict)
+    has_grown: bool = False
     stood: dict[NodeName, GroupPath] = field(default_factory=dict)
     known: set[GangId] = field(default_factory=set)
     unsent: list[Instruction] = field(default_factory=list)
@@ -42,10 +44,11 @@ class Leader:
     def over(cls, cluster: Cluster, settings: GangSettings | None = None) -> "Leader":
         """One that has just taken over, and read everything."""
         leader = cls(cluster, Gangs(settings or GangSettings()))
+        cluster.list_pods()
         found = [cluster.seen(gang_id) for gang_id in cluster.jobs]
         ghosts = cluster.with_remains() - cluster.jobs.keys()
         leader.known = {*cluster.jobs, *ghosts}
-        leader.before, leader.stood = leader.free_now(), cluster.homes()
+        leader.before, leader.stood = leader.free_now(), cluster.homes()  # nothing is news yet
         left = [cluster.left(gang_id) for gang_id in sorted(ghosts)]
         leader.unsent = leader.take(*found, *left, Leading())
         return leader
@@ -68,6 +71,7 @@ class Leader:
             for each in out:
                 if isinstance(each, Place):
                     pending.append(self.cluster.place(each))
+                    self.look()
                 elif isinstance(each, Check):
                     pending.append(self.cluster.check(each))
                 elif isinstance(each, ReportStatus):
@@ -80,20 +84,29 @@ class Leader:
     def news(self) -> list[Event]:
         """All gangs as they are, those that are gone, and where the capacity changed."""
         cluster = self.cluster
-        now = self.free_now()
-        nodes = [node for node in {**now, **self.before} if now.get(node) != self.before.get(node)]
-        requeue_all = any(now.get(node, -99) > self.before.get(node, -99) for node in nodes)
+        self.look()
+        nodes, self.changed = tuple(self.changed), {}
+        requeue_all, self.has_grown = self.has_grown, False
         stand = self.cluster.homes()
         moved = tuple(node for node in stand if stand[node] != self.stood.get(node))
-        self.before, self.stood = now, stand
+        self.stood = stand
         events: list[Event] = [cluster.seen(gang_id) for gang_id in cluster.jobs]
         # A late write of an earlier leader may label nodes for a gang that this one never saw.
         self.known |= cluster.with_remains()
         events += (cluster.left(gang_id) for gang_id in sorted(self.known - cluster.jobs.keys()))
         self.known |= cluster.jobs.keys()
         if nodes or moved:
-            events.append(CapacityChanged(tuple(nodes), requeue_all, moved))
+            events.append(CapacityChanged(nodes, requeue_all, moved))
         return events
+
+    def look(self) -> None:
+        """Reads the capacity: what is free from now on grows from there."""
+        before, self.before = self.before, self.free_now()
+        for node in {**self.before, **before}:
+            old, new = before.get(node, -99), self.before.get(node, -99)
+            if old != new:
+                self.changed[node] = None
+                self.has_grown = self.has_grown or new > old
 
     def turn(self) -> bool:
         """Tells all news and carries out what comes of it; whether anything was written."""

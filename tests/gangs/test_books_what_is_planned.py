@@ -129,3 +129,36 @@ def test_a_group_that_lost_a_node_leaves_the_other_groups_their_places() -> None
     assert cluster.bound(A).keys() >= {2, 3}
     assert cluster.capacity.used(lost) == 8
     never_booked_twice(cluster)
+
+
+def test_a_refused_place_that_is_given_up_is_not_held_beside_the_places_of_opened_pods() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("g1", 2, mode="preferred", binding=Binding.PIECEMEAL))
+    leader.settle(schedule=False)
+    _, second = cluster.members(A)
+    for host in list(cluster.capacity.hosts()):
+        if host.name != second.nominated:
+            cluster.intrude(f"f-{host.name}", host.name)
+    leader.settle(schedule=False)
+    notes = [member.note for member in cluster.members(A)]
+    assert [note is not None and note.withdrawn for note in notes] == [True, False]
+    assert not list(cluster.bookings), "the opened pod books for itself"
+    never_booked_twice(cluster)
+
+
+def test_a_nomination_to_a_node_that_an_opened_pod_does_not_select_is_mended() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("g1", 2))
+    leader.settle(schedule=False)
+    first, second = cluster.members(A)
+    other = next(
+        host.name
+        for host in cluster.capacity.hosts()
+        if host.name not in {first.nominated, second.nominated}
+    )
+    cluster.change(first.uid, nominated=other)
+    leader.settle(schedule=False)
+    assert cluster.members(A)[0].nominated == first.nominated
+    cluster.change(first.uid, nominated=second.nominated)
+    leader.settle(schedule=False)
+    assert cluster.members(A)[0].nominated == second.nominated, "it selects that node, too"

@@ -42,6 +42,24 @@ def test_pods_without_a_gate_of_a_gang_that_is_bound_whole_go_into_its_plan(
     assert not list(cluster.bookings)
 
 
+def test_pods_without_a_gate_have_places_of_their_own_after_all_others_were_opened() -> None:
+    """Else their scheduler puts them on the nodes of their siblings, which can be bound nowhere."""
+    cluster, leader = led(4)
+    cluster.submit(job("a", 4))
+    slipped = cluster.uids(A)[0]
+    cluster.change(slipped, gated=False)
+    leader.settle(schedule=False)
+    for rank in (1, 2, 3):
+        assert cluster.members(A)[rank].opened
+    cluster.delete(slipped)
+    cluster.create(A, 0, gated=False)
+    leader.settle(schedule=False)
+    assert len({member.nominated for member in cluster.members(A)} - {None}) == 4
+    leader.settle()
+    assert reason(leader) is GangState.BOUND
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
+
+
 def test_a_gang_that_was_never_gated_is_left_to_its_scheduler() -> None:
     cluster, leader = led(2)
     cluster.submit(job("a", 2))

@@ -4,6 +4,7 @@ The API server judges each write by the version that it names, and holds the mac
 never happen there. The capacity and the holds are the real ones.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -71,6 +72,7 @@ class Cluster:
     slipped: set[GangId] = field(default_factory=set)
     """Jobs of which a pod was created without a gate."""
     versions: Iterator[int] = field(default_factory=lambda: count(1))
+    label_versions: Counter[tuple[GangId, NodeName]] = field(default_factory=Counter)
     names: Iterator[int] = field(default_factory=lambda: count(1))
     generation: int = 1
 
@@ -208,8 +210,31 @@ class Cluster:
 
     # What a controller writes
 
+    def read(self, instruction: Instruction) -> dict[NodeName, int]:
+        """The versions of the nodes whose labels a write is about, as its leader knows them."""
+        if not isinstance(instruction, LabelNodes | UnlabelNodes):
+            return {}
+        nodes = (
+            dict(instruction.nodes) if isinstance(instruction, LabelNodes) else instruction.nodes
+        )
+        return {node: self.label_versions[instruction.id, node] for node in nodes}
+
+    def write_read(
+        self, instruction: Instruction, read: dict[NodeName, int]
+    ) -> WriteRefused | None:
+        """The write's effect, or why it is refused: labels where a node has another version."""
+        if isinstance(instruction, LabelNodes | UnlabelNodes):
+            now = self.read(instruction)
+            changed = [node for node in now if now[node] != read[node]]
+            if changed:
+                why = "the object has been modified"
+                return WriteRefused(instruction.id, changed[0], why)
+        return self.write(instruction)
+
     def write(self, instruction: Instruction) -> WriteRefused | None:
         """The write's effect, or why it is refused."""
+        if isinstance(instruction, LabelNodes | UnlabelNodes):
+            self.label_versions.update((instruction.id, node) for node in self.read(instruction))
         match instruction:
             case Nominate(gang_id, pod, note, node):
                 return self._patch(gang_id, pod.uid, pod.version, nominated=node, note=note)
@@ -257,6 +282,11 @@ class Cluster:
 
     def _version(self) -> str:
         return str(next(self.versions))
+
+    def list_pods(self) -> None:
+        """A leader that takes over books what it reads, not what another one had booked."""
+        for uid in self.pods:
+            self._count(uid)
 
     def _count(self, uid: PodUid) -> None:
         """Tells the bookings what the pod takes, as the source of pods does."""

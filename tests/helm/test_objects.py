@@ -269,14 +269,14 @@ def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case
 
 
 def test_the_vendors_command_alone_switches_placement_on_and_fails_open_for_jobs() -> None:
-    """The vendor's values know nothing of it. A webhook that is away stops no job; pods of batch
-    Jobs with groups wait for it, since kube-scheduler would split them.
+    """The vendor's values know nothing of it. A webhook that is away stops no job; pods of jobs
+    with groups wait for it, since their schedulers would split them.
     """
     given = flags(master("vendor"))
     assert given["--placement"] == "nomination"
     assert "nomination" in given["--controllers"].split(",")
     policies = {each["name"].split(".")[0]: each["failurePolicy"] for each in _webhooks("vendor")}
-    assert policies.pop("job-pods") == "Fail"
+    assert policies.pop("pods") == "Fail"
     assert {*policies.values()} == {"Ignore"}
 
 

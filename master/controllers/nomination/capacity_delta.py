@@ -26,11 +26,19 @@ _ABSENT = NodeState(open=False, left=0, path=GroupPath(()), chosen_by=None)
 
 
 class CapacityDelta:
-    """The state of each node as last read from the capacity of one master. Mutable; one owner."""
+    """The state of each node as last read from the capacity of one master. Mutable; one owner.
+
+    What was free when a placement was refused decides what has grown since. So the capacity is read
+    after each answer: a hold that books a node for one gang and ends before the next turn has made
+    no difference over the turn, and yet the gang that was refused meanwhile has to be tried again.
+    """
 
     def __init__(self, state: BookingState) -> None:
         self._state = state
         self._seen: dict[NodeName, NodeState] = {}
+        self._changed: dict[NodeName, None] = {}
+        self._regrouped: dict[NodeName, None] = {}
+        self._has_grown = False
 
     def begin(self) -> None:
         """Read all nodes; from now on the capacity records which nodes are touched. O(nodes)."""
@@ -38,24 +46,30 @@ class CapacityDelta:
         capacity = self._state.capacity
         self._seen = {host.name: _state_of(capacity, host.name) for host in capacity.hosts()}
 
-    def changes(self) -> Iterator[CapacityChanged]:
-        """Yield what changed since the last call, as at most one event; O(touched nodes)."""
+    def read(self) -> None:
+        """Read the touched nodes; O(touched nodes). The next event names those that changed."""
         touched, capacity = self._state.take_touched(), self._state.capacity
-        changed: list[NodeName] = []
-        regrouped: list[NodeName] = []
-        grew = False
         for name in sorted(touched):
             before, now = self._seen.get(name, _ABSENT), _state_of(capacity, name)
             if now == before:
                 continue
             self._seen[name] = now
-            changed.append(name)
+            self._changed[name] = None
             is_another = now[2:] != before[2:]  # in another group, say: it may fit there
-            grew = grew or (now.open and (now.left > before.left or not before.open or is_another))
+            is_more = now.left > before.left or not before.open or is_another
+            self._has_grown = self._has_grown or (now.open and is_more)
             if now.path != before.path and now is not _ABSENT:
-                regrouped.append(name)
-        if changed:
-            yield CapacityChanged(tuple(changed), grew, tuple(regrouped))
+                self._regrouped[name] = None
+
+    def changes(self) -> Iterator[CapacityChanged]:
+        """Yield what changed since the last call, as at most one event; O(touched nodes)."""
+        self.read()
+        if not self._changed:
+            return
+        changed, regrouped = tuple(self._changed), tuple(self._regrouped)
+        has_grown, self._has_grown = self._has_grown, False
+        self._changed, self._regrouped = {}, {}
+        yield CapacityChanged(changed, has_grown, regrouped)
 
 
 def _state_of(capacity: CapacityView, name: NodeName) -> NodeState:

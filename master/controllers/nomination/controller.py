@@ -240,6 +240,7 @@ class Nomination:
     def _place(self, asked: Place) -> Event:
         with self.metrics.decision():
             answer = self.answers.place(asked, lambda: self.reader.evictable(asked))
+        self.capacity.read()
         result = "planned" if isinstance(answer, Planned) else "refused"
         again = "again-" if asked.kept or asked.replaced else ""
         self.metrics.plans.labels(again + result).inc()

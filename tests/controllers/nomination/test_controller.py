@@ -353,6 +353,33 @@ async def test_labels_of_gangs_are_merged_into_a_node_by_their_names():
         assert left not in world.api.labels()[NODE_NAMES[7]]
 
 
+async def test_a_label_that_a_dead_leader_sent_and_that_arrives_late_is_refused():
+    async with gang_world() as world:
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(10)
+        late = [each for each in world.api.calls if each.path.startswith("/api/v1/nodes/")]
+        assert len(late) == 2
+        for index in range(2):
+            world.api.remove(PODS, f"pod-{index}", "jobs")
+        await asyncio.sleep(30)
+        for each in late:
+            with pytest.raises(KubeError, match="the object has been modified"):
+                await world.api.call(each)
+        assert world.labelled() == set()
+
+
+@pytest.mark.parametrize("every_s", [0.003, 0.011, 0.05])
+async def test_a_node_that_others_change_all_the_while_is_labelled_all_the_same(every_s: float):
+    async with gang_world() as world:
+        pods = [world.add_pod(index) for index in range(2)]
+        for number in range(400):
+            world.api.touch("/api/v1/nodes", NODE_NAMES[number % len(NODE_NAMES)])
+            await asyncio.sleep(every_s)
+        await asyncio.sleep(30)
+        assert world.labelled() == {nominated(pod) for pod in pods}
+
+
 async def test_a_write_asks_for_no_more_of_an_object_than_who_it_is():
     async with gang_world() as world:
         for index in range(2):

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import itertools
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME, is_trusted
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.processes import Program
+from tests.e2e.scheduling.gang_master import api_url
 from tests.helm.chart import golden, one, rules
 from tests.support.waiting import eventually
 
@@ -31,6 +33,22 @@ class AdmissionMaster:
     program: Program
     namespace: str
     address: str
+
+    async def url(self) -> str:
+        """Return where its API is; empty while it does not listen."""
+        self.program.must_live()
+        return api_url(self.program)
+
+    def stop(self) -> None:
+        """It ends as by a crash."""
+        self.program.stop(number=signal.SIGKILL)
+
+    def start(self) -> None:
+        """Start it once more."""
+        self.program.start()
+
+    async def disturb(self) -> None:
+        """Leave it alone: the only one is not killed while jobs arrive."""
 
 
 @asynccontextmanager
@@ -51,31 +69,49 @@ async def admission_master(
     """
     namespace = f"topo-placing-{next(_numbers)}"
     address = f"{cluster.ports.services}.{_OWN_OCTET}"
-    service = f"{cluster.ports.services}.{reached_at}"
-    await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    granted = [copy.deepcopy(rule) for _, rule in rules(golden(rendering), "topo-master")]
-    await service_account(api, namespace, "topo-master", granted)
-    access = await account_access(cluster, namespace, "topo-master")
-    config = home / "nodegroup.yaml"
-    if not config.exists():
-        config.write_text("group: []\n")
-    argv = (
-        *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
-        *("--server-port=0", "--rpc-server-port=0", f"--bind-address={address}"),
-        f"--kubeconfig={access.kubeconfig(home / 'kubeconfig')}",
-        *("--controllers=nomination", "--placement=nomination", "--admission-port=443", *flags),
-    )
+    kubeconfig = await granted(cluster, api, namespace, home, rendering=rendering)
+    argv = (*command(home, kubeconfig, address), *flags)
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "topo-master-0"}
     program = Program("topo-master", argv, home / "master.log", environment)
     program.start()
     try:
-        for path, each in _objects(rendering, namespace, service):
-            await api.create(path, each)
+        service = f"{cluster.ports.services}.{reached_at}"
+        await install_webhook(api, namespace, service, rendering=rendering)
         if rendering == OWN:
             await eventually(lambda: _is_installed(api, program))
         yield AdmissionMaster(program, namespace, address)
     finally:
         await asyncio.to_thread(program.stop)
+
+
+async def granted(
+    cluster: Cluster, api: Api, namespace: str, home: Path, *, rendering: str = OWN
+) -> Path:
+    """Create a namespace and an account with the chart's rights; return its kubeconfig."""
+    await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    rights = [copy.deepcopy(rule) for _, rule in rules(golden(rendering), "topo-master")]
+    await service_account(api, namespace, "topo-master", rights)
+    access = await account_access(cluster, namespace, "topo-master")
+    return access.kubeconfig(home / "kubeconfig")
+
+
+def command(home: Path, kubeconfig: Path, address: str) -> tuple[str, ...]:
+    """Return the command line of a master that serves the webhook at an address."""
+    config = home / "nodegroup.yaml"
+    if not config.exists():
+        config.write_text("group: []\n")
+    return (
+        *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
+        *("--server-port=0", "--rpc-server-port=0", f"--bind-address={address}"),
+        *(f"--kubeconfig={kubeconfig}", "--placement=nomination"),
+        *("--controllers=nomination", "--admission-port=443"),
+    )
+
+
+async def install_webhook(api: Api, namespace: str, service: str, *, rendering: str = OWN) -> None:
+    """Create what the chart installs for the webhook, in a namespace and at a ClusterIP."""
+    for path, each in _objects(rendering, namespace, service):
+        await api.create(path, each)
 
 
 def _objects(rendering: str, namespace: str, address: str) -> Iterator[tuple[str, Any]]:

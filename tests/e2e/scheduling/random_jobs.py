@@ -24,6 +24,7 @@ from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.kwok import LEASE_S
 from tests.e2e.controlplane.volcano import vendor_configuration
 from tests.e2e.scheduling.admission_master import admission_master
+from tests.e2e.scheduling.elected_admission import ElectedAdmission, elected_admission
 from tests.e2e.scheduling.gang_master import api_url, document
 from tests.e2e.scheduling.recount import Wish, ground
 from tests.e2e.scheduling.replayed import Optima, replayed
@@ -36,6 +37,8 @@ _EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 _BOX_NODES = 16
 _USUAL_PODS, _NODES_PER_POD = 4, 32
 """Pods of a job that half of the others exceed: these, in a large cluster one for so many nodes."""
+_BURST_UNDER_KILLS = 3
+"""Few jobs at once, as there is one kill for each burst."""
 _MANY_NODES, _LONG_LEASE_S = 100, 3600
 
 
@@ -72,18 +75,47 @@ async def streamed(
 
     Once, when a job waits in the second half, the only master is killed, and gone for `away_s`.
     """
-    (home / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
-    await api.create(_CLASSES, {"metadata": {"name": HIGH}, "value": 1000})
+    await _prepare(api, world, home)
     log = home / "bookings.log"
     async with admission_master(cluster, api, home, f"--booking-log={log}") as master:
         on = await ground(api, api_url(master.program))
-        stream = Stream(api, master.program, KINDS[scheduler], on, away_s)
-        await stream.run(jobs, tell)
-        events = await api.items(_EVENTS)
-    assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
-    assert stream.course.bound == len(jobs)
+        stream = Stream(api, master, KINDS[scheduler], on)
+        stream.away_s = away_s
+        await _go(stream, api, jobs, tell)
     tell("all jobs were bound; each plan is judged by the log of bookings")
     return stream.course, await asyncio.to_thread(replayed, log)
+
+
+async def streamed_under_kills(
+    cluster: Cluster,
+    api: Api,
+    world: World,
+    home: Path,
+    jobs: Sequence[Wish],
+    *,
+    scheduler: str = "volcano",
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Course, ElectedAdmission]:
+    """As `streamed`, with two elected masters, of which one is killed while jobs arrive."""
+    await _prepare(api, world, home)
+    async with elected_admission(cluster, api, home) as masters:
+        on = await ground(api, await masters.url())
+        stream = Stream(api, masters, KINDS[scheduler], on)
+        stream.burst = _BURST_UNDER_KILLS
+        await _go(stream, api, jobs, lambda text: tell(f"{masters}; {text}"))
+    return stream.course, masters
+
+
+async def _prepare(api: Api, world: World, home: Path) -> None:
+    (home / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
+    await api.create(_CLASSES, {"metadata": {"name": HIGH}, "value": 1000})
+
+
+async def _go(stream: Stream, api: Api, jobs: Sequence[Wish], tell: Callable[[str], None]) -> None:
+    await stream.run(jobs, tell)
+    events = await api.items(_EVENTS)
+    assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
+    assert stream.course.bound == len(jobs)
 
 
 async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> None:
@@ -99,18 +131,15 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> Non
     tell(f"{len(world.nodes)} nodes are ready")
     jobs = list(wishes(options.seed, options.jobs, len(world.nodes)))
     async with cluster.api() as api:
-        course, optima = await streamed(
-            cluster,
-            api,
-            world,
-            home,
-            jobs,
-            scheduler=options.scheduler,
-            away_s=options.away_s,
-            tell=tell,
-        )
-    tell(f"all held: {course}")
-    tell(f"the plans: {optima}")
+        run = (cluster, api, world, home, jobs)
+        more = {"scheduler": options.scheduler, "tell": tell}
+        if options.kills:
+            course, masters = await streamed_under_kills(*run, **more)
+            tell(f"all held: {masters}; {course}")
+        else:
+            course, optima = await streamed(*run, **more, away_s=options.away_s)
+            tell(f"all held: {course}")
+            tell(f"the plans: {optima}")
 
 
 def main() -> int:
@@ -120,6 +149,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--away-s", type=float, default=60.0)
+    parser.add_argument("--kills", action="store_true", help="two masters, killed by turns")
     parser.add_argument("--scheduler", choices=KINDS, default="volcano")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-random-"))

@@ -8,26 +8,23 @@ long before that.
 
 import asyncio
 import random
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from aiohttp import ClientError, ClientSession
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
-from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.gang_master import api_url
 from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, owner_of, taker
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
 from topo.model.rest.topology import is_group, walk
 
 HIGH = "random-high"
-_BURST = 12
+BURST = 12
 """The most jobs that arrive at once."""
 _MOST_WAITING = 6
 _LEAVES, _ENDS = 0.15, 0.5
@@ -66,6 +63,22 @@ KINDS = {
 }
 
 
+class Masters(Protocol):
+    """The masters that the jobs are placed by: one, or several that elect who leads."""
+
+    async def url(self) -> str:
+        """Return where the API of the one that leads is; empty while none does."""
+
+    def stop(self) -> None:
+        """All end as by a crash."""
+
+    def start(self) -> None:
+        """All run again."""
+
+    async def disturb(self) -> None:
+        """Harm them, or not, while a burst of jobs arrives."""
+
+
 @dataclass
 class Course:
     """What came of a stream until now."""
@@ -75,6 +88,8 @@ class Course:
     """Jobs that ran to their end; others were deleted while they ran."""
     taken: int = 0
     """Planned nodes that were taken by pods without groups before the planned pod was bound."""
+    unreviewed: int = 0
+    """Jobs that were made again under another name, as no master had reviewed them."""
     while_away: int = 0
     """Jobs that waited behind their gates while no master was there, with room for some."""
     looks: int = 0
@@ -92,19 +107,21 @@ class Course:
         over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
         return (
             f"{self.bound} jobs were bound, {self.ended} ran to their end, {self.while_away} waited"
-            f" while no master was there; {self.taken} planned nodes were taken by others;"
-            f" {self.looks} looks, {self.stood_still} times all stood"
-            f" still, at most after {seconds:.1f} s ({last}); true reasons of those that waited: "
-            f"{dict(self.reasons)}; {over}"
+            f" while no master was there; {self.unreviewed} were made again;"
+            f" {self.taken} planned nodes were taken by others; {self.looks} looks,"
+            f" {self.stood_still} times all stood still, at most after {seconds:.1f} s ({last});"
+            f" true reasons of those that waited: {dict(self.reasons)}; {over}"
         )
 
 
 class Stream:
     """Jobs on one cluster while the webhook and a master are in force."""
 
-    def __init__(self, api: Api, master: Program, kind: Kind, on: Ground, away_s: float) -> None:
-        self._api, self._master, self._kind, self._ground = api, master, kind, on
-        self._away_s = away_s
+    def __init__(self, api: Api, masters: Masters, kind: Kind, on: Ground) -> None:
+        self._api, self._masters, self._kind, self._ground = api, masters, kind, on
+        self.away_s = 0.0
+        """How long no master is there, once."""
+        self.burst = BURST
         self._rng = random.Random(1)  # noqa: S311 - the same course each time
         self._seen = Recount((), on)
         self._moved_s = 0.0
@@ -127,7 +144,7 @@ class Stream:
         """All of them arrive, run and leave; what must never be raises `AssertionError`."""
         left = list(jobs)
         while left:
-            size = self._rng.randint(1, _BURST)
+            size = self._rng.randint(1, self.burst)
             burst, left = left[:size], left[size:]
             leave = [name for name in self._running() if self._rng.random() < _LEAVES]
             await asyncio.gather(
@@ -135,10 +152,11 @@ class Stream:
                 self._leave(leave),
                 self._others_come_and_go(),
                 self._take_planned_nodes(),
+                self._masters.disturb(),
             )
             await self._stand_still()
             is_late = len(left) <= len(jobs) // 2
-            if self._away_s and is_late and self._waiting() and not self.course.while_away:
+            if self.away_s and is_late and self._waiting() and not self.course.while_away:
                 await self._without_a_master()
             while len(self._waiting()) > _MOST_WAITING:
                 await self._make_room()
@@ -149,13 +167,23 @@ class Stream:
     # What happens
 
     async def _submit(self, wish: Wish) -> None:
+        made = await self._create(wish)
+        while WORDS.pods not in str(made):
+            # No master reviewed it, so that it gets no groups; its user does what the Event says.
+            self.course.unreviewed += 1
+            del self._live[wish.name]
+            await self._delete(wish.name)
+            wish = replace(wish, name=f"{wish.name}-again")
+            made = await self._create(wish)
+
+    async def _create(self, wish: Wish) -> Any:
         mode = {} if wish.required else {WORDS.mode: "preferred"}
         job = self._kind.job(wish.name, wish.pods, wish.size, gpus=wish.gpus, **mode)
         if wish.is_high:
             for template in _templates(job):
                 template["spec"]["priorityClassName"] = HIGH
         self._live[wish.name] = wish
-        await self._api.create(self._kind.collection, job)
+        return await self._api.create(self._kind.collection, job)
 
     async def _others_come_and_go(self) -> None:
         most = max(3, len(self._ground.room) // _NODES_PER_OTHER)
@@ -220,15 +248,15 @@ class Stream:
         """For a while there is room and no master: who waits keeps its gates, and goes on then."""
         waiting = self._waiting()
         gated = self._seen.gated(waiting)
-        await asyncio.to_thread(self._master.stop, number=signal.SIGKILL)
+        await asyncio.to_thread(self._masters.stop)
         await self._leave(self._half_of(self._running()))
         loop = asyncio.get_running_loop()
-        back_s = loop.time() + self._away_s
+        back_s = loop.time() + self.away_s
         while loop.time() < back_s:
             await asyncio.sleep(_AWAY_LOOK_S)
             found = (await self._look()).gated(waiting)
             assert found == gated, f"without a master gates were opened: {gated}, then {found}"
-        self._master.start()
+        self._masters.start()
         self.course.while_away = len(gated)
         await self._stand_still()
 
@@ -341,12 +369,9 @@ class Stream:
 
     async def _asked(self, path: str) -> Any:
         """Return the document of the master at a path; None where it says nothing."""
-        self._master.must_live()
+        url = await self._masters.url()
         try:
-            async with (
-                ClientSession() as session,
-                session.get(f"{api_url(self._master)}{path}") as answer,
-            ):
+            async with ClientSession() as session, session.get(f"{url}{path}") as answer:
                 return await answer.json() if answer.ok else None
         except (ClientError, ValueError):  # it has just begun, and does not listen yet
             return None

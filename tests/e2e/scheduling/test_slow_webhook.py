@@ -1,8 +1,8 @@
 """A webhook that takes reviews and does not answer them: jobs run, and what passed by is told.
 
 The API server waits for its own timeout, and then goes by the `failurePolicy`: Ignore, but for pods
-of batch Jobs, which wait. The master behind is well all the time: it is the way to its port that
-stands still.
+of jobs with groups, which wait where the chart's value is not another one. The master behind is
+well all the time: it is the way to its port that stands still.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from aiohttp import ClientSession
 from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url, document
@@ -85,10 +86,18 @@ async def _shorten(api: Api) -> None:
     await api.merge(path, {"webhooks": webhooks})
 
 
+async def _let_pods_pass(api: Api) -> None:
+    """As with `placement.podFailurePolicy: Ignore`."""
+    path = f"{CONFIGURATIONS}/{NAME}"
+    webhooks = (await api.get(path))["webhooks"]
+    for each in webhooks:
+        each["failurePolicy"] = "Ignore"
+    await api.merge(path, {"webhooks": webhooks})
+
+
 @asynccontextmanager
-async def _no_pods_meanwhile(cluster: Cluster) -> AsyncIterator[None]:
-    """Inside the block jobs are made, and none of their pods."""
-    controllers = cluster.volcano[0]
+async def _no_pods_meanwhile(controllers: Program) -> AsyncIterator[None]:
+    """Inside the block jobs are made, and none of their pods, which these controllers make."""
     await asyncio.to_thread(controllers.stop, 0.0)
     try:
         yield
@@ -96,21 +105,10 @@ async def _no_pods_meanwhile(cluster: Cluster) -> AsyncIterator[None]:
         controllers.start()
 
 
-@asynccontextmanager
-async def _no_pods_of_batch_jobs_meanwhile(cluster: Cluster) -> AsyncIterator[None]:
-    """The same for batch Jobs."""
-    await asyncio.to_thread(cluster.controllers.stop, 0.0)
-    try:
-        yield
-    finally:
-        cluster.controllers.start()
-
-
-async def _made_as_stamped(api: Api, name: str, pods: int) -> None:
+async def _made_as_stamped(api: Api, collection: str, job: Any) -> None:
     """Makes the job; its webhook has answered."""
-    made: Any = await api.create(JOBS, asking.volcano_job(name, pods, 16))
-    (master, *_) = made["spec"]["tasks"]
-    assert "metax-tech.com/gang-pods" in master["template"]["metadata"]["annotations"]
+    made = await api.create(collection, job)
+    assert "metax-tech.com/gang-pods" in str(made["spec"])
 
 
 async def _is_told(api: Api, job: str) -> bool:
@@ -158,8 +156,9 @@ async def test_a_job_that_the_webhook_hung_for_runs_is_counted_and_told_and_the_
 async def test_a_job_that_was_stamped_and_whose_pods_all_slipped_through_runs_counted_and_told(
     cluster: Cluster, api: Api, behind: Behind
 ) -> None:
-    async with _no_pods_meanwhile(cluster):
-        await _made_as_stamped(api, "ungated", 4)
+    await _let_pods_pass(api)
+    async with _no_pods_meanwhile(cluster.volcano[0]):
+        await _made_as_stamped(api, JOBS, asking.volcano_job("ungated", 4, 16))
         behind.door.hang()
     await eventually(lambda: bound(api, "ungated", 4))
     assert behind.door.hung >= 4
@@ -171,8 +170,9 @@ async def test_a_job_that_was_stamped_and_whose_pods_all_slipped_through_runs_co
 async def test_a_pod_that_slipped_through_beside_gated_ones_is_counted_told_and_planned_with_them(
     cluster: Cluster, api: Api, behind: Behind, world: World
 ) -> None:
-    async with _no_pods_meanwhile(cluster):
-        await _made_as_stamped(api, "holed", 4)
+    await _let_pods_pass(api)
+    async with _no_pods_meanwhile(cluster.volcano[0]):
+        await _made_as_stamped(api, JOBS, asking.volcano_job("holed", 4, 16))
         behind.door.hang(1)
     await eventually(partial(_is_told, api, "holed"))
     found = await _in_pairs(api, world, "holed")
@@ -183,13 +183,16 @@ async def test_a_pod_that_slipped_through_beside_gated_ones_is_counted_told_and_
     assert len(await api.items(PODS)) == 4
 
 
-async def test_pods_of_a_batch_job_wait_for_the_webhook_and_no_group_is_split(
-    cluster: Cluster, api: Api, behind: Behind, world: World
+@pytest.mark.parametrize("kind", ["volcano", "kube"])
+async def test_pods_of_a_stamped_job_wait_for_the_webhook_and_no_group_is_split(
+    cluster: Cluster, api: Api, behind: Behind, world: World, kind: str
 ) -> None:
-    """kube-scheduler would bind a pod without a gate anywhere; the controller creates it again."""
-    async with _no_pods_of_batch_jobs_meanwhile(cluster):
-        made: Any = await api.create(BATCH_JOBS, asking.batch_job("patient", 4, 16))
-        assert "metax-tech.com/gang-pods" in made["spec"]["template"]["metadata"]["annotations"]
+    """Their scheduler would bind a pod without a gate anywhere; controllers create it again."""
+    of_volcano = kind == "volcano"
+    controllers = cluster.volcano[0] if of_volcano else cluster.controllers
+    collection, made = (JOBS, asking.volcano_job) if of_volcano else (BATCH_JOBS, asking.batch_job)
+    async with _no_pods_meanwhile(controllers):
+        await _made_as_stamped(api, collection, made("patient", 4, 16))
         behind.door.hang()
     await eventually(lambda: _is_held(behind))
     assert await pods_of(api, "patient") == []

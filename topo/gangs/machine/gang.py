@@ -140,9 +140,11 @@ class Gang:
     holds: tuple[HoldId, ...] = ()
 
     def bypassed_webhook(self) -> frozenset[PodUid]:
-        """Return the pods that were created without a gate and wait for gated ones; O(members).
+        """Return the pods that were created without a gate and wait for planned ones; O(members).
 
-        Only for a gang that is bound as a whole: kube-scheduler binds such a pod at once.
+        Only for a gang that is bound as a whole: kube-scheduler binds such a pod at once. They are
+        planned like the others, since their scheduler puts a pod without a nomination anywhere,
+        also on the node of a sibling, which can then be bound nowhere.
         """
         if self.binding is not Binding.WHOLE or self.ungated:
             return frozenset()
@@ -151,8 +153,8 @@ class Gang:
             for member in self.members
             if member.opened and not member.selection and member.fixed is None
         ]
-        is_partly_gated = found and any(m.gated and m.waits for m in self.members)
-        return frozenset(found) if is_partly_gated else frozenset()
+        is_planned = found and any(m.waits and (m.gated or m.selection) for m in self.members)
+        return frozenset(found) if is_planned else frozenset()
 
     def group_of(self, rank: int) -> int:
         """Return the number of the group of a rank."""

@@ -200,7 +200,10 @@ class Gangs:
         require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
         new = plan_notes(record, event)
         if new is None:
-            self._strand(record, "the pods that wait select different nodes")
+            # The hold took over what these pods booked, so that they have no places any more.
+            kept = {uid: note for uid, note in record.plan.items() if uid not in asked.uids}
+            text = "the pods that wait select different nodes"
+            self._strand(replace(record, plan=kept, checked=False), text)
             return (Release(event.id, event.hold),)
         lost = {node: why for node, why in record.lost.items() if node not in event.nodes}
         plan = {**record.plan, **new}

@@ -29,7 +29,7 @@ def invariants(record: Record) -> Iterator[tuple[bool, str]]:
     wrong = [m for m, note in waiting if m.opened and m.selection not in {"", note.selection}]
     yield bool(wrong), "an opened pod selects another value than its node is to have"
     over = {note.over for _, note in waiting}
-    held = {note.hold for note in plan.values()} & set(gang.holds)
+    held = {note.hold for _, note in waiting} & set(gang.holds)
     yield over == {True} and bool(held), "a plan over others' pods has a hold"
     if not record.is_released and plan:
         yield len(over) != 1, "a plan is partly over others' pods"

@@ -115,14 +115,14 @@ def with_refusal(record: Record, text: str) -> Refusals:
     asked = record.asked
     assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
     before = record.no_room.requests if record.no_room is not None else frozenset()
-    uids = frozenset(pod.uid for pod in asked.place.wanted)
-    return Refusals(before | {(asked.purpose, uids)}, text)
+    return Refusals(before | {(asked.purpose, asked.uids)}, text)
 
 
 def answers(asked: PendingPlacement, need: Need) -> bool:
     """Return whether the answer to a pending placement is useful for the need."""
-    pods = frozenset(pod.uid for pod in asked.place.wanted)
-    return isinstance(need, PlacementNeed) and (need.purpose, need.uids) == (asked.purpose, pods)
+    if not isinstance(need, PlacementNeed):
+        return False
+    return (need.purpose, need.uids) == (asked.purpose, asked.uids)
 
 
 def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed]:
@@ -280,12 +280,13 @@ def _moving_and_new_pods(
 def _displaced_pods(record: Record) -> list[Member]:
     """Return opened pods that have no place, or whose node is lost or has another label."""
     values, plan = record.selections(), record.plan
+    bypassed = record.gang.bypassed_webhook()
     return [
         member
         for member in record.gang.members
         if member.waits
         and (
-            (member.opened and bool(member.selection))
+            ((member.opened and bool(member.selection)) or member.uid in bypassed)
             if (note := plan.get(member.uid)) is None
             else (note.node in record.lost or values[note.node] != note.selection)
         )
@@ -309,7 +310,7 @@ def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
     """Return the unplanned pods of groups with kept pods, and those of entirely new groups."""
     gang = record.gang
     kept = {gang.group_of(m.rank) for m in gang.members if _kept_node(record, m) is not None}
-    arrived = _unplaced_pods(record)
+    arrived = [member for member in _unplaced_pods(record) if member.gated]
     ranks = {member.rank for member in arrived}
     ranks |= {member.rank for member in gang.members if member.succeeded}
     there = Counter(map(gang.group_of, ranks))

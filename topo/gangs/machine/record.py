@@ -37,6 +37,11 @@ class PendingPlacement:
     place: Place
     until_s: float
 
+    @property
+    def uids(self) -> frozenset[PodUid]:
+        """The uids of the pods that it is for."""
+        return frozenset(pod.uid for pod in self.place.wanted)
+
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
@@ -136,11 +141,16 @@ class Record:
         """Whether the nomination and the note of the pod were observed as planned.
 
         Both are one write. The nomination of an opened pod may be gone: a scheduler clears it when
-        an attempt fails, and would clear it again.
+        an attempt fails, and would clear it again. Or it is another node that the pod selects, as
+        where a scheduler evicts others for it; a node that it does not select is of an older plan.
         """
         if member.note != note:
             return False
-        return member.opened or member.nominated == self.nominated_node(note)
+        if not member.opened:
+            return member.nominated == self.nominated_node(note)
+        if member.nominated in {None, note.node} or not member.selection:
+            return True
+        return self.gang.labelled.get(member.nominated) == member.selection
 
     def nominated_node(self, note: Note) -> NodeName | None:
         """Return the node to nominate a pod with this note to; None if Volcano has to evict first.

@@ -5,7 +5,8 @@ the observed state is compared with the plan, so that a new leader continues whe
 stopped.
 
     1. nominate each pod, with its note           while it is not seen nominated as planned; only
-                                                   the note where Volcano has to evict others
+                                                   the note where Volcano has to evict others; of
+                                                   an opened pod once no node of 2 is left
     2. remove the label from nodes of old plans    at once
     3. label the planned nodes                     once no node of 2 is left, and every pod that is
                                                    opened already is seen nominated
@@ -22,10 +23,12 @@ Why it is right. Neither scheduler binds a gated pod, and an opened one only to 
 has the value that it selects. Before 5 nothing is opened, so that the writes of 1 to 3 bind
 nothing. When pods are opened, every node of theirs is labelled and every pod is nominated, and a
 scheduler tries the nominated node first. For a move (opened pods get other nodes) 2 comes before
-3: at no time does the selection have more nodes than the plan, so that a gang that is bound whole
-is bound to the plan. With 3 before 2 it is not. Example: p0 on n0 and p1 on n2 are both lost and
-planned again on n1 and n3. n1 is labelled, n0 becomes free, and p1 (nominated to n3, which has no
-label yet) goes to n0, into the group of p0.
+1 and 3: at no time does the selection have more nodes than the plan, nor nodes of two plans, so
+that a gang that is bound whole is bound to one plan. With 3 before 2 it is not. Example: p0 on n0
+and p1 on n2 are both lost and planned again on n1 and n3. n1 is labelled, n0 becomes free, and p1
+(nominated to n3, which has no label yet) goes to n0, into the group of p0. Nor with 1 before 2: p0
+and p1, a group, on n0 and n1, and p2 on n2 are planned again as n2, n3 and n0. If n1 becomes free
+before its label is removed, p0 goes to n2, and p1 and p2 to what is left.
 
 Cost: O(members + labelled nodes).
 
@@ -38,7 +41,7 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
     p0 and p1 bound       → Release of the hold, if it has not ended by itself
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
@@ -89,15 +92,15 @@ def progress_of(record: Record) -> Progress:
 
 
 def next_writes(
-    record: Record, progress: Progress, pending: Container[Key] = frozenset()
+    record: Record, progress: Progress, pending: Collection[Key] = frozenset()
 ) -> dict[Key, Instruction]:
     """Return the writes that are due now by subject; none of a pod with a `pending` one.
 
     O(members).
     """
     gang = record.gang
-    needed = holds_of(progress.waiting)
     # A hold is released as soon as no pod waits on it, whatever else is pending.
+    needed = holds_of(_pods_on_holds(record, progress))
     want: dict[Key, Instruction] = {
         ("hold", hold): Release(gang.id, hold) for hold in gang.holds if hold not in needed
     }
@@ -105,13 +108,19 @@ def next_writes(
         return want
     for node in progress.stale:
         want["node", node] = UnlabelNodes(gang.id, (node,))
+    # A node may yet get a label of an older plan.
+    coming = {name for kind, name in pending if kind == "node"} - progress.selections.keys()
+    is_bare = not (progress.stale or coming)
     # Step 3 waits for step 2, and for the nominations of pods that their scheduler may bind now.
     opened = {member.uid for member in gang.members if member.opened}
-    if not progress.stale and opened.isdisjoint(progress.unseated):
+    if is_bare and opened.isdisjoint(progress.unseated):
         for node in progress.unlabelled:
             want["node", node] = LabelNodes(gang.id, ((node, progress.selections[node]),))
     want |= _unplanned_pod_writes(record)
-    return want | _planned_pod_writes(record, progress, pending)
+    planned = _planned_pod_writes(record, progress, pending)
+    if not is_bare:
+        planned = {key: each for key, each in planned.items() if key[1] not in opened}
+    return want | planned
 
 
 def can_open(record: Record, progress: Progress) -> bool:
@@ -122,6 +131,22 @@ def can_open(record: Record, progress: Progress) -> bool:
     is_piecemeal = record.gang.binding is Binding.PIECEMEAL
     is_free = record.checked and not record.blocked and (is_piecemeal or not record.lost)
     return (is_free or bool(record.gang.ungated)) and progress.is_complete
+
+
+def _pods_on_holds(record: Record, progress: Progress) -> list[tuple[Member, Note]]:
+    """Return the planned pods that need their holds; O(members).
+
+    Where a place of a hold is given up, because it was refused or its pod was created again without
+    a gate, opened pods need the hold no more: they book for themselves, the hold also for it.
+    """
+    planned = record.plan.keys() | record.gang.bypassed_webhook()
+    is_given_up = record.no_room is not None or any(
+        member.opened and not member.selection and member.uid not in planned
+        for member in record.gang.members
+    )
+    if not is_given_up:
+        return progress.waiting
+    return [(m, note) for m, note in progress.waiting if m.gated or m.uid in progress.unseated]
 
 
 def _planned_pod_writes(

@@ -1,6 +1,13 @@
-"""Gang labels on nodes: one write per node, tracked until the watch shows the labels."""
+"""Gang labels on nodes: one write per node, tracked until the watch shows the labels.
+
+A write names the version of the node that it was decided by. So what a dead leader sent and a slow
+network delivers late is refused, once the label was changed since: opened pods could be bound where
+their next leader did not plan them. A write that follows another one of this leader to the same
+node has none, since it would be refused for that one.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.writing import gang_writes
@@ -35,9 +42,10 @@ class NodeLabels:
                 yield WriteRefused(gang_id, name, "the node is not there")
                 continue
             changes = self._wanted.setdefault(name, {})
+            version = "" if changes else node.metadata.resource_version
             changes[gang_id] = value
-            uid = node.metadata.uid
-            writes.append(gang_writes.node_label_patch(name, uid, changes, self._keys))
+            patch = gang_writes.node_label_patch(name, node.metadata.uid, changes, self._keys)
+            writes.append(replace(patch, version=version))
         self._writer.put(*writes)
 
     def confirm(self, names: Iterable[NodeName]) -> None:
