@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from tests.gangs.schedulers import scheduled
 from tests.gangs.world import Cluster
 from topo.gangs.machine.events import (
     CapacityChanged,
     Event,
     Leading,
 )
-from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
     Check,
@@ -126,15 +127,3 @@ class Leader:
             if not wrote and not bound:
                 return
         raise AssertionError("it never comes to rest")
-
-
-def scheduled(cluster: Cluster) -> bool:
-    """A cycle of both schedulers; whether they wrote anything."""
-    did = False
-    for gang_id, job in cluster.jobs.items():
-        if job.binding is Binding.WHOLE:
-            did |= cluster.schedule_whole(gang_id)
-        else:
-            for uid in cluster.uids(gang_id):
-                did |= cluster.pods[uid].opened and cluster.schedule_pod(uid)
-    return did

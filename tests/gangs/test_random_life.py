@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from tests.gangs.jobs import dragonflies, job
-from tests.gangs.leader import Leader, scheduled
+from tests.gangs.leader import Leader
+from tests.gangs.schedulers import scheduled
 from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.instructions import Instruction

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.gangs.jobs import dragonflies, job
-from tests.gangs.leader import Leader, scheduled
+from tests.gangs.leader import Leader
+from tests.gangs.schedulers import scheduled
 from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId, Note
 from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, Place

@@ -4,6 +4,7 @@ import pytest
 
 from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
+from tests.gangs.schedulers import schedule_pod
 from tests.gangs.world import Cluster
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.instructions import LabelNodes, Nominate, UnlabelNodes
@@ -110,7 +111,7 @@ def test_a_group_of_which_nothing_runs_is_placed_anew_beside_those_that_run() ->
     leader.settle(schedule=False)
     uids = cluster.uids(A)
     for uid in uids[:2]:
-        assert cluster.schedule_pod(uid)
+        assert schedule_pod(cluster, uid)
     taken = cluster.pods[uids[2]].nominated
     assert taken is not None
     cluster.intrude("f", taken)

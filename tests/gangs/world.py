@@ -394,7 +394,7 @@ class Cluster:
     def _owners(self, uids: Sequence[PodUid]) -> list[str]:
         return [f"pod/{NAMESPACE}/{self.pods[uid].name}/{uid}" for uid in uids if uid in self.pods]
 
-    # What schedulers do
+    # What schedulers go by, and what they write
 
     def free(self, node: NodeName, *, nominated_for: int = 0) -> int:
         """GPUs on a node that no bound pod takes."""
@@ -414,105 +414,6 @@ class Cluster:
             return [host.name for host in self.capacity.hosts()]
         labels = self.labels.get(gang_id, {})
         return [node for node, value in labels.items() if value == member.selection]
-
-    def schedule_whole(self, gang_id: GangId) -> bool:
-        """Volcano: all that wait in one go, or none; a nominated node first, else any selected."""
-        waiting = [uid for uid in self.uids(gang_id) if self.pods[uid].opened]
-        gpus = self.jobs[gang_id].request.gpus_per_pod
-        taken: dict[NodeName, int] = {}
-        chosen: dict[PodUid, NodeName] = {}
-        for uid in waiting:
-            places = self.selected(uid)
-            nominated = self.pods[uid].nominated
-            if nominated in places:
-                places = [nominated, *places]
-            for node in places:
-                is_free = self.free(node) - taken.get(node, 0) >= gpus
-                if is_free and node not in self.starved:
-                    taken[node] = taken.get(node, 0) + gpus
-                    chosen[uid] = node
-                    break
-        ended = sum(self.pods[uid].succeeded for uid in self.uids(gang_id))
-        running = len(self.bound(gang_id)) + ended
-        at_least = self.jobs[gang_id].at_least or self.jobs[gang_id].request.pods
-        self._refuse([uid for uid in waiting if uid not in chosen])
-        if not chosen or running + len(chosen) < at_least:
-            return self._clear_whole(gang_id, waiting, chosen) if self.preempts else False
-        for uid, node in chosen.items():
-            self.bind(uid, node)
-        return True
-
-    def _clear_whole(
-        self, gang_id: GangId, waiting: list[PodUid], chosen: dict[PodUid, NodeName]
-    ) -> bool:
-        """Volcano's `preempt`: any node that they select; it evicts nobody for a nominated pod."""
-        priority, taken = self.jobs[gang_id].priority, set(chosen.values())
-        there, victims = self.evictable(gang_id, priority), list[Evictable]()
-        cleared: dict[PodUid, NodeName] = {}
-        for uid in waiting:
-            if uid in chosen or not self.pods[uid].selection:
-                continue
-            if self.pods[uid].nominated is not None:
-                return False
-            for node in sorted(self.selected(uid), reverse=True):
-                on_node = [pod for pod in there if pod.node == node]
-                if node not in taken and on_node:
-                    taken.add(node)
-                    victims += on_node
-                    cleared[uid] = node
-                    break
-            else:
-                return False
-        for pod in victims:
-            self.evict(pod)
-        for uid, node in cleared.items():
-            self.change(uid, nominated=node)
-        return bool(victims)
-
-    def _clear_for(self, uid: PodUid) -> bool:
-        """kube-scheduler's preemption: the nominated node first, else any that it selects."""
-        gang_id = self.owner[uid]
-        places = self.selected(uid) if self.pods[uid].selection else []
-        places.sort(key=lambda node: node != self.pods[uid].nominated)
-        for node in places:
-            there = self.evictable(gang_id, self.jobs[gang_id].priority)
-            on_node = [pod for pod in there if pod.node == node]
-            if on_node:
-                for pod in on_node:
-                    self.evict(pod)
-                self.change(uid, nominated=node)
-                return True
-        return False
-
-    def schedule_pod(self, uid: PodUid) -> bool:
-        """kube-scheduler: one pod; respects nominations of others, and forgets one that failed."""
-        member = self.pods[uid]
-        gpus = self.jobs[self.owner[uid]].request.gpus_per_pod
-        places = self.selected(uid)
-        if member.nominated in places:
-            places = [member.nominated, *places]
-        for node in places:
-            others = sum(
-                self.jobs[self.owner[other.uid]].request.gpus_per_pod
-                for other in self.pods.values()
-                if other.uid != uid and other.node is None and other.nominated == node
-            )
-            if node not in self.starved and self.free(node, nominated_for=others) >= gpus:
-                self.bind(uid, node)
-                return True
-        self._refuse([uid])
-        if self.preempts and self._clear_for(uid):
-            return True
-        if member.nominated is not None:
-            self.change(uid, nominated=None)
-            return True
-        return False
-
-    def _refuse(self, uids: Sequence[PodUid]) -> None:
-        """The schedulers write why they bind these pods nowhere."""
-        for uid in uids:
-            if not self.pods[uid].unscheduled:
-                self.change(uid, unscheduled="no node has enough")
 
     def bind(self, uid: PodUid, node: NodeName) -> None:
         """The scheduler's binding: never over what the node has, never of a gated pod."""

@@ -2,141 +2,25 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import orjson
-import prometheus_client as prom
 import pytest
 
-from master.booking.placements import Placements
-from master.controllers.nomination.controller import Nomination
 from master.kube.errors import KubeError
-from master.kube.objects import NODES, PODS
-from master.kube.volcano import POD_GROUPS, QUEUES
-from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
-from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
-from tests.kube.api_model import STRATEGIC, ApiModel
+from master.kube.objects import PODS
+from tests.controllers.nomination.gang_world import gang_world, is_open, nominated
+from tests.controllers.nomination.masters import FLIES, NODE_NAMES
+from tests.controllers.nomination.objects import GPU, WORDS
 from tests.publish.forests import VENDOR, forest
-from tests.support.kubernetes import node_status
-from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import Stamp
 from topo.model.conditions.gang_states import GangState
-from topo.model.forest import Forest, Snapshot
+from topo.model.forest import Snapshot
 from topo.model.ids import Generation
 from topo.placement.booking.events import HoldAsked
 from topo.placement.booking.log import Advanced, Entry
 
 pytestmark = pytest.mark.virtual_time
-
-
-@dataclass
-class GangWorld:
-    """A cluster of four dragonflies of two nodes, and a master that places gangs in it."""
-
-    api: ApiModel
-    placements: Placements
-    registry: prom.CollectorRegistry
-    nomination: Nomination
-
-    def add_pod(
-        self,
-        index: int,
-        *,
-        job: str = "job-1",
-        group: str = "",
-        stamp: Stamp = PAIR,
-        **spec: Any,
-    ) -> Any:
-        """A gated pod of the pair `train`, or of another; of a PodGroup of Volcano, if named."""
-        annotations = {
-            WORDS.size: "16",
-            **stamp.annotations(WORDS),
-            "batch.kubernetes.io/job-completion-index": str(index),
-            **({POD_GROUP: group} if group else {}),
-        }
-        metadata = {
-            "namespace": "jobs",
-            "annotations": annotations,
-            "ownerReferences": [{**JOB, "uid": job}],
-            "creationTimestamp": "2026-01-02T03:04:05Z",
-        }
-        resources = {"limits": {GPU: "8"}}
-        own = {
-            "schedulingGates": [{"name": WORDS.gate}],
-            "containers": [{"name": "main", "resources": resources}],
-        }
-        status = {"phase": "Pending"}
-        return self.api.add(
-            PODS,
-            f"pod-{index}" if job == "job-1" else f"{job}-{index}",
-            metadata=metadata,
-            spec={**own, **spec},
-            status=status,
-        )
-
-    def add_queue(self, name: str, **spec: Any) -> None:
-        self.api.add(QUEUES, name, metadata={}, spec=spec, status={"state": "Open"})
-
-    def add_group(self, name: str, queue: str) -> None:
-        """A PodGroup that Volcano has let in."""
-        self.api.add(
-            POD_GROUPS,
-            name,
-            metadata={"namespace": "jobs"},
-            spec={"minMember": 2, "queue": queue},
-            status={"phase": "Inqueue"},
-        )
-
-    def take(self, node: str, by: str = "taker") -> None:
-        """Somebody else's pod gets a node."""
-        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
-        spec = {"nodeName": node, "containers": [container]}
-        status = {"phase": "Running"}
-        metadata = {"namespace": "others"}
-        self.api.add(PODS, f"{by}-{node}", metadata=metadata, spec=spec, status=status)
-
-    def bind(self, pod: Any) -> None:
-        """Its scheduler puts a pod where it is nominated to."""
-        name = pod.document["metadata"]["name"]
-        at = "/api/v1/namespaces/jobs/pods"
-        pod.document["spec"]["nodeName"] = pod.document["status"].pop("nominatedNodeName")
-        self.api.touch(at, name)
-
-    def labelled(self) -> set[str]:
-        return {
-            name
-            for name, labels in self.api.labels().items()
-            if WORDS.node_label_prefix + "job-1" in labels
-        }
-
-    def metric(self, name: str, **labels: str) -> float | None:
-        return self.registry.get_sample_value(f"topo_master_{name}", labels)
-
-    def holds(self) -> int:
-        return len(self.placements.state.bookings)
-
-
-@asynccontextmanager
-async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
-    """A master that leads, its writes and its watches taking their time."""
-    api = ApiModel(delay_s=0.005)
-    for name in NODE_NAMES:
-        api.add(NODES, name, metadata={"labels": {}}, spec={}, status=node_status())
-    async with leading(api, api, tree) as leader:
-        yield GangWorld(api, leader.placements, leader.registry, leader.nomination)
-
-
-def is_open(pod: Any) -> bool:
-    return not pod.document["spec"]["schedulingGates"]
-
-
-def nominated(pod: Any) -> str:
-    node: str = pod.document["status"].get("nominatedNodeName", "")
-    return node
 
 
 async def test_a_pair_gets_a_whole_dragonfly_and_every_write_is_in_its_order():
@@ -322,62 +206,6 @@ async def test_metrics_say_for_how_long_a_gang_has_waited_for_room():
         assert used_s is not None
         assert used_s > 0
         assert world.metric("gang_gates_opened_total", how="unplanned") == 0
-
-
-async def test_a_gang_that_is_gone_leaves_no_label_and_no_hold():
-    async with gang_world() as world:
-        for index in range(2):
-            world.add_pod(index)
-        await asyncio.sleep(10)
-        assert len(world.labelled()) == 2
-        for index in range(2):
-            world.api.remove(PODS, f"pod-{index}", "jobs")
-        await asyncio.sleep(30)
-        assert (world.labelled(), world.holds()) == (set(), 0)
-
-
-async def test_labels_of_gangs_are_merged_into_a_node_by_their_names():
-    """It costs the API server less than an apply; what is not named stays."""
-    async with gang_world() as world:
-        left = WORDS.node_label_prefix + "gone"  # of a gang whose master died
-        world.api.edit(NODES, NODE_NAMES[7], ("metadata", "labels", left), "hold-9")
-        for index in range(2):
-            world.add_pod(index)
-        await asyncio.sleep(10)
-        written = [each for each in world.api.calls if each.path.startswith("/api/v1/nodes/")]
-        assert {each.content_type for each in written} == {STRATEGIC}
-        named = [orjson.loads(each.body or b"")["metadata"]["labels"] for each in written]
-        own = sorted(each for labels in named for each in labels if labels[each] is not None)
-        assert own == [WORDS.node_label_prefix + "job-1"] * 2
-        assert [labels for labels in named if left in labels] == [{left: None}]
-        assert left not in world.api.labels()[NODE_NAMES[7]]
-
-
-async def test_a_label_that_a_dead_leader_sent_and_that_arrives_late_is_refused():
-    async with gang_world() as world:
-        for index in range(2):
-            world.add_pod(index)
-        await asyncio.sleep(10)
-        late = [each for each in world.api.calls if each.path.startswith("/api/v1/nodes/")]
-        assert len(late) == 2
-        for index in range(2):
-            world.api.remove(PODS, f"pod-{index}", "jobs")
-        await asyncio.sleep(30)
-        for each in late:
-            with pytest.raises(KubeError, match="the object has been modified"):
-                await world.api.call(each)
-        assert world.labelled() == set()
-
-
-@pytest.mark.parametrize("every_s", [0.003, 0.011, 0.05])
-async def test_a_node_that_others_change_all_the_while_is_labelled_all_the_same(every_s: float):
-    async with gang_world() as world:
-        pods = [world.add_pod(index) for index in range(2)]
-        for number in range(400):
-            world.api.touch("/api/v1/nodes", NODE_NAMES[number % len(NODE_NAMES)])
-            await asyncio.sleep(every_s)
-        await asyncio.sleep(30)
-        assert world.labelled() == {nominated(pod) for pod in pods}
 
 
 async def test_a_write_asks_for_no_more_of_an_object_than_who_it_is():

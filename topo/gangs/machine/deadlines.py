@@ -1,9 +1,13 @@
-"""The earliest time at which each gang has to be settled again without an event."""
+"""When a gang has to be settled again without an event, and the earliest of all gangs."""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.placement_requests import preempts_s
+from topo.gangs.machine.record import Record
+from topo.gangs.machine.settings import GangSettings
+from topo.gangs.machine.unbound_pods import next_looks_s
 
 
 class Deadlines:
@@ -32,3 +36,20 @@ class Deadlines:
             if self._earliest.get(gang_id) == due_s:
                 del self._earliest[gang_id]
             yield gang_id
+
+
+def due_times(record: Record, settings: GangSettings) -> Iterator[float]:
+    """Yield the times at which something changes for a gang without an event; O(pending writes).
+
+    A write or an answer is late, its wait for whole groups ends, it may be planned over others, or
+    its scheduler has refused a node for too long.
+    """
+    yield from (given.until_s for given in record.given.values())
+    if record.asked is not None:
+        yield record.asked.until_s
+    gang = record.gang
+    if gang.wait_s is not None:
+        yield gang.created_s + gang.wait_s
+    if (over_s := preempts_s(record, settings)) is not None:
+        yield over_s
+    yield from next_looks_s(record, settings)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from topo.gangs.machine.deadlines import Deadlines
+from topo.gangs.machine.deadlines import Deadlines, due_times
 from topo.gangs.machine.dispatch import (
     cleanup_writes,
     issue_writes,
@@ -79,7 +79,7 @@ from topo.gangs.machine.record import (
 )
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
-from topo.gangs.machine.unbound_pods import follow_unbound_pods, next_looks_s
+from topo.gangs.machine.unbound_pods import follow_unbound_pods
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -487,16 +487,7 @@ class Gangs:
         self._put(replace(record, asked=None, no_room=with_refusal(record, text)))
 
     def _remind(self, record: Record, now_s: float) -> None:
-        """Set when to settle the gang again: at the deadline of a write, an answer or its wait."""
-        times = [given.until_s for given in record.given.values()]
-        if record.asked is not None:
-            times.append(record.asked.until_s)
-        gang = record.gang
-        if gang.wait_s is not None:
-            times.append(gang.created_s + gang.wait_s)
-        if (over_s := preempts_s(record, self._settings)) is not None:
-            times.append(over_s)
-        times += next_looks_s(record, self._settings)
-        due_s = min((each for each in times if each > now_s), default=None)
-        if due_s is not None:
-            self._reminders.put(gang.id, due_s, now_s)
+        """Set when to settle the gang again: at the next time that changes something for it."""
+        times = (each for each in due_times(record, self._settings) if each > now_s)
+        if (due_s := min(times, default=None)) is not None:
+            self._reminders.put(record.gang.id, due_s, now_s)

@@ -1,0 +1,124 @@
+"""The schedulers of the small cluster: Volcano binds whole gangs, kube-scheduler single pods."""
+
+from collections.abc import Sequence
+
+from tests.gangs.world import Cluster
+from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.machine.gang import Binding, GangId, PodUid
+from topo.model.ids import NodeName
+
+
+def scheduled(cluster: Cluster) -> bool:
+    """A cycle of both schedulers; whether they wrote anything."""
+    did = False
+    for gang_id, job in cluster.jobs.items():
+        if job.binding is Binding.WHOLE:
+            did |= schedule_whole(cluster, gang_id)
+        else:
+            for uid in cluster.uids(gang_id):
+                did |= cluster.pods[uid].opened and schedule_pod(cluster, uid)
+    return did
+
+
+def schedule_whole(cluster: Cluster, gang_id: GangId) -> bool:
+    """Volcano: all that wait in one go, or none; a nominated node first, else any selected."""
+    waiting = [uid for uid in cluster.uids(gang_id) if cluster.pods[uid].opened]
+    gpus = cluster.jobs[gang_id].request.gpus_per_pod
+    taken: dict[NodeName, int] = {}
+    chosen: dict[PodUid, NodeName] = {}
+    for uid in waiting:
+        places = cluster.selected(uid)
+        nominated = cluster.pods[uid].nominated
+        if nominated in places:
+            places = [nominated, *places]
+        for node in places:
+            is_free = cluster.free(node) - taken.get(node, 0) >= gpus
+            if is_free and node not in cluster.starved:
+                taken[node] = taken.get(node, 0) + gpus
+                chosen[uid] = node
+                break
+    ended = sum(cluster.pods[uid].succeeded for uid in cluster.uids(gang_id))
+    running = len(cluster.bound(gang_id)) + ended
+    at_least = cluster.jobs[gang_id].at_least or cluster.jobs[gang_id].request.pods
+    _refuse(cluster, [uid for uid in waiting if uid not in chosen])
+    if not chosen or running + len(chosen) < at_least:
+        return _clear_whole(cluster, gang_id, waiting, chosen) if cluster.preempts else False
+    for uid, node in chosen.items():
+        cluster.bind(uid, node)
+    return True
+
+
+def _clear_whole(
+    cluster: Cluster, gang_id: GangId, waiting: list[PodUid], chosen: dict[PodUid, NodeName]
+) -> bool:
+    """Volcano's `preempt`: any node that they select; it evicts nobody for a nominated pod."""
+    priority, taken = cluster.jobs[gang_id].priority, set(chosen.values())
+    there, victims = cluster.evictable(gang_id, priority), list[Evictable]()
+    cleared: dict[PodUid, NodeName] = {}
+    for uid in waiting:
+        if uid in chosen or not cluster.pods[uid].selection:
+            continue
+        if cluster.pods[uid].nominated is not None:
+            return False
+        for node in sorted(cluster.selected(uid), reverse=True):
+            on_node = [pod for pod in there if pod.node == node]
+            if node not in taken and on_node:
+                taken.add(node)
+                victims += on_node
+                cleared[uid] = node
+                break
+        else:
+            return False
+    for pod in victims:
+        cluster.evict(pod)
+    for uid, node in cleared.items():
+        cluster.change(uid, nominated=node)
+    return bool(victims)
+
+
+def _clear_for(cluster: Cluster, uid: PodUid) -> bool:
+    """kube-scheduler's preemption: the nominated node first, else any that it selects."""
+    gang_id = cluster.owner[uid]
+    places = cluster.selected(uid) if cluster.pods[uid].selection else []
+    places.sort(key=lambda node: node != cluster.pods[uid].nominated)
+    for node in places:
+        there = cluster.evictable(gang_id, cluster.jobs[gang_id].priority)
+        on_node = [pod for pod in there if pod.node == node]
+        if on_node:
+            for pod in on_node:
+                cluster.evict(pod)
+            cluster.change(uid, nominated=node)
+            return True
+    return False
+
+
+def schedule_pod(cluster: Cluster, uid: PodUid) -> bool:
+    """kube-scheduler: one pod; respects nominations of others, and forgets one that failed."""
+    member = cluster.pods[uid]
+    gpus = cluster.jobs[cluster.owner[uid]].request.gpus_per_pod
+    places = cluster.selected(uid)
+    if member.nominated in places:
+        places = [member.nominated, *places]
+    for node in places:
+        others = sum(
+            cluster.jobs[cluster.owner[other.uid]].request.gpus_per_pod
+            for other in cluster.pods.values()
+            if other.uid != uid and other.node is None and other.nominated == node
+        )
+        if node not in cluster.starved and cluster.free(node, nominated_for=others) >= gpus:
+            cluster.bind(uid, node)
+            return True
+    _refuse(cluster, [uid])
+    if cluster.preempts and _clear_for(cluster, uid):
+        return True
+    if member.nominated is not None:
+        cluster.change(uid, nominated=None)
+        return True
+    return False
+
+
+def _refuse(cluster: Cluster, uids: Sequence[PodUid]) -> None:
+    """The schedulers write why they bind these pods nowhere."""
+    for uid in uids:
+        if not cluster.pods[uid].unscheduled:
+            cluster.change(uid, unscheduled="no node has enough")
