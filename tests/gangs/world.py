@@ -262,6 +262,8 @@ class Cluster:
             live = [each for each in self.members(gang_id) if each.live]
             # A leader may have opened it beside a pod that slipped through and is gone.
             is_first = all(each.gated for each in live) and gang_id not in self.slipped
+            starts = self.seen(gang_id).gang.start_pods
+            live = [each for each in live if each.rank < starts]
             for other in live if is_first else ():  # one that came later is not of the plan
                 planned = other.note is not None or int(other.version) < int(version)
                 # A nomination that a later leader took back leaves its note.

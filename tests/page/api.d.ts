@@ -93,7 +93,7 @@ declare namespace Api {
     namespace: string;
     name: string;
     kind: string;
-    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "waived" | "write-refused" | "native";
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "native";
     text: string;
     would_fit: string;
     ahead: number | null;
@@ -127,7 +127,7 @@ declare namespace Api {
     namespace: string;
     name: string;
     kind: string;
-    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "waived" | "write-refused" | "native";
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "native";
     text: string;
     would_fit: string;
     ahead: number | null;
@@ -430,7 +430,7 @@ declare namespace Api {
   }
   interface Transition {
     at: string;
-    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "waived" | "write-refused" | "native";
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "native";
     text: string;
     source: "leader" | "pod";
   }

@@ -208,6 +208,7 @@ export const ENGLISH = {
   "state_half-bound": "half of it runs",
   state_split: "a group is split",
   state_bound: "bound",
+  state_growing: "enough of it runs",
   state_waived: "let go without a plan",
   "state_write-refused": "a write was refused",
   state_native: "placed by Volcano",

@@ -5,7 +5,7 @@ import { jobOf } from "./job.js";
 import { wordsOf } from "./job_nodes.js";
 import { spoken, t } from "./strings.js";
 
-const WELL = new Set(["bound", "opened", "placed"]);
+const WELL = new Set(["growing", "bound", "opened", "placed"]);
 const ON_THEIR_WAY = new Set(["in-line", "pods-missing", "waived", "native"]);
 
 /** @param {Api.GangSummary} gang */

@@ -206,6 +206,7 @@ export const CHINESE = {
   "state_half-bound": "仅部分运行",
   state_split: "有组被拆分",
   state_bound: "已绑定",
+  state_growing: "已达最少数量，其余等待",
   state_waived: "未经规划放行",
   "state_write-refused": "写入被拒绝",
   state_native: "由 Volcano 放置",

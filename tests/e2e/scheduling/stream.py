@@ -35,6 +35,8 @@ _NODES_PER_OTHER = 20
 _TAKER = "taker-"
 _MOST_TAKEN, _LOOKS_FOR_PLANS = 2, 20
 """Planned nodes that pods without groups take during a burst, and looks for such a node."""
+_AGAIN_S = 5.0
+"""After so long the user of a job that no master reviewed creates it again."""
 _MOVED = "pods moved meanwhile"
 _AWAY_LOOK_S = 1.0
 _LOOK_S, _REST = 0.05, 2.0
@@ -173,6 +175,7 @@ class Stream:
             self.course.unreviewed += 1
             del self._live[wish.name]
             await self._delete(wish.name)
+            await asyncio.sleep(_AGAIN_S)
             wish = replace(wish, name=f"{wish.name}-again")
             made = await self._create(wish)
 

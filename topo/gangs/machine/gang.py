@@ -156,6 +156,21 @@ class Gang:
         is_planned = found and any(m.waits and (m.gated or m.selection) for m in self.members)
         return frozenset(found) if is_planned else frozenset()
 
+    @property
+    def start_pods(self) -> int:
+        """How many pods, from rank 0, start a gang that its scheduler binds as a whole.
+
+        They are `at_least` pods and the others of their last group.
+        """
+        size, pods = self.request.pods_per_group, self.request.pods
+        least = self.at_least if self.binding is Binding.WHOLE else pods
+        return min(pods, -(-least // size) * size)
+
+    @property
+    def starts_in_part(self) -> bool:
+        """Whether some of its pods suffice to start; the others follow as there is room."""
+        return self.start_pods < self.request.pods
+
     def group_of(self, rank: int) -> int:
         """Return the number of the group of a rank."""
         return rank // self.request.pods_per_group

@@ -52,13 +52,14 @@ from topo.gangs.machine.placement_requests import (
     PlacementNeed,
     answers,
     check_request,
-    current_request,
     is_out_of_moves,
     place_request,
     placement_need,
     preempts_s,
+    requested,
     was_refused,
     with_refusal,
+    with_refusal_of_all,
 )
 from topo.gangs.machine.planned_nodes import PlannedNodes
 from topo.gangs.machine.pod_notes import plan_notes
@@ -119,8 +120,7 @@ class Gangs:
 
     def status(self, gang_id: GangId) -> GangStatus | None:
         """Return the status of a gang, None for one that is not known; O(gangs)."""
-        record = self._records.get(gang_id)
-        return status_of(record, self._queue) if record is not None else None
+        return status_of(self._records[gang_id], self._queue) if gang_id in self._records else None
 
     def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
         """Yield the status of every gang, in the order in which the gangs came.
@@ -209,8 +209,8 @@ class Gangs:
         plan = {**record.plan, **new}
         no_room = None
         if event.evicts and asked.purpose is Purpose.WHOLE:
-            no_room = with_refusal(record, "there is none but over others")
             self._stranded[event.id] = None
+            no_room = with_refusal(record, "there is none but over others")
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
         self._put(replace(record, asked=None, check=None, checked=False, opened_since_s=None))
         return ()
@@ -220,19 +220,26 @@ class Gangs:
         if record is None:
             return ()
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        if event.id in self._queue and record.asked.purpose in {Purpose.FRESH, Purpose.GROWTH}:
-            self._queue.refuse(event)
-            self._put(replace(record, asked=None))
-        else:
+        purpose = record.asked.purpose
+        if event.id not in self._queue or purpose in {Purpose.MOVE, Purpose.WHOLE}:
             self._strand(record, event.text)
+            return ()
+        self._queue.refuse(event)
+        if purpose is Purpose.GROWTH and record.gang.starts_in_part:
+            self._strand(record, event.text)
+        else:
+            self._put(replace(record, asked=None))
+        for gang_id in self._queue.take_elastic():
+            self._stranded[gang_id] = None
+            self._put(with_refusal_of_all(self._records[gang_id], event.text))
         return ()
 
     def _checked(self, event: Checked, _now_s: float) -> Iterable[Instruction]:
         record = self._records.get(event.id)
         if record is None or record.check != event.ask:
             return ()
-        found = replace(record, check=None, checked=True, lost=dict(event.lost))
-        found = replace(found, blocked=event.blocked, strayed=False, unproven=False)
+        found = replace(record, check=None, checked=True, lost=dict(event.lost), strayed=False)
+        found = replace(found, blocked=event.blocked, unproven=False)
         if found.is_released:
             found = drop_split_groups(found, event)
         elif event.lost or event.blocked or event.split or event.apart:
@@ -356,7 +363,7 @@ class Gangs:
     def _queue_request(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
         """Return the current request of a gang in the queue."""
         gang, due_s = record.gang, preempts_s(record, self._settings)
-        request = current_request(gang, now_s)
+        request = requested(record, need, now_s)
         alone = len(need.members) < request.pods
         over = gang.priority if due_s is not None and due_s <= now_s and not alone else None
         return QueueRequest(request, need.uids if alone else frozenset(), over)

@@ -11,7 +11,7 @@ from topo.gangs.machine.instructions import (
     Release,
     UnlabelNodes,
 )
-from topo.gangs.machine.record import Key, PendingWrite, Record
+from topo.gangs.machine.record import Key, PendingWrite, Record, is_covered
 from topo.gangs.machine.write_order import can_open, next_writes, progress_of
 
 
@@ -34,7 +34,7 @@ def invariants(record: Record) -> Iterator[tuple[bool, str]]:
     if not record.is_released and plan:
         yield len(over) != 1, "a plan is partly over others' pods"
         yield len({note.hold for note in plan.values()}) != 1, "a plan has several holds"
-        yield plan.keys() != {m.uid for m in live.values() if m.fixed is None}, "a plan has gaps"
+        yield not is_covered(record), "a plan has gaps"
     given = record.given.items()
     yield any(key != _about(each) for key, each in given), "a write is kept under another name"
     progress = progress_of(record)

@@ -118,6 +118,8 @@ class PendingQueue:
         """The fewest pods that were refused of each family since then."""
         self._answers: dict[QueueRequest, Refused] = {}
         """The last answer for each bucket, to be reported."""
+        self._elastic: dict[GangId, None] = {}
+        """Gangs that ask for all of their pods, of which fewer suffice to start."""
         self._head: GangId | None = None
         self._kept: tuple[NodeName, ...] = ()
 
@@ -146,6 +148,18 @@ class PendingQueue:
         """Return the last refusal of the gang's request, given to any gang with this request."""
         return self._answers.get(self._requests[gang_id])
 
+    def take_elastic(self) -> Iterator[GangId]:
+        """Yield, once, the gangs with all of their pods refused of which fewer suffice to start.
+
+        The refusal may be that of an equal request, or of a smaller one of its family. O(elastic
+        gangs in the queue).
+        """
+        for gang_id in tuple(self._elastic):
+            first = self._may_be_head(self._positions[gang_id])
+            if self._is_refused(self._requests[gang_id], first=first):
+                del self._elastic[gang_id]
+                yield gang_id
+
     def ahead(self, gang_id: GangId) -> int:
         """Return the number of gangs ahead of this one; O(gangs), so not for hot paths."""
         position = self._positions[gang_id]
@@ -159,6 +173,9 @@ class PendingQueue:
         self.leave(gang.id)
         self._positions[gang.id], self._requests[gang.id] = position, request
         self._names[gang.id] = f"{gang.namespace}/{gang.name}"
+        asks_for_all = request.request.pods == gang.request.pods and not request.pods
+        if gang.starts_in_part and asks_for_all:
+            self._elastic[gang.id] = None
         insort(self._buckets.setdefault(request, []), position)
         heappush(self._candidates, (position, next(self._numbers), request))
 
@@ -169,6 +186,7 @@ class PendingQueue:
             return
         request = self._requests.pop(gang_id)
         del self._names[gang_id]
+        self._elastic.pop(gang_id, None)
         bucket = self._buckets[request]
         del bucket[bisect_left(bucket, position)]
         if bucket:

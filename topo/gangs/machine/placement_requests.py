@@ -3,13 +3,14 @@
 `placement_need` compares the plan with the existing pods. It returns the one placement that is due,
 the reason that blocks it, or None for a gang that has all its nodes.
 
-Why it is right. Before a pod is opened, only the whole gang is placed: its pods start together or
-not at all. An opened pod keeps its node, and its selector cannot be changed, so the other pods have
-to be placed near it. All pods without a node are tried first, in one request. If that is refused
-and no pod runs, the whole gang is tried again; if pods run, the gang is tried group by group, since
-the groups of a running job may continue without each other. A refused request is not repeated
-before there is more room (`Refusals`), so every sequence of requests ends. Pods that wait for
-evictions are always placed as a whole gang, because room may become free elsewhere first.
+Why it is right. Before a pod is opened, only the whole gang is placed, or as many whole groups as
+its scheduler starts it with: its pods start together or not at all. An opened pod keeps its node,
+and its selector cannot be changed, so the other pods have to be placed near it. All pods without a
+node are tried first, in one request. If that is refused and no pod runs, the whole gang is tried
+again; if pods run, the gang is tried group by group, since the groups of a running job may continue
+without each other. A refused request is not repeated before there is more room (`Refusals`), so
+every sequence of requests ends. Pods that wait for evictions are always placed as a whole gang,
+because room may become free elsewhere first.
 
 Cost: O(members) for a need, a request or a check.
 
@@ -46,7 +47,7 @@ class PlacementNeed:
     @property
     def in_queue(self) -> bool:
         """Whether the request goes through the pending queue."""
-        return self.purpose in {Purpose.FRESH, Purpose.GROWTH}
+        return self.purpose in {Purpose.FRESH, Purpose.START, Purpose.GROWTH}
 
     @property
     def uids(self) -> frozenset[PodUid]:
@@ -78,8 +79,7 @@ def placement_need(record: Record) -> Need:
     blocker = _find_blocker(record)
     # Nothing is opened: all pods together, and only once nothing blocks any of them.
     if not record.is_released:
-        members = tuple(_unplaced_pods(record))
-        return blocker or (PlacementNeed(Purpose.FRESH, members) if members else None)
+        return blocker or (None if record.plan else _first_need(record))
     moving, new = _moving_and_new_pods(record, blocker)
     if record.over and not record.is_running:
         return PlacementNeed(Purpose.WHOLE, _unbound_pods(record))
@@ -88,9 +88,42 @@ def placement_need(record: Record) -> Need:
     for need in _moves(record, moving):
         if not was_refused(record, need):
             return need
-    if new and (need is None or record.is_running):
-        return PlacementNeed(Purpose.GROWTH, tuple(new))
+    if new and (need is None or record.is_running) and not _is_starting(record):
+        return _growth(record, tuple(new))
     return need or blocker
+
+
+def _is_starting(record: Record) -> bool:
+    """Whether opened pods of a gang that starts in part have places and are not bound yet.
+
+    Its scheduler binds as many of them as it needs to start, whichever they are, so that no others
+    are opened beside them.
+    """
+    if not record.gang.starts_in_part:
+        return False
+    return any(member.opened for member, _ in record.waiting_pods())
+
+
+def _first_need(record: Record) -> PlacementNeed | None:
+    """Return the placement of all pods, or of enough to start once that was refused."""
+    members = tuple(_unplaced_pods(record))
+    fresh = PlacementNeed(Purpose.FRESH, members)
+    gang = record.gang
+    if gang.starts_in_part and len(members) == gang.request.pods and was_refused(record, fresh):
+        return PlacementNeed(Purpose.START, members[: gang.start_pods])
+    return fresh if members else None
+
+
+def _growth(record: Record, new: tuple[Member, ...]) -> PlacementNeed:
+    """Return the placement of all new groups; of the first alone once that was refused.
+
+    The pods of a gang that cannot start in part are needed all at once.
+    """
+    growth = PlacementNeed(Purpose.GROWTH, new)
+    if not (record.gang.starts_in_part and was_refused(record, growth)):
+        return growth
+    first = next(iter(_by_group(record.gang, new).values()))
+    return PlacementNeed(Purpose.GROWTH, first)
 
 
 def is_out_of_moves(record: Record) -> bool:
@@ -105,6 +138,13 @@ def is_out_of_moves(record: Record) -> bool:
     return bool(moves) and all(was_refused(record, need) for need in moves)
 
 
+def requested(record: Record, need: PlacementNeed, now_s: float) -> Request:
+    """Return the request that a placement is part of: enough pods to start are asked as a job."""
+    request = current_request(record.gang, now_s)
+    is_start = need.purpose is Purpose.START
+    return replace(request, pods=len(need.members)) if is_start else request
+
+
 def was_refused(record: Record, need: PlacementNeed) -> bool:
     """Return whether the need was refused since the free capacity last grew."""
     return record.no_room is not None and (need.purpose, need.uids) in record.no_room.requests
@@ -114,8 +154,20 @@ def with_refusal(record: Record, text: str) -> Refusals:
     """Return the refusals with that of the pending placement added; `text` is the reason."""
     asked = record.asked
     assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
+    return _with_refused(record, (asked.purpose, asked.uids), text)
+
+
+def with_refusal_of_all(record: Record, text: str) -> Record:
+    """Return the record of a gang in the queue with all of its pods refused; O(members)."""
+    uids = frozenset(pod.uid for pod in _unplaced_pods(record))
+    return replace(record, no_room=_with_refused(record, (Purpose.FRESH, uids), text))
+
+
+def _with_refused(
+    record: Record, request: tuple[Purpose, frozenset[PodUid]], text: str
+) -> Refusals:
     before = record.no_room.requests if record.no_room is not None else frozenset()
-    return Refusals(before | {(asked.purpose, asked.uids)}, text)
+    return Refusals(before | {request}, text)
 
 
 def answers(asked: PendingPlacement, need: Need) -> bool:
@@ -186,7 +238,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
     return Place(
         id=gang.id,
         ask=ask,
-        request=current_request(gang, now_s),
+        request=requested(record, need, now_s),
         wanted=need.members,
         kept=kept,
         held=held,
@@ -337,8 +389,17 @@ def _kept_node(record: Record, member: Member) -> NodeName | None:
 
 
 def _unbound_pods(record: Record) -> tuple[Member, ...]:
-    """Return all pods that are not bound, planned or not."""
+    """Return all pods that are not bound, planned or not; of a gang that started in part no new
+    groups.
+    """
     unplaced = {member.uid for member in _unplaced_pods(record)}
+    if record.gang.starts_in_part:
+        gang = record.gang
+        begun = {gang.group_of(m.rank) for m in gang.members if m.live and not m.gated}
+        begun |= {note.group for note in record.plan.values()}
+        unplaced = {
+            m.uid for m in gang.members if m.uid in unplaced and gang.group_of(m.rank) in begun
+        }
     return tuple(
         member
         for member in record.gang.members

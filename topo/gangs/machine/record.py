@@ -21,6 +21,8 @@ class Purpose(StrEnum):
 
     FRESH = "fresh"
     """All pods of a gang of which none is opened; its turn is in the queue."""
+    START = "start"
+    """Enough pods to start a gang of which none is opened; its turn is in the queue."""
     GROWTH = "growth"
     """More whole groups of a gang that runs; its turn is in the queue."""
     MOVE = "move"
@@ -126,6 +128,12 @@ class Record:
         """Whether a pod is bound."""
         return any(member.live and member.node is not None for member in self.gang.members)
 
+    @property
+    def lost_room(self) -> bool:
+        """Whether other nodes for its opened pods were refused."""
+        refused = self.no_room.requests if self.no_room is not None else ()
+        return any(purpose in {Purpose.MOVE, Purpose.WHOLE} for purpose, _ in refused)
+
     def is_running_on(self, nodes: Container[NodeName]) -> bool:
         """Whether a pod is bound to one of these nodes; O(members)."""
         return any(m.live and m.node is not None and m.node in nodes for m in self.gang.members)
@@ -206,9 +214,9 @@ def holds_of(waiting: Iterable[tuple[Member, Note]]) -> set[HoldId]:
 def update_record(record: Record, gang: Gang) -> Record:
     """Return the record after an observation; the notes of deleted pods are dropped.
 
-    Before any pod is opened, a plan is for all pods at once: if a pod or the hold is gone, or a pod
-    was created again, the whole plan is dropped. If gates are to be opened without a plan, only
-    what pods select already is completed. O(members).
+    Before any pod is opened, a plan is for all pods at once, or for those that start the gang: if a
+    pod or the hold is gone, or a pod was created again, the whole plan is dropped. If gates are to
+    be opened without a plan, only what pods select already is completed. O(members).
     """
     by_rank = tuple(sorted(gang.members, key=lambda member: (member.rank, member.uid)))
     gang = replace(gang, members=by_rank)
@@ -332,12 +340,21 @@ def _drop_unheld(record: Record) -> Record:
     return replace(record, plan=plan, checked=False)
 
 
+def is_covered(record: Record) -> bool:
+    """Whether the plan covers all pods of the gang, or exactly those that start it; O(members)."""
+    gang = record.gang
+    members = [m for m in gang.members if m.live and m.fixed is None]
+    if {member.uid for member in members} == record.plan.keys():
+        return True
+    first = {member.uid for member in members if member.rank < gang.start_pods}
+    return gang.starts_in_part and first == record.plan.keys()
+
+
 def _is_complete(record: Record) -> bool:
-    """Whether a plan without opened pods covers all pods of the gang, and is held."""
-    members = [m for m in record.gang.members if m.live and m.fixed is None]
+    """Whether a plan without opened pods is for enough pods of the gang, and is held."""
     holds = {note.hold for note in record.plan.values()}
     return (
-        {member.uid for member in members} == record.plan.keys()
+        is_covered(record)
         and {member.rank for member in record.gang.members if member.live or member.succeeded}
         == set(range(record.gang.request.pods))
         and len(holds) == 1

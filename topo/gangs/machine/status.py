@@ -48,7 +48,8 @@ def _of_placement(record: Record, queue: PendingQueue, need: Need) -> tuple[Gang
         return GangState.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
     if isinstance(need, PlacementNeed):
         if need.in_queue:
-            return _in_queue(record, queue)
+            found = _in_queue(record, queue)
+            return _growing(record, found[1]) or found
         if record.no_room is not None:
             return _without_nodes(record, record.no_room.text)
     if isinstance(need, Blocker) and not need.some:
@@ -79,6 +80,15 @@ def _in_queue(record: Record, queue: PendingQueue) -> tuple[GangState, str]:
     if answer.ungrouped:
         return GangState.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
     return (GangState.NEVER_FITS if answer.never else GangState.NO_ROOM), answer.text
+
+
+def _growing(record: Record, text: str) -> tuple[GangState, str] | None:
+    """Return the state of a gang of which enough pods run; None for another one."""
+    gang = record.gang
+    running = sum(member.live and member.node is not None for member in gang.members)
+    if not gang.starts_in_part or running < gang.at_least:
+        return None
+    return GangState.GROWING, f"{running} of {gang.request.pods} pods run; for the others: {text}"
 
 
 def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:

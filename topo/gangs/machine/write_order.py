@@ -140,7 +140,7 @@ def _pods_on_holds(record: Record, progress: Progress) -> list[tuple[Member, Not
     a gate, opened pods need the hold no more: they book for themselves, the hold also for it.
     """
     planned = record.plan.keys() | record.gang.bypassed_webhook()
-    is_given_up = record.no_room is not None or any(
+    is_given_up = record.lost_room or any(
         member.opened and not member.selection and member.uid not in planned
         for member in record.gang.members
     )

@@ -191,6 +191,13 @@ class GangState(StrEnum):
         event="GangBound",
         pod_condition=PodCondition.ENDED,
     )
+    GROWING = StateRow(
+        "growing",
+        "enough of its pods run (`minAvailable`), and the others wait for room",
+        Stage.RUNNING,
+        event="GangGrows",
+        pod_condition=PodCondition.ENDED,
+    )
     WAIVED = StateRow(
         "waived",
         "its gates are opened without a plan",

@@ -1,0 +1,143 @@
+"""Gangs of which fewer pods suffice to start (`minAvailable`): the others follow with more room."""
+
+import pytest
+
+from tests.gangs.jobs import Job, dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster
+from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.instructions import Place
+from topo.gangs.machine.settings import GangSettings
+from topo.gangs.status import GangStatus
+from topo.model.conditions.gang_states import GangState
+
+A, B = GangId("a"), GangId("b")
+
+
+def led(*boxes: int) -> tuple[Cluster, Leader]:
+    cluster = Cluster(dragonflies(*boxes))
+    return cluster, Leader.over(cluster, GangSettings())
+
+
+def filled(cluster: Cluster, dragonflies_left: int) -> None:
+    """Others have all nodes but those of so many dragonflies."""
+    nodes = sorted(host.name for host in cluster.capacity.hosts())
+    for node in nodes[2 * dragonflies_left :]:
+        cluster.intrude(f"f-{node}", node)
+
+
+def elastic(pods: int, at_least: int, binding: Binding = Binding.WHOLE) -> Job:
+    return job("a", pods, at_least=at_least, binding=binding)
+
+
+def status(leader: Leader, gang_id: GangId = A) -> GangStatus:
+    found = leader.gangs.status(gang_id)
+    assert found is not None
+    return found
+
+
+def test_with_room_for_all_they_start_together() -> None:
+    cluster, leader = led(4)
+    cluster.submit(elastic(8, 4))
+    leader.settle()
+    assert len(cluster.bound(A)) == 8
+    assert len([each for each in leader.given if isinstance(each, Place)]) == 1
+    assert status(leader).state is GangState.BOUND
+
+
+@pytest.mark.parametrize(("at_least", "started"), [(2, 2), (3, 4), (4, 4)])
+def test_without_it_whole_groups_of_enough_pods_start_and_the_others_follow_by_groups(
+    at_least: int, started: int
+) -> None:
+    cluster, leader = led(4)
+    filled(cluster, started // 2)
+    cluster.submit(elastic(8, at_least))
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [*range(started)]
+    found = status(leader)
+    assert found.state is GangState.GROWING
+    assert found.text.startswith(f"{started} of 8 pods run; for the others: ")
+    assert all(member.gated for member in cluster.members(A)[started:])
+    for name in sorted(cluster.foreign)[:2]:
+        cluster.leave(name)
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [*range(started + 2)]
+    for name in sorted(cluster.foreign):
+        cluster.leave(name)
+    leader.settle()
+    assert len(cluster.bound(A)) == 8
+    assert {len(homes) for homes in cluster.groups(A).values()} == {1}
+    assert status(leader).state is GangState.BOUND
+    assert not list(cluster.bookings)
+
+
+def test_with_less_room_than_that_none_starts_and_the_numbers_are_those_of_the_start() -> None:
+    cluster, leader = led(4)
+    filled(cluster, 1)
+    cluster.submit(elastic(8, 4))
+    leader.settle()
+    found = status(leader)
+    assert found.state is GangState.NO_ROOM
+    assert found.text == "the job needs 32 GPUs, 16 are free on nodes that it may use"
+    assert all(member.gated for member in cluster.members(A))
+    assert not cluster.labels.get(A)
+
+
+def test_a_start_larger_than_the_cluster_never_fits_and_a_smaller_one_only_has_to_wait() -> None:
+    cluster, leader = led(2)
+    filled(cluster, 0)
+    cluster.submit(elastic(8, 4))
+    leader.settle()
+    assert status(leader).state is GangState.NO_ROOM
+    other, second = led(2)
+    other.submit(elastic(8, 6))
+    second.settle()
+    assert status(second).state is GangState.NEVER_FITS
+
+
+def test_a_gang_whose_equal_was_refused_starts_in_part_too() -> None:
+    cluster, leader = led(4)
+    filled(cluster, 2)
+    cluster.submit(job("b", 8, created_s=1.0))
+    cluster.submit(job("a", 8, at_least=4, created_s=2.0, priority=0))
+    leader.settle()
+    assert status(leader, B).state is GangState.NO_ROOM
+    assert status(leader).state in {GangState.BEHIND, GangState.GROWING}
+    cluster.end(B)
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [0, 1, 2, 3]
+
+
+def test_a_new_leader_goes_on_with_a_start_that_was_planned() -> None:
+    cluster, leader = led(4)
+    filled(cluster, 2)
+    cluster.submit(elastic(8, 4))
+    for each in leader.take(*leader.news()):
+        cluster.write(each)
+    planned = [member.nominated for member in cluster.members(A)]
+    assert planned.count(None) == 4
+    leader = Leader.over(cluster, GangSettings())
+    leader.settle()
+    assert list(cluster.bound(A).values()) == planned[:4]
+
+
+def test_a_lost_node_moves_the_start_to_other_nodes_without_the_pods_that_wait() -> None:
+    cluster, leader = led(2, 2)
+    filled(cluster, 3)
+    cluster.submit(elastic(8, 4))
+    leader.settle(schedule=False)
+    lost = cluster.members(A)[0].nominated
+    assert lost is not None
+    cluster.intrude("taker", lost)
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [0, 1, 2, 3], "there is no whole group for more"
+    assert {len(homes) for homes in cluster.groups(A).values()} == {1}
+
+
+def test_a_gang_that_is_bound_pod_by_pod_starts_with_all_of_its_pods() -> None:
+    cluster, leader = led(4)
+    filled(cluster, 2)
+    cluster.submit(elastic(8, 4, binding=Binding.PIECEMEAL))
+    leader.settle()
+    assert not cluster.bound(A)
+    assert status(leader).state is GangState.NO_ROOM
