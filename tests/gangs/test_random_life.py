@@ -220,11 +220,14 @@ def something_runs(life: Life) -> None:
         assert isinstance(place(empty, each.request), NoFit), f"{gang_id} stands still"
 
 
-FOUND = (200_095, 213_063, 232_332)
+FOUND = (200_095, 213_063, 232_332, 305_906, 315_024, 317_818, 402_996, 406_277, 406_724, 416_553)
 """Lives that broke a promise once, each for a reason of its own.
 
 Notes of two plans on pods of which none was gated; a hold that kept the node of a place that was
-given up; pods without a gate that took the nodes of their opened siblings.
+given up; pods without a gate that took the nodes of their opened siblings; a nomination to a node
+of an older plan; pods that a dead leader had booked elsewhere; room that came back between two
+looks; a hold for a pod that came again without a gate; labels of two plans at once; a bound pod
+with the hold of a plan that waits for evictions; a label that a dead leader sent.
 """
 
 

@@ -19,6 +19,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, owner_of, taker
+from tests.e2e.scheduling.odd_jobs import OddJobs, templates
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
 from topo.model.rest.topology import is_group, walk
@@ -90,6 +91,8 @@ class Course:
     """Jobs that ran to their end; others were deleted while they ran."""
     taken: int = 0
     """Planned nodes that were taken by pods without groups before the planned pod was bound."""
+    odd: int = 0
+    """Odd jobs of which what was told was true."""
     unreviewed: int = 0
     """Jobs that were made again under another name, as no master had reviewed them."""
     while_away: int = 0
@@ -109,7 +112,8 @@ class Course:
         over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
         return (
             f"{self.bound} jobs were bound, {self.ended} ran to their end, {self.while_away} waited"
-            f" while no master was there; {self.unreviewed} were made again;"
+            f" while no master was there; {self.odd} odd ones were told truly;"
+            f" {self.unreviewed} were made again;"
             f" {self.taken} planned nodes were taken by others; {self.looks} looks,"
             f" {self.stood_still} times all stood still, at most after {seconds:.1f} s ({last});"
             f" true reasons of those that waited: {dict(self.reasons)}; {over}"
@@ -140,6 +144,7 @@ class Stream:
         """Jobs whose pods have yet to go."""
         self._ended: list[str] = []
         """Jobs that ran to their end, and are there still."""
+        self._odd_jobs = OddJobs(api, kind.collection, kind.job, self._state_of)
         self.course = Course()
 
     async def run(self, jobs: Sequence[Wish], tell: Callable[[str], None]) -> None:
@@ -157,6 +162,8 @@ class Stream:
                 self._masters.disturb(),
             )
             await self._stand_still()
+            await self._odd_jobs.try_next()
+            self.course.odd = self._odd_jobs.seen
             is_late = len(left) <= len(jobs) // 2
             if self.away_s and is_late and self._waiting() and not self.course.while_away:
                 await self._without_a_master()
@@ -183,7 +190,7 @@ class Stream:
         mode = {} if wish.required else {WORDS.mode: "preferred"}
         job = self._kind.job(wish.name, wish.pods, wish.size, gpus=wish.gpus, **mode)
         if wish.is_high:
-            for template in _templates(job):
+            for template in templates(job):
                 template["spec"]["priorityClassName"] = HIGH
         self._live[wish.name] = wish
         return await self._api.create(self._kind.collection, job)
@@ -350,6 +357,9 @@ class Stream:
         document = await self._asked("/v1/gangs")
         return document and {each["name"]: each for each in document["gangs"]}
 
+    async def _state_of(self, name: str) -> str:
+        return str((await self._gangs() or {}).get(name, {}).get("state", ""))
+
     async def _uncounted(self) -> list[str] | None:
         """Nodes whose used, held and free GPUs are not all of theirs, but for taken ones.
 
@@ -419,10 +429,3 @@ def _untruth(wish: Wish, gang: Mapping[str, Any] | None, free: Free) -> str:
     if state == "behind" and not gang["ahead"]:
         return f"{wish} is said to be behind others, and is the first"
     return "" if state in _TOLD else f"{wish.name} is {state}: {gang['text']}"
-
-
-def _templates(job: Any) -> Iterator[Any]:
-    spec = job["spec"]
-    yield from (task["template"] for task in spec.get("tasks", ()))
-    if "template" in spec:
-        yield spec["template"]

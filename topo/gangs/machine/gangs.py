@@ -159,6 +159,10 @@ class Gangs:
             for gang_id in self._touched:
                 out += self._settle(gang_id, now_s)
             self._touched.clear()
+            for gang_id in self._queue.take_elastic():
+                self._stranded[gang_id] = None
+                self._store(with_refusal_of_all(self._records[gang_id]))
+                out += self._settle(gang_id, now_s)
             out += self._ask_for_next(now_s)
             out += self._report_rest()
         return tuple(out)
@@ -195,8 +199,7 @@ class Gangs:
             return () if in_use else (Release(event.id, event.hold),)
         asked = record.asked
         assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        may_split = asked.place.request.mode is PlacementMode.PREFERRED
-        split = event.mode is PlacementMode.PREFERRED and not may_split
+        split = PlacementMode.PREFERRED is event.mode is not asked.place.request.mode
         require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
         new = plan_notes(record, event)
         if new is None:
@@ -229,9 +232,6 @@ class Gangs:
             self._strand(record, event.text)
         else:
             self._put(replace(record, asked=None))
-        for gang_id in self._queue.take_elastic():
-            self._stranded[gang_id] = None
-            self._put(with_refusal_of_all(self._records[gang_id], event.text))
         return ()
 
     def _checked(self, event: Checked, _now_s: float) -> Iterable[Instruction]:
@@ -401,8 +401,8 @@ class Gangs:
     def _reporting(self, record: Record, need: Need) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with its state marked as reported, and the report if it has changed.
 
-        A gang that may be next in this step is reported after it (`_report_rest`). While pods are
-        missing, only the first count is reported, because the other pods follow within moments.
+        A gang that may be next in this step is reported after it (`_report_rest`). Of missing pods
+        only the first count is reported, because the other pods follow within moments.
         """
         found, before = state_of(record, self._queue, need), record.reported
         if (state := found[0]) is GangState.IN_LINE:

@@ -81,8 +81,6 @@ def placement_need(record: Record) -> Need:
     if not record.is_released:
         return blocker or (None if record.plan else _first_need(record))
     moving, new = _moving_and_new_pods(record, blocker)
-    if record.over and not record.is_running:
-        return PlacementNeed(Purpose.WHOLE, _unbound_pods(record))
     # The first of the moves that was not refused; if all were, the last one says what is missing.
     need = None
     for need in _moves(record, moving):
@@ -131,7 +129,7 @@ def is_out_of_moves(record: Record) -> bool:
 
     Their places are then given up: nothing else is planned on a node that a lost place still takes.
     """
-    if not record.lost or record.no_room is None or record.over or not record.is_released:
+    if not record.lost or record.no_room is None or not record.is_released:
         return False
     moving, _ = _moving_and_new_pods(record, _find_blocker(record))
     moves = tuple(_moves(record, moving))
@@ -157,10 +155,11 @@ def with_refusal(record: Record, text: str) -> Refusals:
     return _with_refused(record, (asked.purpose, asked.uids), text)
 
 
-def with_refusal_of_all(record: Record, text: str) -> Record:
+def with_refusal_of_all(record: Record) -> Record:
     """Return the record of a gang in the queue with all of its pods refused; O(members)."""
     uids = frozenset(pod.uid for pod in _unplaced_pods(record))
-    return replace(record, no_room=_with_refused(record, (Purpose.FRESH, uids), text))
+    refused = _with_refused(record, (Purpose.FRESH, uids), "all of its pods do not fit")
+    return replace(record, no_room=refused)
 
 
 def _with_refused(
@@ -181,12 +180,16 @@ def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed
     """Yield the ways to place `moving` near the pods that stay, in the order to try them.
 
     First all of them in one request. Then the whole gang if no pod runs, else group by group: the
-    moving pods of a group, and the whole group if none of it runs.
+    moving pods of a group, and the whole group if none of it runs. A gang that waits for evictions
+    and does not run is always tried as a whole.
     """
+    waiting = _unbound_pods(record)
+    if record.over and not record.is_running:
+        yield PlacementNeed(Purpose.WHOLE, waiting)
+        return
     if not moving:
         return
     yield PlacementNeed(Purpose.MOVE, moving)
-    waiting = _unbound_pods(record)
     if not record.is_running:
         yield PlacementNeed(Purpose.WHOLE, waiting)
         return
@@ -313,7 +316,9 @@ def _find_blocker(record: Record) -> Blocker | None:
         text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
         return Blocker(GangState.OTHER_GATE, text)
     done = {member.rank for member in gang.members if member.succeeded}
-    if missing := [rank for rank in expected if rank not in ranks and rank not in done]:
+    missing = [rank for rank in expected if rank not in ranks and rank not in done]
+    name_nodes = not gated and any(member.gated for member in live)
+    if missing and not name_nodes:
         there = len(expected) - len(missing)
         text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
         return Blocker(GangState.PODS_MISSING, text, some=True)

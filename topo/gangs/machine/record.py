@@ -290,12 +290,14 @@ def drop_plan(record: Record) -> Record:
 def drop_lost_places(record: Record) -> Record:
     """Return the record without the places of waiting pods that cannot be bound any more.
 
-    These are the pods whose nodes are lost. Of a gang that is bound as a whole they are all waiting
-    pods, if none of its pods runs and those that keep their nodes are too few to start. O(members).
+    These are the pods whose nodes are lost, but for those that wait for evictions and book nothing.
+    Of a gang that is bound as a whole they are all waiting pods, if none of its pods runs and those
+    that keep their nodes are too few to start. O(members).
     """
-    gang, waiting = record.gang, record.waiting_pods()
+    gang = record.gang
+    waiting = [(member, note) for member, note in record.waiting_pods() if not note.over]
     dropped = {member.uid for member, note in waiting if note.node in record.lost}
-    is_whole = gang.binding is Binding.WHOLE and not record.is_running
+    is_whole = gang.binding is Binding.WHOLE and not (record.is_running or record.over)
     if dropped and is_whole and len(waiting) - len(dropped) < gang.at_least:
         dropped = {member.uid for member, _ in waiting}
     if not dropped:

@@ -101,5 +101,7 @@ def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:
         return blocker.state, blocker.text
     if any(member.opened for member in record.gang.members):
         return GangState.OPENED, "its scheduler may bind it, without a plan"
+    if any(member.waits for member in record.gang.members):
+        return GangState.WAIVED, "its pods name their nodes themselves"
     ended = not any(member.live for member in record.gang.members)
     return GangState.BOUND, "all of its pods have ended" if ended else "all of its pods run"
