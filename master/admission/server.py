@@ -12,7 +12,7 @@ from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
 from master.admission.reviews import Invalid, Reviewed, review
 from topo.gangs.admission.outcome import Rules
 from topo.kit.serving.bodies import Bodies
-from topo.kit.serving.problem import problem, problems
+from topo.kit.serving.problem import answer_expectation, problem, problems
 from topo.model.errors import BadInputError
 
 PATH = "/admission"
@@ -73,5 +73,5 @@ def admission_app(
         return web.Response(body=reviewed.answer, content_type="application/json")
 
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
-    app.router.add_post(PATH, post_review)
+    app.router.add_post(PATH, post_review, expect_handler=answer_expectation)
     return app

@@ -10,6 +10,7 @@ from master.api.answers import forbidden
 from master.api.requests.reading import Parameter, Query, read_query
 from master.role import not_leader
 from master.service import SERVICE
+from topo.kit.serving.problem import answer_expectation
 from topo.model.rest.document import build_body_validators
 
 Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
@@ -58,11 +59,12 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
     """
     build_body_validators()
     for route, path in [(each, path) for each in routes for path in each.paths]:
-        if route.method == "GET":
-            ends = route.media != "text/event-stream"
-            app.router.add_get(path, _endpoint(route), allow_head=ends)
-        else:
-            app.router.add_route(route.method, path, _endpoint(route))
+        resource, endpoint = app.router.add_resource(path), _endpoint(route)
+        methods: list[str] = [route.method]
+        if route.method == "GET" and route.media != "text/event-stream":
+            methods.append("HEAD")
+        for method in methods:
+            resource.add_route(method, endpoint, expect_handler=answer_expectation)
 
 
 def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

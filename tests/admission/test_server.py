@@ -228,6 +228,18 @@ async def test_large_reviews_that_do_not_end_give_way_and_a_job_is_still_stamped
     await asyncio.gather(*ends, return_exceptions=True)
 
 
+async def test_an_expectation_that_is_not_known_is_refused_as_a_problem(serving: Port) -> None:
+    async with (
+        asyncio.timeout(CEILING_S),
+        serving.session.post(
+            serving.url + PATH, headers={"Expect": "the impossible"}, server_hostname=NAME
+        ) as answer,
+    ):
+        assert answer.status == 417
+        assert answer.content_type == "application/problem+json"
+        assert (await answer.json(content_type=None))["field"] == "Expect"
+
+
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", PATH, 405), ("POST", "/", 404)])
 async def test_there_is_one_call_and_no_other(
     serving: Port, method: str, path: str, status: int

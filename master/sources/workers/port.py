@@ -25,7 +25,13 @@ from master.sources.workers.malformed import (
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import ReportRefused, Result, Sessions
 from topo.kit.serving.body import body_bytes
-from topo.kit.serving.problem import bad_input, problem, problems, refusal
+from topo.kit.serving.problem import (
+    answer_expectation,
+    bad_input,
+    problem,
+    problems,
+    refusal,
+)
 from topo.kit.tokens import Identity, bearer
 from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import BadInputError, Refusal
@@ -64,8 +70,9 @@ class WorkerPort:
     def app(self) -> web.Application:
         """Return the application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
-        app.router.add_post(REPORTS_PATH, self._handler())
-        app.router.add_route("*", "/{path:.*}", self._elsewhere)
+        router, expects = app.router, answer_expectation
+        router.add_post(REPORTS_PATH, self._handler(), expect_handler=expects)
+        router.add_route("*", "/{path:.*}", self._elsewhere, expect_handler=expects)
         return app
 
     async def _elsewhere(self, request: web.Request) -> web.Response:

@@ -327,6 +327,32 @@ async def test_a_call_that_writes_is_refused_with_the_methods_there_are(config_f
         assert answer.content_type == CONTENT_TYPE
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/node_group"), ("POST", "/v1/placements")])
+async def test_an_expectation_that_is_not_known_is_refused_as_a_problem(
+    config_flag: str, method: str, path: str
+) -> None:
+    async with (
+        running(config_flag) as master,
+        master.session.request(
+            method, master.url + path, headers={"Expect": "the impossible"}
+        ) as answer,
+    ):
+        assert answer.status == 417
+        assert answer.content_type == CONTENT_TYPE
+        assert (await answer.json(content_type=None))["field"] == "Expect"
+
+
+async def test_a_body_that_waits_to_be_asked_for_is_asked_for(token_flag: str) -> None:
+    async with (
+        running("--mode=dragonfly", token_flag) as master,
+        master.session.post(
+            f"{master.url}/v1/placements", json={"pods": "none"}, expect100=True
+        ) as answer,
+    ):
+        assert answer.status == 400
+        assert answer.content_type == CONTENT_TYPE
+
+
 async def test_a_diff_tells_what_moved_and_why(token_flag: str) -> None:
     async with running("--mode=dragonfly", token_flag) as master:
         first, _ = await master.pair("n1", "n2")

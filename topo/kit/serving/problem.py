@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import orjson
 import structlog
-from aiohttp import web
+from aiohttp import HttpVersion11, hdrs, web
 
 from topo.kit.serving.body import CODINGS, TooLargeError, UnknownCodingError
 from topo.model.errors import BadInputError, Refusal
@@ -69,6 +69,22 @@ def bad_input(error: BadInputError) -> web.Response:
 def mistake() -> web.Response:
     """Return the answer to a request on which this service failed; the log has the reason."""
     return problem(500, "this service made a mistake; its log says more", fix="report it")
+
+
+async def answer_expectation(request: web.Request) -> web.Response | None:
+    """Let the body come for `Expect: 100-continue`; return 417 for any other expectation.
+
+    aiohttp asks this before the middlewares, and answers in plain text by itself.
+    """
+    if request.version < HttpVersion11:  # RFC 9110 10.1.1: to be ignored
+        return None
+    expected = request.headers.get(hdrs.EXPECT, "")
+    if expected.lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer to come has sent nothing yet
+        return None
+    detail = f"Expect: {expected[:_MAX_LOGGED_CHARS]} is not known here"
+    return problem(417, detail, field="Expect", fix="send 100-continue, or no such header")
 
 
 @web.middleware
