@@ -16,6 +16,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.processes import Program
+from tests.e2e.elected.machine import Machine, machine
 from tests.e2e.scheduling.gang_master import RULES, TOKEN, document
 from tests.support.relay import Relay, relay_to
 from topo.kit.files import write_private
@@ -24,6 +25,8 @@ from topo.sim.worlds.presets import World
 NAMESPACE, ACCOUNT = "default", "topo-elected"
 TERM_S = 9
 SLOW_S = 0.5
+STEP_S = 3600.0
+FLUSH_S = 2.0
 _WHOLE = ["get", "list", "watch", "create", "update", "patch", "delete"]
 _ELECTED = (
     *RULES,
@@ -36,14 +39,16 @@ _LOOK_S = 0.5
 
 @dataclass
 class Master:
-    """One master, the network between it and the API server, and where its API is."""
+    """One master, its machine, the network to the API server, and where its API is."""
 
     program: Program
+    machine: Machine
     network: Relay
     url: str
     is_down: bool = False
     """Whether somebody keeps it down; else it is started again once it has ended."""
     is_paused: bool = False
+    _steps: int = 0
 
     def pause(self) -> None:
         """It stands still, as a process of a machine that swaps."""
@@ -53,6 +58,7 @@ class Master:
     def heal(self) -> None:
         """Nothing keeps it from its work any more."""
         self.network.heal()
+        self.machine.heal()
         self.is_down = False
         if self.is_paused:
             self.is_paused = False
@@ -66,6 +72,19 @@ class Master:
     def slow_down(self) -> None:
         """Each part of what it sends to the API server and hears from it is late."""
         self.network.delay_s = SLOW_S
+
+    def step_clock(self) -> None:
+        """Its wall clock jumps, forward at one time and back at the next."""
+        self._steps += 1
+        self.machine.step_clock(STEP_S if self._steps % 2 else -STEP_S)
+
+    def fail_disk(self) -> None:
+        """What it writes to its disk is not kept."""
+        self.machine.fail_disk()
+
+    def slow_disk(self) -> None:
+        """Each flush to its disk takes long."""
+        self.machine.slow_disk(FLUSH_S)
 
     async def leads(self, session: ClientSession) -> bool:
         """What it says itself."""
@@ -121,9 +140,12 @@ async def two_masters(cluster: Cluster, world: World, home: Path) -> AsyncIterat
                 *(f"--server-port={ports[0]}", f"--rpc-server-port={ports[1]}"),
             )
             name = f"topo-master-{number}"
+            own_machine = machine(own)
             environment = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": name}
+            environment |= own_machine.environment
             program = Program(name, argv, own / "master.log", environment)
-            masters.append(Master(program, network, f"http://127.0.0.1:{ports[0]}"))
+            url = f"http://127.0.0.1:{ports[0]}"
+            masters.append(Master(program, own_machine, network, url))
         try:
             for each in masters:
                 each.program.start()

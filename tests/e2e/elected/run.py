@@ -1,9 +1,9 @@
 """Two elected masters on a real API server under faults: `make chaos-elected MINUTES=5 SEED=1`.
 
 Jobs with groups and clients of `/v1/holds` work all the time, while masters are killed, paused and
-cut from the API server, half or whole. Judged are the history of pods as the API server's watch
-shows it, and what clients were promised. After each fault all is healed, and a master must lead and
-answer again; at the end, without holds, every job must be bound.
+cut from the API server, half or whole, and their clocks and disks fail. Judged are the history of
+pods as the API server's watch shows it, and what clients were promised. After each fault all is
+healed, and a master must lead and answer again; at the end, without holds, every job must be bound.
 """
 
 import argparse
@@ -161,6 +161,9 @@ ACTS: dict[str, tuple[int, Callable[[Master], None]]] = {
     "half-open": (2, lambda master: master.network.hang()),
     "no answers": (3, lambda master: master.network.hang(asks=False)),
     "slow network": (1, Master.slow_down),
+    "clock step": (2, Master.step_clock),
+    "failing disk": (1, Master.fail_disk),
+    "slow disk": (1, Master.slow_disk),
 }
 """Each fault with its weight."""
 
