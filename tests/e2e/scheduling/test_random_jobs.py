@@ -6,11 +6,13 @@ import pytest
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.scheduling.random_jobs import streamed, wishes
+from tests.e2e.scheduling.random_jobs import streamed, streamed_under_kills, wishes
 from topo.sim.worlds.presets import World
 
 AWAY_S = 2.0
 """`make e2e-random` has no master for 60 s."""
+
+KILLS = 4
 
 
 @pytest.mark.parametrize(("scheduler", "jobs"), [("volcano", 15), ("kube", 8)])
@@ -25,3 +27,13 @@ async def test_no_group_is_split_no_gpu_taken_twice_every_reason_true_and_every_
     assert course.while_away > 0
     assert optima.alone > 0
     assert optima.oracle.plans == optima.alone + optima.behind
+
+
+async def test_no_group_is_split_while_the_leader_is_killed_as_jobs_arrive(
+    cluster: Cluster, api: Api, world: World, tmp_path: Path
+) -> None:
+    """`make e2e-random KILLS=1` has 200 jobs."""
+    some = list(wishes(7, KILLS, len(world.nodes)))
+    course, masters = await streamed_under_kills(cluster, api, world, tmp_path, some)
+    assert course.bound == KILLS
+    assert masters.kills > 0
