@@ -156,9 +156,13 @@ class Record:
             return False
         if not member.opened:
             return member.nominated == self.nominated_node(note)
-        if member.nominated in {None, note.node} or not member.selection:
-            return True
-        return self.gang.labelled.get(member.nominated) == member.selection
+        return member.nominated == note.node or not self.has_stale_nomination(member)
+
+    def has_stale_nomination(self, member: Member) -> bool:
+        """Whether a pod is nominated to a node that its selector excludes."""
+        if member.nominated is None or not member.selection:
+            return False
+        return self.gang.labelled.get(member.nominated) != member.selection
 
     def nominated_node(self, note: Note) -> NodeName | None:
         """Return the node to nominate a pod with this note to; None if Volcano has to evict first.

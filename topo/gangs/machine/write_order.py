@@ -182,7 +182,9 @@ def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
             why = f"another gate keeper chose node {member.fixed} for it"
         if why and member.gated:
             want["pod", member.uid] = OpenUnplanned(gang.id, member, why)
-        elif not why and member.note is not None and not member.note.withdrawn:
+        elif why or member.note is None:
+            continue
+        elif not member.note.withdrawn or record.has_stale_nomination(member):
             note = replace(member.note, withdrawn=True)
             want["pod", member.uid] = Nominate(gang.id, member, note, None)
     return want
