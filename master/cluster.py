@@ -37,6 +37,7 @@ from master.kube.objects import (
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
+from master.kube.resource_quota import QUOTAS, QuotaObject
 from master.kube.service_accounts.token_review import TokenReviews
 from master.kube.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.writing.writer import Writer, WriterMetrics
@@ -79,6 +80,7 @@ class Cluster:
     pod_groups: Reflector[PodGroupObject]
     queues: Reflector[QueueObject]
     """Both are Volcano's, too."""
+    quotas: Reflector[QuotaObject]
     gangs: Reflector[GangObject]
     """Ours; the kind does not exist where the chart does not define it."""
     writer: Writer
@@ -160,6 +162,7 @@ def build_cluster(
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         pod_groups=Reflector(client, POD_GROUPS, metrics=metrics, clock=clock),
         queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
+        quotas=Reflector(client, QUOTAS, metrics=metrics, clock=clock),
         gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),

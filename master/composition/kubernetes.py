@@ -42,6 +42,7 @@ def _nomination(
             pods=cluster.pods,
             pod_groups=cluster.pod_groups,
             queues=cluster.queues,
+            quotas=cluster.quotas,
         ),
         writer=cluster.gang_writer,
         placements=core.placements,

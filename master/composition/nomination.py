@@ -21,6 +21,7 @@ from master.controllers.nomination.queues.usage import QueueCounts, QueuePlugin
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.status.advice import smallest_change
 from master.controllers.nomination.status.bypassed_webhook import BypassedWebhook
+from master.controllers.nomination.status.exhausted_quota import exhausted_quota
 from master.controllers.nomination.status.native_policy import NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
 from master.controllers.nomination.status.pod_events import PodEvents
@@ -173,6 +174,11 @@ def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> Stat
             known=reading.reader.known,
             evicts_nobody=lambda: config.volcano.evicts_nobody,
             preempts=config.settings.preempt_s is not None,
+            quota=lambda gang: exhausted_quota(
+                gang,
+                config.placements.state.policy.gpu_resources,
+                config.sources.quotas.objects.values(),
+            ),
         ),
         native=NativePolicy(
             gangs=reading.native,

@@ -20,6 +20,7 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
+from master.kube.resource_quota import QUOTAS
 from master.kube.volcano import POD_GROUPS, QUEUES
 
 
@@ -90,6 +91,7 @@ RIGHTS = (
     Right(_POD_STATUS, ("patch",), RightScope.CLUSTER, NOMINATION),
     Right(POD_GROUPS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(QUEUES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(QUOTAS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, NOMINATION),
     Right(
         GANGS,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject
+from master.kube.resource_quota import QuotaObject
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 
@@ -16,3 +17,4 @@ class Sources:
     pods: Store[ClusterPod]
     pod_groups: Store[PodGroupObject]
     queues: Store[QueueObject]
+    quotas: Store[QuotaObject]

@@ -17,6 +17,7 @@ from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS, parsed
+from master.kube.resource_quota import QUOTAS
 from master.kube.volcano import POD_GROUPS, QUEUES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -277,6 +278,7 @@ async def leading(
             pods=pods,
             pod_groups=ModelStore(api, POD_GROUPS, delay_s=0.02, synced=in_volcano),
             queues=ModelStore(api, QUEUES, delay_s=0.02, synced=in_volcano),
+            quotas=ModelStore(api, QUOTAS, delay_s=0.02),
         ),
         writer=writer,
         placements=placements,

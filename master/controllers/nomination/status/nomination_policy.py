@@ -22,13 +22,15 @@ class NominationPolicy:
     """The policy of nominated gangs.
 
     `evicts_nobody`: why Volcano evicts no pod for a gang; empty if it does or this is unknown.
-    `preempts`: whether gangs may be planned over pods of lower priority, to be evicted.
+    `preempts`: whether gangs may be planned over pods of lower priority, to be evicted. `quota`:
+    which ResourceQuota has no room for another pod of a gang; empty for none.
     """
 
     machine: Gangs
     known: Mapping[GangId, Gang]
     evicts_nobody: Callable[[], str]
     preempts: bool
+    quota: Callable[[Gang], str]
 
     def all(self) -> Iterator[Shown]:
         """Yield all gangs; O(pods), and O(gangs²) for those in the queue."""
@@ -51,6 +53,8 @@ class NominationPolicy:
         text = self.describe(gang, status.state, status.text)
         if self.preempts and status.state is GangState.NO_ROOM and _might_be_mixed(gang):
             text = f"{text}; {_ONE_DOMAIN}"
+        if status.state is GangState.PODS_MISSING and (full := self.quota(gang)):
+            text = f"{text}; {full}"
         return replace(status, text=text)
 
 
