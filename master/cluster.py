@@ -22,13 +22,14 @@ from master.controllers.table import (
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
 from master.kube.gang_object import GANGS, GangObject
-from master.kube.gang_pod import ClusterPod
+from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
     CONFIG_MAPS,
     HYPERNODES,
     NODES,
     PODS,
+    SUCCEEDED,
     UNFINISHED,
     ConfigMapObject,
     HyperNodeObject,
@@ -81,6 +82,8 @@ class Cluster:
     queues: Reflector[QueueObject]
     """Both are Volcano's, too."""
     quotas: Reflector[QuotaObject]
+    ended_pods: Reflector[EndedPod]
+    """Pods of gangs that have succeeded, which `pods` leaves out."""
     gangs: Reflector[GangObject]
     """Ours; the kind does not exist where the chart does not define it."""
     writer: Writer
@@ -136,7 +139,8 @@ def build_cluster(
     metrics, config_map = KubeMetrics(registry), settings.device_config
     written = WriterMetrics(registry)
     way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
-    pods = PodParser(settings.policy, AnnotationKeys(settings.domain), way)
+    keys = AnnotationKeys(settings.domain)
+    pods = PodParser(settings.policy, keys, way)
     client = KubeClient(
         config,
         rate=rate,
@@ -162,6 +166,16 @@ def build_cluster(
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         pod_groups=Reflector(client, POD_GROUPS, metrics=metrics, clock=clock),
         queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
+        ended_pods=Reflector(
+            client,
+            parsed(PODS, pods.parse_ended),
+            metrics=metrics,
+            scope=Scope(
+                query={**SUCCEEDED, "labelSelector": keys.group},
+                keep=lambda pod: bool(pod.gang_id),
+            ),
+            clock=clock,
+        ),
         quotas=Reflector(client, QUOTAS, metrics=metrics, clock=clock),
         gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),

@@ -49,6 +49,7 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         works["kubernetes-podgroups"] = cluster.pod_groups.run
         works["kubernetes-queues"] = cluster.queues.run
         works["kubernetes-quotas"] = cluster.quotas.run
+        works["kubernetes-ended-pods"] = cluster.ended_pods.run
     for name, work in service.controllers.works.items():
         works[name] = partial(service.replica.run, work)
     if service.admission is not None:

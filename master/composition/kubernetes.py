@@ -43,6 +43,7 @@ def _nomination(
             pod_groups=cluster.pod_groups,
             queues=cluster.queues,
             quotas=cluster.quotas,
+            ended_pods=cluster.ended_pods,
         ),
         writer=cluster.gang_writer,
         placements=core.placements,

@@ -11,6 +11,7 @@ from master.controllers.nomination.capacity_delta import CapacityDelta
 from master.controllers.nomination.cluster_changes import ClusterChanges
 from master.controllers.nomination.controller import Nomination, StatusParts
 from master.controllers.nomination.debounce import Debounce
+from master.controllers.nomination.ended_pods import EndedPods
 from master.controllers.nomination.gang_builder import GangContext
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.index import GangIndex
@@ -118,6 +119,7 @@ def _reading(config: NominationConfig) -> _Reading:
     keys, ungated = AnnotationKeys(config.domain), dict[GangId, str]()
     index, native = GangIndex(keys), NativeGangs()
     answers = PlacementAnswers(state, config.max_hold_s)
+    ended = EndedPods(sources.pods, sources.ended_pods, index.mark_known)
     queues = QueueCounts(
         sources.queues,
         sources.pod_groups,
@@ -132,6 +134,7 @@ def _reading(config: NominationConfig) -> _Reading:
         kind_of_tier=answers.kind_of_tier,
         labelled=index.labelled,
         holds=answers.holds_of,
+        ended=ended.of,
         ungated=ungated,
         ahead_s=config.server_now() - config.clock(),
     )

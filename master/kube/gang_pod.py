@@ -93,3 +93,19 @@ class GangPod(ClusterPod):
     may_preempt: bool = True
     priority_class: str = ""
     reported: Transition | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedPod:
+    """A pod that has succeeded. `gang_id` is empty for one whose node was not chosen here."""
+
+    metadata: Identity
+    gang_id: GangId
+    rank: int
+
+
+def ended_pod(pod: ClusterPod) -> EndedPod:
+    """Return what is kept of a pod that has succeeded."""
+    if isinstance(pod, GangPod) and pod.is_placed_here:
+        return EndedPod(metadata=pod.metadata, gang_id=pod.gang_id, rank=pod.rank)
+    return EndedPod(metadata=pod.metadata, gang_id=GangId(""), rank=0)

@@ -27,6 +27,9 @@ _CONFIG = ConfigDict(
 _OURS = f"/{CONDITION}"
 UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 """The query for pods that have not ended: finished ones use no resources, and may be many."""
+SUCCEEDED_PHASE = "Succeeded"
+SUCCEEDED = {"fieldSelector": f"status.phase={SUCCEEDED_PHASE}"}
+"""The query for pods that have finished their work."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
 slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)

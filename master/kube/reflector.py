@@ -57,7 +57,7 @@ class Changed(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Removed(Generic[T_co]):
-    """An object that is gone, in its last known version."""
+    """An object that is gone, or left the scope, in the last version that the server told."""
 
     key: Key
     object: T_co
@@ -268,7 +268,7 @@ class Reflector(Generic[T]):
             self._state.event_received(found.metadata.resource_version)
             self._unreadable.pop(key, None)
             if event.what == "DELETED" or not self.scope.keep(found):
-                self._forget(key)
+                self._forget(key, found)
             else:
                 is_news = self._objects.get(key) != found
                 self._objects[key] = found
@@ -284,10 +284,10 @@ class Reflector(Generic[T]):
             self._log_unreadable(found)
             self._unreadable[found.key] = found.why
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: Key, last: T | None = None) -> None:
         known = self._objects.pop(key, None)
         if known is not None:
-            self._notify(Removed(key, known))
+            self._notify(Removed(key, known if last is None else last))
 
     def _notify(self, what: StoreEvent[T]) -> None:
         for listener in self._listeners:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -18,13 +18,20 @@ T = TypeVar("T", bound=KubeObject)
 class ModelStore(Generic[T]):
     """Follows one resource of a model; `delay_s` is how late it shows what changed.
 
-    Add it before the objects. One that is not `synced` is of a kind that the server lacks.
+    Add it before the objects. One that is not `synced` is of a kind that the server lacks. A
+    document that is not `chosen`, as by selectors, is not there.
     """
 
     def __init__(
-        self, api: ApiModel, resource: Resource[T], *, delay_s: float = 0.0, synced: bool = True
+        self,
+        api: ApiModel,
+        resource: Resource[T],
+        *,
+        delay_s: float = 0.0,
+        synced: bool = True,
+        chosen: Callable[[Any], bool] = lambda _: True,
     ) -> None:
-        self.resource = resource
+        self.resource, self._chosen = resource, chosen
         self.synced = synced
         self._delay_s = delay_s
         self._objects: dict[Key, T] = {}
@@ -61,12 +68,16 @@ class ModelStore(Generic[T]):
         namespace = namespace_of(at)
         if at.rpartition("/")[2] != self.resource.plural:
             return
+        key = (namespace, name)
         if document is None:
-            gone = self._objects.pop((namespace, name))
-            self._tell(Removed((namespace, name), gone))
+            if (gone := self._objects.pop(key, None)) is not None:
+                self._tell(Removed(key, gone))
             return
         found: T = self._read.validate_json(orjson.dumps(document))
-        key = (namespace, name)
+        if not self._chosen(document):
+            if self._objects.pop(key, None) is not None:
+                self._tell(Removed(key, found))
+            return
         known, self._objects[key] = self._objects.get(key), found
         if known != found:
             self._tell(Changed(key, found))

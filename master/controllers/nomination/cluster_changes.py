@@ -42,8 +42,8 @@ class ClusterChanges:
 
     @property
     def is_synced(self) -> bool:
-        """Whether all pods were listed at least once."""
-        return self.sources.pods.synced
+        """Whether all pods, also those of gangs that have succeeded, were listed at least once."""
+        return self.sources.pods.synced and self.sources.ended_pods.synced
 
     def mark(self, gang_id: GangId) -> None:
         """Mark a gang to be read again soon."""

@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from master.controllers.nomination.eligibility import eligibility_of
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
-from master.kube.gang_pod import GangPod
+from master.kube.gang_pod import EndedPod, GangPod
 from master.kube.objects import Key, NodeObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -38,8 +38,9 @@ class GangContext:
 
     `pod_groups` is None where Volcano is not installed. `missing_quota` returns why a queue cannot
     take a number of GPUs now. `kind_of_tier` returns the kind of group that a Volcano tier number
-    stands for. `ungated` maps gangs whose gates a person wants opened to the reason. `ahead_s` is
-    Unix time minus the master's clock; it is constant during a leader's term.
+    stands for. `ended` returns the pods of a gang that have succeeded. `ungated` maps gangs whose
+    gates a person wants opened to the reason. `ahead_s` is Unix time minus the master's clock; it
+    is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -49,6 +50,7 @@ class GangContext:
     kind_of_tier: Callable[[int], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
+    ended: Callable[[GangId], Iterable[EndedPod]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
     ahead_s: float = 0.0
 
@@ -80,7 +82,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         at_least=min(least or request.pods, request.pods),
         priority=max([pod.priority for pod in pods]),
         created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
-        members=tuple(map(_member, ranked)),
+        members=(*map(_member, ranked), *map(_ended_member, context.ended(gang_id))),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
         ungated=context.ungated.get(gang_id)
@@ -159,7 +161,18 @@ def _member(pod: GangPod) -> Member:
         unscheduled=pod.unscheduled,
         terminating=pod.terminating,
         finished=pod.finished,
-        succeeded=pod.phase == "Succeeded",
+    )
+
+
+def _ended_member(pod: EndedPod) -> Member:
+    metadata = pod.metadata
+    return Member(
+        uid=PodUid(metadata.uid),
+        name=metadata.name,
+        rank=pod.rank,
+        version=metadata.resource_version,
+        finished=True,
+        succeeded=True,
     )
 
 

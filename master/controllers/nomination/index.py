@@ -120,6 +120,11 @@ class GangIndex:
         """Mark a gang to be built again."""
         self._marked[gang_id] = None
 
+    def mark_known(self, gang_id: GangId) -> None:
+        """Mark a gang to be built again if it has pods."""
+        if gang_id in self._pods:
+            self.mark(gang_id)
+
     def mark_all(self) -> None:
         """Mark all gangs to be built again."""
         self._marked.update(dict.fromkeys(self.gangs()))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from master.kube.gang_pod import ClusterPod
+from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import NodeObject
 from master.kube.resource_quota import QuotaObject
 from master.kube.store import Store
@@ -18,3 +18,4 @@ class Sources:
     pod_groups: Store[PodGroupObject]
     queues: Store[QueueObject]
     quotas: Store[QuotaObject]
+    ended_pods: Store[EndedPod]

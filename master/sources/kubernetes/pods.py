@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from master.kube.gang_pod import FINISHED, ClusterPod, GangPod, NodeWants
+from master.kube.gang_pod import FINISHED, ClusterPod, EndedPod, GangPod, NodeWants, ended_pod
 from master.kube.objects import (
     UNSCHEDULABLE,
     Affinity,
@@ -94,6 +94,10 @@ class PodParser:
         if common["gated"] or not self._marks.isdisjoint(annotations):
             return self._gang_pod(found, common, (note, unplanned))
         return ClusterPod(**common)
+
+    def parse_ended(self, found: PodObject) -> EndedPod:
+        """Return what is kept of a pod that has succeeded; O(containers)."""
+        return ended_pod(self.parse(found))
 
     def _booking(
         self, found: PodObject, amounts: Mapping[str, int], note: Note | None

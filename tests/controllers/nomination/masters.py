@@ -262,7 +262,12 @@ async def leading(
         placements.state.restore(kept)
     nodes: Any = ModelStore(api, NODES, delay_s=0.02)
     parser = PodParser(Policy(), WORDS, AskedWay.NOMINATION)
-    pods: Any = ModelStore(api, parsed(PODS, parser.parse), delay_s=0.02)
+    pods: Any = ModelStore(
+        api, parsed(PODS, parser.parse), delay_s=0.02, chosen=lambda pod: not _has_ended(pod)
+    )
+    ended: Any = ModelStore(
+        api, parsed(PODS, parser.parse_ended), delay_s=0.02, chosen=_has_succeeded
+    )
     capacity = ClusterCapacity(placements.state, nodes, pods)
     writer = Writer(
         way,
@@ -279,6 +284,7 @@ async def leading(
             pod_groups=ModelStore(api, POD_GROUPS, delay_s=0.02, synced=in_volcano),
             queues=ModelStore(api, QUEUES, delay_s=0.02, synced=in_volcano),
             quotas=ModelStore(api, QUOTAS, delay_s=0.02),
+            ended_pods=ended,
         ),
         writer=writer,
         placements=placements,
@@ -323,3 +329,12 @@ async def until(is_so: Callable[[], bool], limit_s: float = 120.0) -> None:
     async with asyncio.timeout(limit_s):
         while not is_so():
             await asyncio.sleep(0.05)
+
+
+def _has_ended(pod: Any) -> bool:
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def _has_succeeded(pod: Any) -> bool:
+    is_of_gang = WORDS.group in pod["metadata"].get("labels", {})
+    return bool(is_of_gang and pod.get("status", {}).get("phase") == "Succeeded")

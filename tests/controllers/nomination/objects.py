@@ -130,6 +130,7 @@ def gang_context(*groups: PodGroupObject, **more: Any) -> GangContext:
         "kind_of_tier": lambda _: None,
         "labelled": lambda _: {},
         "holds": lambda _: (),
+        "ended": lambda _: (),
     }
     return GangContext(**{**known, **more})
 

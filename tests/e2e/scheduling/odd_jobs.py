@@ -14,8 +14,8 @@ from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.jobs import GPU, NODES, PODS, WORDS, events_of, owner_of
 from tests.support.waiting import eventually
 
-StateOf = Callable[[str], Awaitable[str]]
-"""The state of a job by its name as the master says it; empty where it says nothing."""
+GangOf = Callable[[str], Awaitable[dict[str, Any]]]
+"""What the master says of a job by its name; empty where it says nothing."""
 _PAIR = 2
 _AGAIN_S = 5.0
 
@@ -23,10 +23,8 @@ _AGAIN_S = 5.0
 class OddJobs:
     """Makes an odd job, waits until what is told of it is true, and removes it."""
 
-    def __init__(
-        self, api: Api, collection: str, job: Callable[..., Any], state_of: StateOf
-    ) -> None:
-        self._api, self._collection, self._job, self._state_of = api, collection, job, state_of
+    def __init__(self, api: Api, collection: str, job: Callable[..., Any], gang_of: GangOf) -> None:
+        self._api, self._collection, self._job, self._gang_of = api, collection, job, gang_of
         self.seen = 0
 
     async def try_next(self) -> None:
@@ -81,11 +79,15 @@ class OddJobs:
         path = f"{PODS}/{first['metadata']['name']}"
         await self._api.merge(path, patch)
 
-        async def has_ended() -> bool:
-            return bool((await self._api.get(path))["status"]["phase"] == "Succeeded")
+        async def is_seen() -> bool:
+            """The master counts one pod less; then nothing is missing and nothing waits."""
+            gang = await self._gang_of(name)
+            if gang.get("bound") != 1:
+                return False
+            assert gang["state"] == "bound", f"{name}: {gang['text']}"
+            return True
 
-        await eventually(has_ended)
-        await self._until(name, {"bound"})
+        await eventually(is_seen)
 
     async def _create(self, job: Any) -> None:
         """The job, once a master has reviewed it."""
@@ -101,7 +103,7 @@ class OddJobs:
 
         async def is_so() -> bool:
             nonlocal found
-            found = await self._state_of(name)
+            found = str((await self._gang_of(name)).get("state", ""))
             return found in states
 
         await eventually(is_so)

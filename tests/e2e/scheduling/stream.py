@@ -144,7 +144,7 @@ class Stream:
         """Jobs whose pods have yet to go."""
         self._ended: list[str] = []
         """Jobs that ran to their end, and are there still."""
-        self._odd_jobs = OddJobs(api, kind.collection, kind.job, self._state_of)
+        self._odd_jobs = OddJobs(api, kind.collection, kind.job, self._gang_of)
         self.course = Course()
 
     async def run(self, jobs: Sequence[Wish], tell: Callable[[str], None]) -> None:
@@ -357,8 +357,8 @@ class Stream:
         document = await self._asked("/v1/gangs")
         return document and {each["name"]: each for each in document["gangs"]}
 
-    async def _state_of(self, name: str) -> str:
-        return str((await self._gangs() or {}).get(name, {}).get("state", ""))
+    async def _gang_of(self, name: str) -> dict[str, Any]:
+        return dict((await self._gangs() or {}).get(name, {}))
 
     async def _uncounted(self) -> list[str] | None:
         """Nodes whose used, held and free GPUs are not all of theirs, but for taken ones.

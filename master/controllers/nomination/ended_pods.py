@@ -1,0 +1,68 @@
+"""The pods of gangs that have finished their work, so that their ranks do not count as missing.
+
+The store of pods follows unfinished ones only: finished ones use no resources, and may be many. Of
+those that succeeded in a gang little is kept: the gang, the rank and the name. A pod that has just
+ended leaves the store of pods in its last version, before the store of ended pods shows it.
+"""
+
+from collections.abc import Callable, Iterable
+
+from master.kube.gang_pod import ClusterPod, EndedPod, ended_pod
+from master.kube.objects import SUCCEEDED_PHASE, Key
+from master.kube.reflector import Listed, Removed, StoreEvent
+from master.kube.store import Store
+from topo.gangs.machine.gang import GangId
+
+
+class EndedPods:
+    """Pods that succeeded, by gang. `mark` is called with each gang that changed. Mutable."""
+
+    def __init__(
+        self,
+        pods: Store[ClusterPod],
+        ended: Store[EndedPod],
+        mark: Callable[[GangId], None],
+    ) -> None:
+        self._mark = mark
+        self._gang_of: dict[Key, GangId] = {}
+        self._by_gang: dict[GangId, dict[Key, EndedPod]] = {}
+        ended.subscribe(self._follow_ended)
+        pods.subscribe(self._follow_pods)
+
+    def of(self, gang_id: GangId) -> Iterable[EndedPod]:
+        """Return the pods of a gang that succeeded."""
+        return self._by_gang.get(gang_id, {}).values()
+
+    def _follow_ended(self, event: StoreEvent[EndedPod]) -> None:
+        if isinstance(event, Listed):
+            for key in [each for each in self._gang_of if each not in event.objects]:
+                self._drop(key)
+            for key, pod in event.objects.items():
+                self._put(key, pod)
+        elif isinstance(event, Removed):
+            self._drop(event.key)
+        else:
+            self._put(event.key, event.object)
+
+    def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
+        if not isinstance(event, Removed) or event.object.phase != SUCCEEDED_PHASE:
+            return
+        last = ended_pod(event.object)
+        if last.gang_id:
+            self._put(event.key, last)
+
+    def _put(self, key: Key, pod: EndedPod) -> None:
+        self._drop(key)
+        self._gang_of[key] = pod.gang_id
+        self._by_gang.setdefault(pod.gang_id, {})[key] = pod
+        self._mark(pod.gang_id)
+
+    def _drop(self, key: Key) -> None:
+        gang_id = self._gang_of.pop(key, None)
+        if gang_id is None:
+            return
+        pods = self._by_gang[gang_id]
+        del pods[key]
+        if not pods:
+            del self._by_gang[gang_id]
+        self._mark(gang_id)
