@@ -29,16 +29,17 @@ from master.kube.objects import (
     HYPERNODES,
     NODES,
     PODS,
+    QUOTAS,
     SUCCEEDED,
     UNFINISHED,
     ConfigMapObject,
     HyperNodeObject,
     NodeObject,
+    QuotaObject,
     parsed,
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
-from master.kube.resource_quota import QUOTAS, QuotaObject
 from master.kube.service_accounts.token_review import TokenReviews
 from master.kube.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.writing.writer import Writer, WriterMetrics

@@ -15,12 +15,12 @@ from master.kube.objects import (
     MUTATING_WEBHOOKS,
     NODES,
     PODS,
+    QUOTAS,
     SECRETS,
     BareObject,
     KubeObject,
     Resource,
 )
-from master.kube.resource_quota import QUOTAS
 from master.kube.volcano import POD_GROUPS, QUEUES
 
 

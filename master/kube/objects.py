@@ -133,6 +133,31 @@ class NodeObject:
 
 
 @slim
+class QuotaSpec:
+    """A quota with scopes counts some pods only, such as those of a priority class."""
+
+    scopes: tuple[str, ...] = ()
+    scope_selector: dict[str, object] | None = None
+
+
+@slim
+class QuotaStatus:
+    """The limits that are in force, and what is used of each, by resource."""
+
+    hard: dict[str, str] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
+
+
+@slim
+class QuotaObject:
+    """A ResourceQuota: it keeps pods of its namespace from being created."""
+
+    metadata: Metadata
+    spec: QuotaSpec = field(default_factory=QuotaSpec)
+    status: QuotaStatus = field(default_factory=QuotaStatus)
+
+
+@slim
 class SchedulingGate:
     """A gate that keeps a pod from being scheduled."""
 
@@ -437,6 +462,7 @@ def object_path(resource: Resource[KubeObject], name: str, namespace: str = "") 
     return f"{collection_path(resource, namespace)}/{quote(name, safe='')}"
 
 
+QUOTAS = Resource("v1", "ResourceQuota", "resourcequotas", QuotaObject)
 NODES = Resource("v1", "Node", "nodes", NodeObject, namespaced=False)
 OWNED_NODES = Resource("v1", "Node", "nodes", OwnedNode, namespaced=False)
 PODS = Resource("v1", "Pod", "pods", PodObject)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from master.kube.gang_pod import ClusterPod, EndedPod
-from master.kube.objects import NodeObject
-from master.kube.resource_quota import QuotaObject
+from master.kube.objects import NodeObject, QuotaObject
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 

@@ -16,8 +16,7 @@ from master.composition.nomination import NominationConfig, build_nomination
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
-from master.kube.objects import NODES, PODS, parsed
-from master.kube.resource_quota import QUOTAS
+from master.kube.objects import NODES, PODS, QUOTAS, parsed
 from master.kube.volcano import POD_GROUPS, QUEUES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity

@@ -8,7 +8,7 @@ import pytest
 
 from master.controllers.nomination.status.exhausted_quota import exhausted_quota
 from master.kube.decoding import decode
-from master.kube.resource_quota import QUOTAS, QuotaObject
+from master.kube.objects import QUOTAS, QuotaObject
 from tests.controllers.nomination.gang_world import gang_world
 from tests.gangs.jobs import dragonflies, job
 from tests.gangs.world import Cluster

@@ -9,7 +9,7 @@ Example: pods of 8 GPUs, and the quota gpus with requests.metax-tech.com/gpu 12,
 
 from collections.abc import Iterable, Iterator
 
-from master.kube.resource_quota import QuotaObject
+from master.kube.objects import QuotaObject
 from topo.gangs.machine.gang import Gang
 from topo.model.quantity import whole
 
