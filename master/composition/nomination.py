@@ -119,7 +119,7 @@ def _reading(config: NominationConfig) -> _Reading:
     keys, ungated = AnnotationKeys(config.domain), dict[GangId, str]()
     index, native = GangIndex(keys), NativeGangs()
     answers = PlacementAnswers(state, config.max_hold_s)
-    ended = EndedPods(sources.pods, sources.ended_pods, index.mark_known)
+    ended = EndedPods(sources.pods, sources.ended_pods, index.mark_known, native.mark_known)
     queues = QueueCounts(
         sources.queues,
         sources.pod_groups,

@@ -97,7 +97,7 @@ class GangPod(ClusterPod):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedPod:
-    """A pod that has succeeded. `gang_id` is empty for one whose node was not chosen here."""
+    """A pod that has succeeded. `gang_id` is empty for one of no gang."""
 
     metadata: Identity
     gang_id: GangId
@@ -106,6 +106,6 @@ class EndedPod:
 
 def ended_pod(pod: ClusterPod) -> EndedPod:
     """Return what is kept of a pod that has succeeded."""
-    if isinstance(pod, GangPod) and pod.is_placed_here:
+    if isinstance(pod, GangPod) and (pod.is_placed_here or pod.is_native):
         return EndedPod(metadata=pod.metadata, gang_id=pod.gang_id, rank=pod.rank)
     return EndedPod(metadata=pod.metadata, gang_id=GangId(""), rank=0)

@@ -55,6 +55,7 @@ class TreeLookup:
 def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> GangStatus:
     """Return the status of the gang; O(members). `asked` is None if its PodGroup is unknown."""
     live = [member for member in gang.members if member.live]
+    ended = sum(member.succeeded for member in gang.members)
     places = tuple((each.rank, each.node) for each in live if each.node is not None)
     groups: dict[int, set[NodeName]] = {}
     for rank, node in places if not gang.ungated else ():
@@ -70,12 +71,14 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
     state = GangState.NATIVE
     if apart or (split and _must_be_whole(gang, asked)):
         state = GangState.SPLIT
-    elif live and len(places) == len(live) == gang.request.pods:
+    elif live and len(places) == len(live) and len(live) + ended >= gang.request.pods:
         state = GangState.BOUND
     sentences = [
         _asked(asked, tree.kind_of_tier),
         _bound(len(places), gang.request.pods, len(groups), split),
     ]
+    if ended:
+        sentences.append(f"{counted(ended, 'pod')} ended")
     if apart:
         sentences.append(f"its pods share no {_name(together or 0, tree.kind_of_tier)}")
     if asked is not None and asked.phase and state is GangState.NATIVE:

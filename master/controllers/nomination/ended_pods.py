@@ -15,15 +15,15 @@ from topo.gangs.machine.gang import GangId
 
 
 class EndedPods:
-    """Pods that succeeded, by gang. `mark` is called with each gang that changed. Mutable."""
+    """Pods that succeeded, by gang. Each of `marks` is called with a gang that changed. Mutable."""
 
     def __init__(
         self,
         pods: Store[ClusterPod],
         ended: Store[EndedPod],
-        mark: Callable[[GangId], None],
+        *marks: Callable[[GangId], None],
     ) -> None:
-        self._mark = mark
+        self._marks = marks
         self._gang_of: dict[Key, GangId] = {}
         self._by_gang: dict[GangId, dict[Key, EndedPod]] = {}
         ended.subscribe(self._follow_ended)
@@ -56,6 +56,10 @@ class EndedPods:
         self._gang_of[key] = pod.gang_id
         self._by_gang.setdefault(pod.gang_id, {})[key] = pod
         self._mark(pod.gang_id)
+
+    def _mark(self, gang_id: GangId) -> None:
+        for mark in self._marks:
+            mark(gang_id)
 
     def _drop(self, key: Key) -> None:
         gang_id = self._gang_of.pop(key, None)

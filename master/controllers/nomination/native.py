@@ -51,6 +51,11 @@ class NativeGangs:
         """Mark a gang to be checked again."""
         self._marked[gang_id] = None
 
+    def mark_known(self, gang_id: GangId) -> None:
+        """Mark a gang to be built again if it has pods."""
+        if gang_id in self._jobs:
+            self.mark(gang_id)
+
     def mark_all(self) -> None:
         """Mark all gangs to be checked again."""
         self._marked.update(dict.fromkeys(self._jobs))

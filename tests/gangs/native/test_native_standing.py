@@ -40,6 +40,16 @@ def stands(found: Gang, asked: NativeAsked | None = PAIRS) -> GangStatus:
     return native_status(found, asked, TreeLookup(host=tiered, kind_of_tier=kind_of, lowest=lowest))
 
 
+def test_one_of_which_a_pod_has_ended_is_bound_while_the_others_run() -> None:
+    found = bound_at(0, 1, 2, 3)
+    first, *others = found.members
+    done = replace(first, node=None, finished=True, succeeded=True)
+    status = stands(replace(found, members=(done, *others)))
+    assert status.state is GangState.BOUND
+    assert status.text.endswith("3 of 4 pods bound, 2 of 2 groups whole; 1 pod ended")
+    assert stands(replace(found, members=tuple(others))).state is GangState.NATIVE
+
+
 def test_one_that_runs_in_whole_groups_says_so_and_what_volcano_was_asked():
     told = stands(bound_at(0, 1, 2, 3))
     assert told.state is GangState.BOUND
