@@ -135,7 +135,7 @@ def test_a_cable_that_was_cut_is_seen_as_it_was_by_sliding_back(
     expect(state).to_contain_text("Past: ")
     expect(slider).to_contain_text(re.compile(r"as of \d.+ ago"))
     expect(problems).to_contain_text("not how it is")
-    assert colour(page, "bad") in colours(page)
+    eventually(lambda: colour(page, "bad") in colours(page))
     expect(line).to_contain_text(" → ".join(healed))
     expect(page.locator("#sum")).not_to_contain_text("GPU")
     assert "?at=20" in page.url

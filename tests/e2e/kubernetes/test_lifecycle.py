@@ -168,8 +168,10 @@ def _asked(cluster: Cluster, namespace: str) -> set[tuple[str, ...]]:
 
 
 def _kind(call: Allowed | Call, own: str) -> tuple[str, ...]:
-    """Where, group, resource and verb; elsewhere, and for pods, it is a right in the cluster."""
-    places = {} if call.resource.startswith("pods") else {own: "own", "default": "default"}
+    """Where, group, resource, verb; elsewhere, for pods and gangs, it is a right in the cluster."""
+    places = (
+        {} if call.resource.startswith(("pods", "gangs")) else {own: "own", "default": "default"}
+    )
     return places.get(call.namespace, ""), call.group, call.resource, call.verb
 
 

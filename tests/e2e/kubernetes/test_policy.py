@@ -73,12 +73,10 @@ class Accounts(NamedTuple):
 async def accounts(
     cluster: Cluster, api: Api, namespace: str, tmp_path: Path
 ) -> AsyncIterator[Accounts]:
-    """The chart is installed, its policies are in force; a gated pod, and pods of others."""
-    kubeconfig = ("--kubeconfig", str(cluster.files.kubeconfig))
-    install = partial(run, built_helm(), "install", "topo", str(CHART), "-n", namespace)
-    former = ("--set", f"topoDiscovery.master.formerKeys={{{FORMER}}}")
-    done = await asyncio.to_thread(partial(install, *ON, *former, *kubeconfig, home=tmp_path))
-    assert done.returncode == 0, done.stderr
+    """A gated pod, and pods of others; then the chart is installed, its policies are in force.
+
+    No master runs that could review pods as they are made.
+    """
     pods = f"/api/v1/namespaces/{namespace}/pods"
     asked = {"metax-tech.com/gpu-group-size": "8", "metax-tech.com/gang-pods": "2"}
     for name, spec, annotations in (
@@ -89,6 +87,11 @@ async def accounts(
         containers = [{"name": "main", "image": "alpine:3.19"}]
         metadata = {"name": name, "annotations": annotations, "labels": {"app": "a"}}
         await api.create(pods, {"metadata": metadata, "spec": {**spec, "containers": containers}})
+    kubeconfig = ("--kubeconfig", str(cluster.files.kubeconfig))
+    install = partial(run, built_helm(), "install", "topo", str(CHART), "-n", namespace)
+    former = ("--set", f"topoDiscovery.master.formerKeys={{{FORMER}}}")
+    done = await asyncio.to_thread(partial(install, *ON, *former, *kubeconfig, home=tmp_path))
+    assert done.returncode == 0, done.stderr
 
     async def is_running() -> bool:
         found = await api.get(f"{pods}/running")

@@ -6,7 +6,7 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.elected.run import elected
 from topo.sim.worlds.presets import World
 
-SEED, ROUNDS = 4, 1
+SEED, ROUNDS = 8, 1
 """The leader is killed."""
 LONG_MINUTES = 60.0
 
