@@ -62,10 +62,9 @@ coverage: $(STAMP) ## the same suite traced, with its coverage floors
 test-slow: $(STAMP) ## the suites that take minutes
 	$(PYTEST) -n 3 --dist loadfile -m slow
 
-# Three at a time, as the slow ones.
 e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
-	$(PYTEST) -m e2e -n 3 --dist loadfile $(E2E)
+	$(PYTEST) -m e2e -n 2 --dist loadfile $(E2E)
 
 cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
 	@$(BIN)/python -m tests.e2e.controlplane

@@ -175,6 +175,7 @@ def build_cluster(
                 query={**SUCCEEDED, "labelSelector": keys.group},
                 keep=lambda pod: bool(pod.gang_id),
             ),
+            label="ended-pods",
             clock=clock,
         ),
         quotas=Reflector(client, QUOTAS, metrics=metrics, clock=clock),

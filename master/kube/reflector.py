@@ -98,6 +98,8 @@ class Reflector(Generic[T]):
     _: KW_ONLY
     metrics: KubeMetrics
     scope: Scope[T] = field(default_factory=Scope)
+    label: str = ""
+    """What it is called in metrics and messages, where the plural of the resource is taken."""
     clock: Callable[[], float] = time.monotonic
     rng: random.Random = field(default_factory=random.Random)
     _objects: dict[Key, T] = field(default_factory=dict)
@@ -116,7 +118,7 @@ class Reflector(Generic[T]):
         self._state = ListWatchState(self.rng.uniform)
         self._decoder = Decoder(self.resource)
         self.metrics.add_reflector(
-            self.resource.plural,
+            self.name,
             self.silent_s,
             objects=lambda: len(self._objects),
             unreadable=lambda: len(self._unreadable),
@@ -129,8 +131,8 @@ class Reflector(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The plural name of the resource."""
-        return self.resource.plural
+        """The plural name of the resource, or the label."""
+        return self.label or self.resource.plural
 
     def silent_s(self) -> float:
         """Return the seconds since the last answer; NaN before the first."""
