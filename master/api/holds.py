@@ -67,8 +67,8 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """Release a hold, committed or not.
 
-    The end of a hold is answered once it is saved, also to a client that asks again: a client that
-    was told 410 does not ask any more, and a later leader would restore the hold.
+    Each call, a repeated one too, is answered after the end of the hold is saved. A client stops
+    asking after the answer 410; a later leader that finds no saved end would restore the hold.
     """
     hold_id = HoldId(query["id"])
     holds = request.app[SERVICE].placements.holds

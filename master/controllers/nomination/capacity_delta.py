@@ -28,9 +28,10 @@ _ABSENT = NodeState(open=False, left=0, path=GroupPath(()), chosen_by=None)
 class CapacityDelta:
     """The state of each node as last read from the capacity of one master. Mutable; one owner.
 
-    What was free when a placement was refused decides what has grown since. So the capacity is read
-    after each answer: a hold that books a node for one gang and ends before the next turn has made
-    no difference over the turn, and yet the gang that was refused meanwhile has to be tried again.
+    Growth is counted from what was free when a placement was refused, so the controller reads the
+    capacity after each answer. Example: a hold books a node for one gang, another gang is refused,
+    and the hold ends before the next turn. Over the whole turn nothing changed, but the refused
+    gang has to be tried again.
     """
 
     def __init__(self, state: BookingState) -> None:

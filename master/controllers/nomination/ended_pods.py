@@ -1,8 +1,9 @@
-"""The pods of gangs that have finished their work, so that their ranks do not count as missing.
+"""The pods of gangs that have succeeded. Their ranks do not count as missing.
 
-The store of pods follows unfinished ones only: finished ones use no resources, and may be many. Of
-those that succeeded in a gang little is kept: the gang, the rank and the name. A pod that has just
-ended leaves the store of pods in its last version, before the store of ended pods shows it.
+The store of pods follows unfinished pods only, because finished pods use no resources and may be
+many. Of a pod of a gang that succeeded, `EndedPods` keeps the gang, the rank and the name. It takes
+them from two stores: the store of pods reports a pod that just ended, with its last version, when
+the pod leaves that store; the store of ended pods lists all of them, for a new leader too.
 """
 
 from collections.abc import Callable, Iterable

@@ -70,9 +70,8 @@ class WorkerPort:
     def app(self) -> web.Application:
         """Return the application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
-        router, expects = app.router, answer_expectation
-        router.add_post(REPORTS_PATH, self._handler(), expect_handler=expects)
-        router.add_route("*", "/{path:.*}", self._elsewhere, expect_handler=expects)
+        app.router.add_post(REPORTS_PATH, self._handler(), expect_handler=answer_expectation)
+        app.router.add_route("*", "/{path:.*}", self._elsewhere, expect_handler=answer_expectation)
         return app
 
     async def _elsewhere(self, request: web.Request) -> web.Response:

@@ -46,7 +46,7 @@ from topo.gangs.machine.events import (
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.instructions import Instruction, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
-from topo.gangs.machine.pending_queue import PendingQueue, QueueRequest, QueueTurn
+from topo.gangs.machine.pending_queue import PendingQueue, QueueTurn
 from topo.gangs.machine.placement_requests import (
     Need,
     PlacementNeed,
@@ -55,8 +55,7 @@ from topo.gangs.machine.placement_requests import (
     is_out_of_moves,
     place_request,
     placement_need,
-    preempts_s,
-    requested,
+    queue_request,
     was_refused,
     with_refusal,
     with_refusal_of_all,
@@ -120,7 +119,8 @@ class Gangs:
 
     def status(self, gang_id: GangId) -> GangStatus | None:
         """Return the status of a gang, None for one that is not known; O(gangs)."""
-        return status_of(self._records[gang_id], self._queue) if gang_id in self._records else None
+        record = self._records.get(gang_id)
+        return status_of(record, self._queue) if record is not None else None
 
     def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
         """Yield the status of every gang, in the order in which the gangs came.
@@ -199,7 +199,8 @@ class Gangs:
             return () if in_use else (Release(event.id, event.hold),)
         asked = record.asked
         assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        split = PlacementMode.PREFERRED is event.mode is not asked.place.request.mode
+        may_split = asked.place.request.mode is PlacementMode.PREFERRED
+        split = event.mode is PlacementMode.PREFERRED and not may_split
         require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
         new = plan_notes(record, event)
         if new is None:
@@ -212,8 +213,8 @@ class Gangs:
         plan = {**record.plan, **new}
         no_room = None
         if event.evicts and asked.purpose is Purpose.WHOLE:
-            self._stranded[event.id] = None
             no_room = with_refusal(record, "there is none but over others")
+            self._stranded[event.id] = None
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
         self._put(replace(record, asked=None, check=None, checked=False, opened_since_s=None))
         return ()
@@ -238,8 +239,8 @@ class Gangs:
         record = self._records.get(event.id)
         if record is None or record.check != event.ask:
             return ()
-        found = replace(record, check=None, checked=True, lost=dict(event.lost), strayed=False)
-        found = replace(found, blocked=event.blocked, unproven=False)
+        found = replace(record, check=None, checked=True, lost=dict(event.lost))
+        found = replace(found, blocked=event.blocked, strayed=False, unproven=False)
         if found.is_released:
             found = drop_split_groups(found, event)
         elif event.lost or event.blocked or event.split or event.apart:
@@ -354,19 +355,11 @@ class Gangs:
         else:
             if record.queued_since_s is None:
                 record = replace(record, queued_since_s=now_s)
-            self._queue.join(gang, self._queue_request(record, need, now_s))
+            self._queue.join(gang, queue_request(record, need, now_s, self._settings))
         if direct is None or record.asked is not None or was_refused(record, direct):
             return record, ()
         pending = self._ask(record, direct, now_s)
         return replace(record, asked=pending), (pending.place,)
-
-    def _queue_request(self, record: Record, need: PlacementNeed, now_s: float) -> QueueRequest:
-        """Return the current request of a gang in the queue."""
-        gang, due_s = record.gang, preempts_s(record, self._settings)
-        request = requested(record, need, now_s)
-        alone = len(need.members) < request.pods
-        over = gang.priority if due_s is not None and due_s <= now_s and not alone else None
-        return QueueRequest(request, need.uids if alone else frozenset(), over)
 
     def _ask(
         self, record: Record, need: PlacementNeed, now_s: float, turn: QueueTurn | None = None

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Binding, Gang, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
+from topo.gangs.machine.pending_queue import QueueRequest
 from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals, holds_of
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.machine.write_order import Progress
@@ -136,7 +137,7 @@ def is_out_of_moves(record: Record) -> bool:
     return bool(moves) and all(was_refused(record, need) for need in moves)
 
 
-def requested(record: Record, need: PlacementNeed, now_s: float) -> Request:
+def _requested(record: Record, need: PlacementNeed, now_s: float) -> Request:
     """Return the request that a placement is part of: enough pods to start are asked as a job."""
     request = current_request(record.gang, now_s)
     is_start = need.purpose is Purpose.START
@@ -217,6 +218,18 @@ def preempts_s(record: Record, settings: GangSettings) -> float | None:
     return record.queued_since_s + settings.preempt_s if may else None
 
 
+def queue_request(
+    record: Record, need: PlacementNeed, now_s: float, settings: GangSettings
+) -> QueueRequest:
+    """Return the current request of a gang in the queue."""
+    due_s = preempts_s(record, settings)
+    request = _requested(record, need, now_s)
+    alone = len(need.members) < request.pods
+    may_evict = due_s is not None and due_s <= now_s and not alone
+    over = record.gang.priority if may_evict else None
+    return QueueRequest(request, need.uids if alone else frozenset(), over)
+
+
 def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:
     """Return the request for a need, without the fields that the queue adds; O(members).
 
@@ -241,7 +254,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
     return Place(
         id=gang.id,
         ask=ask,
-        request=requested(record, need, now_s),
+        request=_requested(record, need, now_s),
         wanted=need.members,
         kept=kept,
         held=held,

@@ -136,8 +136,9 @@ def can_open(record: Record, progress: Progress) -> bool:
 def _pods_on_holds(record: Record, progress: Progress) -> list[tuple[Member, Note]]:
     """Return the planned pods that need their holds; O(members).
 
-    Where a place of a hold is given up, because it was refused or its pod was created again without
-    a gate, opened pods need the hold no more: they book for themselves, the hold also for it.
+    A place of a hold is given up if it was refused, or if its pod was created again without a gate.
+    Then opened pods no longer need the hold: they book their own nodes, and the hold would also
+    keep the node that was given up.
     """
     planned = record.plan.keys() | record.gang.bypassed_webhook()
     is_given_up = record.lost_room or any(

@@ -1,9 +1,9 @@
 """Gang labels on nodes: one write per node, tracked until the watch shows the labels.
 
-A write names the version of the node that it was decided by. So what a dead leader sent and a slow
-network delivers late is refused, once the label was changed since: opened pods could be bound where
-their next leader did not plan them. A write that follows another one of this leader to the same
-node has none, since it would be refused for that one.
+A write names the version of the node that the decision was based on. The API server so refuses a
+late write of a dead leader to a node whose label was changed since; with that label opened pods
+could be bound where the next leader did not plan them. If another write of this leader to the same
+node is pending, the write names no version, since the earlier write changes it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
