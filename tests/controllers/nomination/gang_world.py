@@ -12,11 +12,10 @@ from master.controllers.nomination.controller import Nomination
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
 from tests.controllers.nomination.masters import NODE_NAMES, leading
-from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
+from tests.controllers.nomination.objects import GPU, PAIR, WORDS, gated_pod
 from tests.kube.api_model import ApiModel
 from tests.publish.forests import VENDOR
 from tests.support.kubernetes import node_status
-from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest
 
@@ -40,30 +39,13 @@ class GangWorld:
         **spec: Any,
     ) -> Any:
         """A gated pod of the pair `train`, or of another; of a PodGroup of Volcano, if named."""
-        annotations = {
-            WORDS.size: "16",
-            **stamp.annotations(WORDS),
-            "batch.kubernetes.io/job-completion-index": str(index),
-            **({POD_GROUP: group} if group else {}),
-        }
-        metadata = {
-            "namespace": "jobs",
-            "annotations": annotations,
-            "ownerReferences": [{**JOB, "uid": job}],
-            "creationTimestamp": "2026-01-02T03:04:05Z",
-        }
-        resources = {"limits": {GPU: "8"}}
-        own = {
-            "schedulingGates": [{"name": WORDS.gate}],
-            "containers": [{"name": "main", "resources": resources}],
-        }
-        status = {"phase": "Pending"}
+        made = gated_pod(index, stamp, uid=job, group=group)
         return self.api.add(
             PODS,
             f"pod-{index}" if job == "job-1" else f"{job}-{index}",
-            metadata=metadata,
-            spec={**own, **spec},
-            status=status,
+            metadata=made["metadata"],
+            spec={**made["spec"], **spec},
+            status={"phase": "Pending"},
         )
 
     def add_queue(self, name: str, **spec: Any) -> None:

@@ -21,12 +21,11 @@ from master.kube.volcano import POD_GROUPS, QUEUES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.pods import PodParser
-from tests.controllers.nomination.objects import GPU, JOB, WORDS
+from tests.controllers.nomination.objects import GPU, WORDS, gated_pod
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
 from tests.support.kubernetes import node_status
-from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way as AskedWay
@@ -122,24 +121,11 @@ class GangCluster:
             )
         stamp = Stamp(pods=PODS_OF_GANG, rank_offset=0, pods_per_group=2)
         for rank in range(PODS_OF_GANG):
-            annotations = {
-                WORDS.size: "16",
-                **stamp.annotations(WORDS),
-                "batch.kubernetes.io/job-completion-index": str(rank),
-                **({POD_GROUP: GROUP} if in_volcano else {}),
-                **asked,
-            }
-            metadata = {
-                "namespace": "jobs",
-                "annotations": annotations,
-                "ownerReferences": [JOB],
-                "creationTimestamp": "2026-01-02T03:04:05Z",
-            }
-            container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
-            gates = [] if rank == self.slipped else [{"name": WORDS.gate}]
-            spec = {"schedulingGates": gates, "containers": [container]}
+            made = gated_pod(rank, stamp, group=GROUP if in_volcano else "", **asked)
+            if rank == self.slipped:
+                made["spec"]["schedulingGates"] = []
             status = {"phase": "Pending"}
-            self._made[rank] = {"metadata": metadata, "spec": spec, "status": status}
+            self._made[rank] = {**made, "status": status}
             self.create(rank)
 
     def create(self, rank: int) -> None:

@@ -34,6 +34,31 @@ CREATED = "2026-01-02T03:04:05Z"
 CREATED_S = 1767323045.0
 
 
+def gated_pod(
+    rank: int, stamp: Stamp, *, uid: str = "job-1", group: str = "", **asked: str
+) -> dict[str, Any]:
+    """Metadata and spec of a gated pod of a job, as the API server has them.
+
+    It is of the PodGroup `group` of Volcano, if that is named.
+    """
+    annotations = {
+        WORDS.size: "16",
+        **stamp.annotations(WORDS),
+        "batch.kubernetes.io/job-completion-index": str(rank),
+        **({POD_GROUP: group} if group else {}),
+        **asked,
+    }
+    metadata = {
+        "namespace": "jobs",
+        "annotations": annotations,
+        "ownerReferences": [{**JOB, "uid": uid}],
+        "creationTimestamp": CREATED,
+    }
+    container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+    spec = {"schedulingGates": [{"name": WORDS.gate}], "containers": [container]}
+    return {"metadata": metadata, "spec": spec}
+
+
 def parse(document: Any, way: Way = Way.NOMINATION) -> ClusterPod:
     """A pod as the store takes it in; `way` counts where it names none."""
     return PodParser(Policy(), WORDS, way).parse(POD.validate_python(document))

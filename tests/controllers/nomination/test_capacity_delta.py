@@ -1,30 +1,20 @@
-"""What has become free since a gang was refused, as the machine is told it."""
+"""`CapacityDelta` reports the GPUs that became free after a gang was refused."""
 
-import prometheus_client as prom
-
-from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
 from master.controllers.nomination.capacity_delta import CapacityDelta
+from tests.master.booking_states import booking_state
 from tests.publish.forests import VENDOR
 from topo.gangs.machine.events import CapacityChanged
-from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation, NodeName
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
-from topo.placement.booking.holds import Limits
-from topo.placement.job.policy import Policy
 
 NODE = NodeName("node-1")
 TAKEN = PodSeen(Pod(uid="p", namespace="jobs", name="p", node=NODE, gpus=8), PodPhase.BOUND)
 
 
 def begun() -> tuple[BookingState, CapacityDelta]:
-    state = BookingState(
-        Policy(), Limits(), PlacementMetrics(prom.CollectorRegistry()), lambda: 0.0
-    )
-    gpus = (("metax-tech.com/gpu", 8),)
-    nodes = (NodeName(f"node-{number}") for number in range(1, 9))
-    state.follow_cluster([ClusterNode(name=name, allocatable=gpus) for name in nodes])
+    state = booking_state()
     state.follow(Snapshot(Generation(1), VENDOR))
     delta = CapacityDelta(state)
     delta.begin()

@@ -1,4 +1,4 @@
-"""Ranks that have finished their work are not missing, whoever leads."""
+"""A rank whose pod has succeeded does not count as missing, under a new leader either."""
 
 import asyncio
 from typing import Any

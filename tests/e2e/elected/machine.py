@@ -26,7 +26,7 @@ class Machine:
         self.faults[_STEP] = round(step_s * 1e9)
 
     def fail_disk(self) -> None:
-        """What is flushed to the disk is answered with EIO."""
+        """Each flush to the disk fails with EIO."""
         self.faults[_ERRNO] = errno.EIO
 
     def slow_disk(self, each_s: float) -> None:
@@ -38,16 +38,22 @@ class Machine:
         self.faults[:] = 0
 
 
-def machine(folder: Path) -> Machine:
-    """A machine without faults, whose shim is compiled into the folder.
+def compiled(folder: Path) -> Path:
+    """Return the library of the faults, compiled into a folder.
 
     Raises `FileNotFoundError` where there is no C compiler.
     """
     compiler = shutil.which("cc")
     if compiler is None:
         raise FileNotFoundError("faults of clocks and disks need a C compiler: install gcc")
-    shim, faults = folder / "machine_faults.so", folder / "machine_faults"
-    command = (compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(shim))
+    library = folder / "machine_faults.so"
+    command = (compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(library))
     subprocess.run((*command, str(SOURCE), "-ldl"), check=True)
-    environment = {"LD_PRELOAD": str(shim), "MACHINE_FAULTS": str(faults)}
+    return library
+
+
+def machine(library: Path, folder: Path) -> Machine:
+    """Return a machine without faults, which are set in a file of the folder."""
+    faults = folder / "machine_faults"
+    environment = {"LD_PRELOAD": str(library), "MACHINE_FAULTS": str(faults)}
     return Machine(np.memmap(faults, dtype=np.int64, mode="w+", shape=(3,)), environment)

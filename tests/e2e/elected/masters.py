@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
-from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.processes import Program
-from tests.e2e.elected.machine import Machine, machine
+from tests.e2e.elected.machine import Machine, compiled, machine
 from tests.e2e.scheduling.gang_master import RULES, TOKEN, document
+from tests.support.leading import leads
 from tests.support.relay import Relay, relay_to
 from topo.kit.files import write_private
 from topo.sim.worlds.presets import World
@@ -33,7 +33,6 @@ _ELECTED = (
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": _WHOLE[:5]},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": _WHOLE},
 )
-_ASK = ClientTimeout(total=5)
 _LOOK_S = 0.5
 
 
@@ -86,15 +85,9 @@ class Master:
         """Each flush to its disk takes long."""
         self.machine.slow_disk(FLUSH_S)
 
-    async def leads(self, session: ClientSession) -> bool:
+    async def leads(self) -> bool:
         """What it says itself."""
-        if self.is_paused or not self.program.is_alive:
-            return False
-        try:
-            async with session.get(f"{self.url}/metrics", timeout=_ASK) as answer:
-                return "\ntopo_master_leads 1.0\n" in await answer.text()
-        except (ClientError, OSError, TimeoutError):
-            return False
+        return not self.is_paused and self.program.is_alive and await leads(self.url)
 
     def _signal(self, number: signal.Signals) -> None:
         if self.program.is_alive:
@@ -121,7 +114,7 @@ async def two_masters(cluster: Cluster, world: World, home: Path) -> AsyncIterat
     write_private(home / "replica-token", b"a-token-that-all-masters-share")
     port = urlsplit(access.server).port
     assert port is not None
-    masters: list[Master] = []
+    masters, library = list[Master](), compiled(home)
     async with AsyncExitStack() as stack:
         for number in range(2):
             network = await stack.enter_async_context(relay_to(port))
@@ -140,7 +133,7 @@ async def two_masters(cluster: Cluster, world: World, home: Path) -> AsyncIterat
                 *(f"--server-port={ports[0]}", f"--rpc-server-port={ports[1]}"),
             )
             name = f"topo-master-{number}"
-            own_machine = machine(own)
+            own_machine = machine(library, own)
             environment = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": name}
             environment |= own_machine.environment
             program = Program(name, argv, own / "master.log", environment)

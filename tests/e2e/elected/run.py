@@ -71,12 +71,12 @@ class Elected:
                 group.create_task(keep_up(self._masters)),
                 group.create_task(follow_pods(self._api, self.history, self._notes, self._now)),
             ]
-            await self._settle(session)
+            await self._settle()
             clients = [group.create_task(jobs.run()), *holders.run(group, session, seed)]
             for number in range(1, rounds + 1):
                 if self._now() > ends_s:
                     break
-                await self._round(number, chance, session)
+                await self._round(number, chance)
             for task in clients:
                 task.cancel()
             await asyncio.gather(*clients, return_exceptions=True)
@@ -84,8 +84,8 @@ class Elected:
             for task in forever:
                 task.cancel()
 
-    async def _round(self, number: int, chance: random.Random, session: ClientSession) -> None:
-        leader = await self._leader(session) or self._masters[0]
+    async def _round(self, number: int, chance: random.Random) -> None:
+        leader = await self._leader() or self._masters[0]
         other = next(each for each in self._masters if each is not leader)
         names, weights = zip(*((name, act[0]) for name, act in ACTS.items()), strict=True)
         name = chance.choices(names, weights)[0]
@@ -97,24 +97,24 @@ class Elected:
         await asyncio.sleep(lasts_s)
         for each in self._masters:
             each.heal()
-        took_s = await self._settle(session)
+        took_s = await self._settle()
         self._notes.converged_s.append(took_s)
         sys.stdout.write(f"{number:4}  {name:<14} settled after {took_s:5.1f} s\n")
         sys.stdout.flush()
         await asyncio.sleep(chance.uniform(0, 3))
 
-    async def _settle(self, session: ClientSession) -> float:
+    async def _settle(self) -> float:
         """Return after how long a master leads; a run in which none does ends."""
         began_s = self._now()
-        while await self._leader(session) is None:
+        while await self._leader() is None:
             if self._now() - began_s > CEILING_S:
                 self._notes.found(Violation(Kind.UNSETTLED, "no master leads"))
                 raise TimeoutError("no master leads")
             await asyncio.sleep(_LOOK_S)
         return self._now() - began_s
 
-    async def _leader(self, session: ClientSession) -> Master | None:
-        leading = [each for each in self._masters if await each.leads(session)]
+    async def _leader(self) -> Master | None:
+        leading = [each for each in self._masters if await each.leads()]
         return leading[0] if leading else None
 
     async def _end(self, jobs: Jobs, session: ClientSession) -> None:
@@ -122,7 +122,7 @@ class Elected:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         moved_s = self._now()
         while True:
-            leader = await self._leader(session)
+            leader = await self._leader()
             if leader is not None:
                 async with session.get(f"{leader.url}/v1/holds") as answer:
                     holds = (await answer.json())["holds"] if answer.ok else []

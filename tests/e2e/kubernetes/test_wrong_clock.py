@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aiohttp import ClientError, ClientSession
+from aiohttp import ClientSession
 
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api
@@ -24,6 +24,7 @@ from tests.e2e.kubernetes.forest_master import (
     labels,
     wanted_labels,
 )
+from tests.support.leading import leads
 from tests.support.waiting import eventually
 from topo.kit.files import write_private
 from topo.sim.worlds.presets import World
@@ -46,11 +47,7 @@ class Candidate:
 
     async def leads(self) -> bool:
         """What it says itself, while it runs."""
-        try:
-            async with self.session.get(f"http://{LOOPBACK}:{self.port}/metrics") as answer:
-                return "\ntopo_master_leads 1.0\n" in await answer.text()
-        except ClientError:
-            return False
+        return await leads(f"http://{LOOPBACK}:{self.port}")
 
     async def start(self) -> None:
         """Returns when it has seen who leads."""

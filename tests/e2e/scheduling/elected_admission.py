@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiohttp import ClientError, ClientSession, ClientTimeout
-
 from tests.e2e.controlplane.admission import is_trusted
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling.admission_master import command, granted, install_webhook
 from tests.e2e.scheduling.service_proxy import ServiceProxy
+from tests.support.leading import leads, shows
 from tests.support.waiting import eventually
 from topo.kit.files import write_private
 
@@ -23,8 +22,6 @@ TERM_S = 9
 _NAMESPACE = "topo-elected-placing"
 _OCTETS, _SERVICE_OCTET = (202, 203), 204
 _PORT, _RPC_PORT = 9001, 9000
-_LEADS = "\ntopo_master_leads 1.0\n"
-_ASK = ClientTimeout(total=5)
 _KILLED_AFTER_S, _DOWN_S = (0.0, 0.6), (0.0, 12.0)
 """When a master is killed after a burst of jobs began, and how long it then stays away."""
 
@@ -50,7 +47,7 @@ class ElectedAdmission:
         """Return where the API of the leader is; empty while none leads."""
         for address in self.masters:
             if await self._leads(address):
-                return f"http://{address}:{_PORT}"
+                return _url(address)
         return ""
 
     def stop(self) -> None:
@@ -74,12 +71,12 @@ class ElectedAdmission:
     async def disturb(self) -> None:
         """Kill the next one in a moment, as soon as all run; it is started again after a while."""
         await eventually(self._are_up)
-        program = list(self.masters.values())[self.kills % len(self.masters)]
+        address = list(self.masters)[self.kills % len(self.masters)]
+        program = self.masters[address]
         await asyncio.sleep(self._chance.uniform(*_KILLED_AFTER_S))
-        was_led = await self.url()
+        self.leaders_killed += await self._leads(address)
         await asyncio.to_thread(program.stop, number=signal.SIGKILL)
         self.kills += 1
-        self.leaders_killed += bool(was_led) and not await self.url()
         self._restart = asyncio.create_task(self._start_again(program))
 
     async def _start_again(self, program: Program) -> None:
@@ -90,8 +87,7 @@ class ElectedAdmission:
         return all(program.is_alive for program in self.masters.values())
 
     async def _leads(self, address: str) -> bool:
-        program = self.masters[address]
-        return program.is_alive and await _shows(address, "/metrics", _LEADS)
+        return self.masters[address].is_alive and await leads(_url(address))
 
 
 @asynccontextmanager
@@ -132,17 +128,9 @@ async def _is_led(both: ElectedAdmission) -> bool:
     return bool(await both.url())
 
 
+def _url(address: str) -> str:
+    return f"http://{address}:{_PORT}"
+
+
 async def _is_ready(address: str) -> bool:
-    return await _shows(address, "/readyz", "")
-
-
-async def _shows(address: str, path: str, text: str) -> bool:
-    """Whether the master at an address answers a path with 200 and this text in it."""
-    try:
-        async with (
-            ClientSession(timeout=_ASK) as session,
-            session.get(f"http://{address}:{_PORT}{path}") as answer,
-        ):
-            return answer.ok and text in await answer.text()
-    except (ClientError, OSError, ValueError, TimeoutError):
-        return False
+    return await shows(f"{_url(address)}/readyz")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from aiohttp import ClientError, ClientSession
 
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.processes import Program
@@ -51,6 +52,15 @@ class GangMaster:
     def url(self) -> str:
         """Where its API is, as its log says."""
         return api_url(self.program)
+
+    async def gang(self, job: str) -> dict[str, Any]:
+        """Return what it says of a job's gang; empty where it says nothing or does not answer."""
+        try:
+            async with ClientSession() as session, session.get(f"{self.url}/v1/gangs") as answer:
+                gangs = (await answer.json())["gangs"] if answer.ok else []
+        except (ClientError, ValueError):  # it does not listen yet
+            return {}
+        return next((each for each in gangs if each["name"] == job), {})
 
     async def kill(self) -> None:
         """It ends as by a crash."""

@@ -53,6 +53,11 @@ def volcano_job(name: str, pods: int, size: int, *, gpus: int = 8, **annotations
     }
 
 
+def is_reviewed(job: Any) -> bool:
+    """Return whether a master reviewed the job: its stamp, or why it gets none, is on it."""
+    return any(key in str(job) for key in (WORDS.pods, WORDS.ungrouped))
+
+
 def taker(name: str, node: str, gpus: int = 8) -> Any:
     """A pod of somebody else's that is bound to a node already."""
     resources = {"requests": {GPU: gpus}, "limits": {GPU: gpus}}

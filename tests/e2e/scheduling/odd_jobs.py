@@ -1,4 +1,4 @@
-"""Jobs that no groups can be planned for, beside others: what is told of them is true.
+"""Jobs that get no groups, or none yet: the master reports a true reason for each.
 
 One of each kind in turn: pods that may run on one cordoned node alone, a pod without a job, a size
 that no groups can have, and a job of which a rank ends while the others run.
@@ -11,7 +11,7 @@ from typing import Any
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.jobs import GPU, NODES, PODS, WORDS, events_of, owner_of
+from tests.e2e.scheduling.jobs import GPU, NODES, PODS, WORDS, events_of, is_reviewed, owner_of
 from tests.support.waiting import eventually
 
 GangOf = Callable[[str], Awaitable[dict[str, Any]]]
@@ -21,7 +21,7 @@ _AGAIN_S = 5.0
 
 
 class OddJobs:
-    """Makes an odd job, waits until what is told of it is true, and removes it."""
+    """Creates an odd job, waits until the master reports it truly, and removes it."""
 
     def __init__(self, api: Api, collection: str, job: Callable[..., Any], gang_of: GangOf) -> None:
         self._api, self._collection, self._job, self._gang_of = api, collection, job, gang_of
@@ -92,7 +92,7 @@ class OddJobs:
     async def _create(self, job: Any) -> None:
         """The job, once a master has reviewed it."""
         made = await self._api.create(self._collection, job)
-        while not any(key in str(made) for key in (WORDS.pods, WORDS.ungrouped)):
+        while not is_reviewed(made):
             await self._remove(job["metadata"]["name"])
             await asyncio.sleep(_AGAIN_S)
             made = await self._api.create(self._collection, job)

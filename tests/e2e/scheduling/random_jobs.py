@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -60,62 +61,58 @@ def wishes(seed: int, count: int, nodes: int) -> Iterator[Wish]:
         )
 
 
-async def streamed(
-    cluster: Cluster,
-    api: Api,
-    world: World,
-    home: Path,
-    jobs: Sequence[Wish],
-    *,
-    scheduler: str = "volcano",
-    away_s: float = 0.0,
-    tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Course, Optima]:
-    """What came of the jobs on a cluster that runs; raises for what must not be.
+@dataclass(frozen=True, kw_only=True)
+class RandomRun:
+    """A stream of jobs on a cluster that runs; it raises for what must not be.
 
-    Once, when a job waits in the second half, the only master is killed, and gone for `away_s`.
+    `tell` is called with what came of the jobs until then.
     """
-    await _prepare(api, world, home)
-    log = home / "bookings.log"
-    async with admission_master(cluster, api, home, f"--booking-log={log}") as master:
-        on = await ground(api, api_url(master.program))
-        stream = Stream(api, master, KINDS[scheduler], on)
-        stream.away_s = away_s
-        await _go(stream, api, jobs, tell)
-    tell("all jobs were bound; each plan is judged by the log of bookings")
-    return stream.course, await asyncio.to_thread(replayed, log)
 
+    cluster: Cluster
+    api: Api
+    world: World
+    home: Path
+    jobs: Sequence[Wish]
+    scheduler: str = "volcano"
+    tell: Callable[[object], None] = lambda _: None
 
-async def streamed_under_kills(
-    cluster: Cluster,
-    api: Api,
-    world: World,
-    home: Path,
-    jobs: Sequence[Wish],
-    *,
-    scheduler: str = "volcano",
-    tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Course, ElectedAdmission]:
-    """As `streamed`, with two elected masters, of which one is killed while jobs arrive."""
-    await _prepare(api, world, home)
-    async with elected_admission(cluster, api, home) as masters:
-        on = await ground(api, await masters.url())
-        stream = Stream(api, masters, KINDS[scheduler], on)
-        stream.burst = _BURST_UNDER_KILLS
-        await _go(stream, api, jobs, lambda text: tell(f"{masters}; {text}"))
-    return stream.course, masters
+    async def with_one_master(self, away_s: float) -> tuple[Course, Optima]:
+        """Return what came of the jobs, and how good each plan was.
 
+        Once, when a job waits in the second half, the master is killed, and gone for `away_s`.
+        """
+        log = self.home / "bookings.log"
+        await self._prepare()
+        flag = f"--booking-log={log}"
+        async with admission_master(self.cluster, self.api, self.home, flag) as master:
+            on = await ground(self.api, api_url(master.program))
+            stream = Stream(self.api, master, KINDS[self.scheduler], on, away_s=away_s)
+            await self._go(stream, self.tell)
+        self.tell("all jobs were bound; each plan is judged by the log of bookings")
+        return stream.course, await asyncio.to_thread(replayed, log)
 
-async def _prepare(api: Api, world: World, home: Path) -> None:
-    (home / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
-    await api.create(_CLASSES, {"metadata": {"name": HIGH}, "value": 1000})
+    async def under_kills(self) -> tuple[Course, ElectedAdmission]:
+        """Return what came of the jobs under two elected masters, and what was done to these.
 
+        One of them is killed while each burst of jobs arrives.
+        """
+        await self._prepare()
+        async with elected_admission(self.cluster, self.api, self.home) as masters:
+            on = await ground(self.api, await masters.url())
+            kind = KINDS[self.scheduler]
+            stream = Stream(self.api, masters, kind, on, burst=_BURST_UNDER_KILLS)
+            await self._go(stream, lambda text: self.tell(f"{masters}; {text}"))
+        return stream.course, masters
 
-async def _go(stream: Stream, api: Api, jobs: Sequence[Wish], tell: Callable[[str], None]) -> None:
-    await stream.run(jobs, tell)
-    events = await api.items(_EVENTS)
-    assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
-    assert stream.course.bound == len(jobs)
+    async def _prepare(self) -> None:
+        (self.home / "nodegroup.yaml").write_text(yaml.safe_dump(document(self.world)))
+        await self.api.create(_CLASSES, {"metadata": {"name": HIGH}, "value": 1000})
+
+    async def _go(self, stream: Stream, tell: Callable[[str], None]) -> None:
+        await stream.run(self.jobs, tell)
+        events = await self.api.items(_EVENTS)
+        assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
+        assert stream.course.bound == len(self.jobs)
 
 
 async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> None:
@@ -131,13 +128,20 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> Non
     tell(f"{len(world.nodes)} nodes are ready")
     jobs = list(wishes(options.seed, options.jobs, len(world.nodes)))
     async with cluster.api() as api:
-        run = (cluster, api, world, home, jobs)
-        more = {"scheduler": options.scheduler, "tell": tell}
+        run = RandomRun(
+            cluster=cluster,
+            api=api,
+            world=world,
+            home=home,
+            jobs=jobs,
+            scheduler=options.scheduler,
+            tell=tell,
+        )
         if options.kills:
-            course, masters = await streamed_under_kills(*run, **more)
+            course, masters = await run.under_kills()
             tell(f"all held: {masters}; {course}")
         else:
-            course, optima = await streamed(*run, **more, away_s=options.away_s)
+            course, optima = await run.with_one_master(options.away_s)
             tell(f"all held: {course}")
             tell(f"the plans: {optima}")
 

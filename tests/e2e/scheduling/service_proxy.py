@@ -3,11 +3,11 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-_CHUNK_BYTES = 1 << 16
+from tests.e2e.scheduling.webhook_door import pass_on
+
 _HTTPS = 443
 PROBE_PERIOD_S, PROBE_FAILURES = 3.0, 2
 """The readiness probe of the chart: an endpoint is taken out after so many failures."""
@@ -76,8 +76,8 @@ class ServiceProxy:
         address = ready[next(self._turns) % len(ready)]
         answer, master = await asyncio.open_connection(address, _HTTPS)
         ways = [
-            asyncio.create_task(_passed_on(reader, master)),
-            asyncio.create_task(_passed_on(answer, writer)),
+            asyncio.create_task(pass_on(reader, master)),
+            asyncio.create_task(pass_on(answer, writer)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -85,10 +85,3 @@ class ServiceProxy:
             for way in ways:
                 way.cancel()
             master.transport.abort()
-
-
-async def _passed_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while chunk := await source.read(_CHUNK_BYTES):
-            target.write(chunk)
-            await target.drain()

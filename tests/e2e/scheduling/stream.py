@@ -18,7 +18,7 @@ from aiohttp import ClientError, ClientSession
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, owner_of, taker
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, is_reviewed, owner_of, taker
 from tests.e2e.scheduling.odd_jobs import OddJobs, templates
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
@@ -121,13 +121,23 @@ class Course:
 
 
 class Stream:
-    """Jobs on one cluster while the webhook and a master are in force."""
+    """Jobs on one cluster while the webhook and a master are in force.
 
-    def __init__(self, api: Api, masters: Masters, kind: Kind, on: Ground) -> None:
+    `away_s`: how long no master is there, once. `burst`: the most jobs that arrive at once.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        masters: Masters,
+        kind: Kind,
+        on: Ground,
+        *,
+        away_s: float = 0.0,
+        burst: int = BURST,
+    ) -> None:
         self._api, self._masters, self._kind, self._ground = api, masters, kind, on
-        self.away_s = 0.0
-        """How long no master is there, once."""
-        self.burst = BURST
+        self._away_s, self._burst = away_s, burst
         self._rng = random.Random(1)  # noqa: S311 - the same course each time
         self._seen = Recount((), on)
         self._moved_s = 0.0
@@ -151,7 +161,7 @@ class Stream:
         """All of them arrive, run and leave; what must never be raises `AssertionError`."""
         left = list(jobs)
         while left:
-            size = self._rng.randint(1, self.burst)
+            size = self._rng.randint(1, self._burst)
             burst, left = left[:size], left[size:]
             leave = [name for name in self._running() if self._rng.random() < _LEAVES]
             await asyncio.gather(
@@ -165,7 +175,7 @@ class Stream:
             await self._odd_jobs.try_next()
             self.course.odd = self._odd_jobs.seen
             is_late = len(left) <= len(jobs) // 2
-            if self.away_s and is_late and self._waiting() and not self.course.while_away:
+            if self._away_s and is_late and self._waiting() and not self.course.while_away:
                 await self._without_a_master()
             while len(self._waiting()) > _MOST_WAITING:
                 await self._make_room()
@@ -177,7 +187,7 @@ class Stream:
 
     async def _submit(self, wish: Wish) -> None:
         made = await self._create(wish)
-        while WORDS.pods not in str(made):
+        while not is_reviewed(made):
             # No master reviewed it, so that it gets no groups; its user does what the Event says.
             self.course.unreviewed += 1
             del self._live[wish.name]
@@ -261,7 +271,7 @@ class Stream:
         await asyncio.to_thread(self._masters.stop)
         await self._leave(self._half_of(self._running()))
         loop = asyncio.get_running_loop()
-        back_s = loop.time() + self.away_s
+        back_s = loop.time() + self._away_s
         while loop.time() < back_s:
             await asyncio.sleep(_AWAY_LOOK_S)
             found = (await self._look()).gated(waiting)

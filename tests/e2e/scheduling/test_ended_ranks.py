@@ -1,9 +1,5 @@
 """Ranks of a job that have ended while others run, under the leader that saw it and the next."""
 
-from typing import Any
-
-from aiohttp import ClientError, ClientSession
-
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.scheduling.gang_master import GangMaster
@@ -16,16 +12,8 @@ JOB, PODS_OF_GANG = "ending", 4
 async def test_ranks_that_have_ended_are_not_missing_for_this_leader_nor_for_the_next(
     api: Api, master: GangMaster
 ) -> None:
-    async def gang() -> dict[str, Any]:
-        try:
-            async with ClientSession() as session, session.get(f"{master.url}/v1/gangs") as answer:
-                gangs = (await answer.json())["gangs"] if answer.ok else []
-        except (ClientError, ValueError):  # it does not listen yet
-            return {}
-        return next((each for each in gangs if each["name"] == JOB), {})
-
     async def half_has_ended() -> bool:
-        found = await gang()
+        found = await master.gang(JOB)
         if found.get("bound") != PODS_OF_GANG // 2:
             return False
         assert found["state"] == "bound", found["text"]

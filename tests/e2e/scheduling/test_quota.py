@@ -1,7 +1,5 @@
 """A ResourceQuota that keeps pods of a job away is named, and nothing starts in part."""
 
-from aiohttp import ClientSession
-
 from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.gang_master import GangMaster
 from tests.e2e.scheduling.jobs import JOBS, bound, pods_of, volcano_job
@@ -16,12 +14,10 @@ async def test_the_quota_that_keeps_a_pod_away_is_named_and_the_job_starts_once_
     api: Api, master: GangMaster
 ) -> None:
     async def is_told() -> bool:
-        async with ClientSession() as session, session.get(f"{master.url}/v1/gangs") as answer:
-            gangs = (await answer.json())["gangs"] if answer.ok else []
-        return any(each["text"].endswith(f"rank 1 is missing; {NAMED}") for each in gangs)
+        text = (await master.gang("rationed")).get("text", "")
+        return bool(text.endswith(f"rank 1 is missing; {NAMED}"))
 
     quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {GPUS: "8"}}}
-    await eventually(lambda: bool(master.url))
     await api.create(QUOTAS, quota)
     try:
         await eventually(lambda: _is_counted(api))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.scheduling.random_jobs import streamed, streamed_under_kills, wishes
+from tests.e2e.scheduling.random_jobs import RandomRun, wishes
 from topo.sim.worlds.presets import World
 
 AWAY_S = 2.0
@@ -20,9 +20,10 @@ async def test_no_group_is_split_no_gpu_taken_twice_every_reason_true_and_every_
     cluster: Cluster, api: Api, world: World, tmp_path: Path, scheduler: str, jobs: int
 ) -> None:
     some = list(wishes(7, jobs, len(world.nodes)))
-    course, optima = await streamed(
-        cluster, api, world, tmp_path, some, scheduler=scheduler, away_s=AWAY_S
+    run = RandomRun(
+        cluster=cluster, api=api, world=world, home=tmp_path, jobs=some, scheduler=scheduler
     )
+    course, optima = await run.with_one_master(AWAY_S)
     assert course.bound == jobs
     assert course.while_away > 0
     assert optima.alone > 0
@@ -34,6 +35,7 @@ async def test_no_group_is_split_while_the_leader_is_killed_as_jobs_arrive(
 ) -> None:
     """`make e2e-random KILLS=1` has 200 jobs."""
     some = list(wishes(7, KILLS, len(world.nodes)))
-    course, masters = await streamed_under_kills(cluster, api, world, tmp_path, some)
+    run = RandomRun(cluster=cluster, api=api, world=world, home=tmp_path, jobs=some)
+    course, masters = await run.under_kills()
     assert course.bound == KILLS
     assert masters.kills > 0

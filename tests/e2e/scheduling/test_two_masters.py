@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from aiohttp import ClientError, ClientSession
-
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
@@ -25,6 +23,7 @@ from tests.e2e.scheduling.jobs import (
     volcano_job,
 )
 from tests.e2e.scheduling.shut_gates import gates_shut
+from tests.support.leading import leads
 from tests.support.waiting import eventually
 from topo.kit.files import write_private
 from topo.sim.worlds.presets import World
@@ -122,11 +121,4 @@ async def _two(
 async def _leads(program: Program) -> bool:
     """What it says itself."""
     program.must_live()
-    try:
-        async with (
-            ClientSession() as session,
-            session.get(f"{api_url(program)}/metrics") as answer,
-        ):
-            return "\ntopo_master_leads 1.0\n" in await answer.text()
-    except (ClientError, ValueError):
-        return False
+    return await leads(api_url(program))

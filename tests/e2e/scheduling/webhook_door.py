@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -56,7 +57,7 @@ class WebhookDoor:
             answer, master = await asyncio.open_connection(self._behind, _HTTPS)
             try:
                 master.write(await reader.read(_CHUNK_BYTES))  # the greeting, which is long, too
-                answers = asyncio.create_task(_passed_on(answer, writer))
+                answers = asyncio.create_task(pass_on(answer, writer))
                 await self._ask(reader, master)
             finally:
                 master.close()
@@ -82,8 +83,10 @@ class WebhookDoor:
                 await master.drain()
 
 
-async def _passed_on(answer: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while chunk := await answer.read(_CHUNK_BYTES):
-        writer.write(chunk)
-        await writer.drain()
-    writer.close()
+async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    """Write what comes from one end to the other until the source ends; then close the target."""
+    with suppress(OSError):
+        while chunk := await source.read(_CHUNK_BYTES):
+            target.write(chunk)
+            await target.drain()
+        target.close()

@@ -1,19 +1,14 @@
 """What the owner of free capacity has done once it has followed a forest."""
 
-import prometheus_client as prom
 import pytest
 
-from master.booking.metrics import PlacementMetrics
-from master.booking.state import BookingState
+from tests.master.booking_states import booking_state
 from tests.publish.forests import VENDOR, box, forest
-from topo.model.cluster import ClusterNode
 from topo.model.forest import Forest, Snapshot
-from topo.model.ids import Generation, NodeName
-from topo.placement.booking.holds import Limits
+from topo.model.ids import Generation
 from topo.placement.capacity.layout import HostIndex
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
-from topo.placement.job.policy import Policy
 from topo.placement.job.request import Request
 
 PAIRS = Request(pods=4, gpus_per_pod=8, group_size=16)
@@ -27,12 +22,7 @@ SWAPPED = forest(
 def test_no_decision_puts_the_groups_of_a_followed_forest_in_order(
     forests: tuple[Forest, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = BookingState(
-        Policy(), Limits(), PlacementMetrics(prom.CollectorRegistry()), lambda: 0.0
-    )
-    gpus = (("metax-tech.com/gpu", 8),)
-    nodes = (NodeName(f"node-{number}") for number in range(1, 9))
-    state.follow_cluster([ClusterNode(name=name, allocatable=gpus) for name in nodes])
+    state = booking_state()
     for generation, each in enumerate(forests, start=1):
         state.follow(Snapshot(Generation(generation), each))
 
