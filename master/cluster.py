@@ -139,26 +139,18 @@ def build_cluster(
     ).take
     metrics, config_map = KubeMetrics(registry), settings.device_config
     written = WriterMetrics(registry)
-    way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
-    keys = AnnotationKeys(settings.domain)
-    pods = PodParser(settings.policy, keys, way)
     client = KubeClient(
         config,
         rate=rate,
         observe=metrics.count_request,
         clock=clock,
     )
+    pods, ended_pods = _pod_reflectors(client, settings, metrics, clock)
     return Cluster(
         client=client,
         metrics=metrics,
         nodes=Reflector(client, NODES, metrics=metrics, clock=clock),
-        pods=Reflector(
-            client,
-            parsed(PODS, pods.parse),
-            metrics=metrics,
-            scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards),
-            clock=clock,
-        ),
+        pods=pods,
         device_config=None
         if config_map is None
         else Reflector(
@@ -167,23 +159,41 @@ def build_cluster(
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         pod_groups=Reflector(client, POD_GROUPS, metrics=metrics, clock=clock),
         queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
-        ended_pods=Reflector(
-            client,
-            parsed(PODS, pods.parse_ended),
-            metrics=metrics,
-            scope=Scope(
-                query={**SUCCEEDED, "labelSelector": keys.group},
-                keep=lambda pod: bool(pod.gang_id),
-            ),
-            label="ended-pods",
-            clock=clock,
-        ),
+        ended_pods=ended_pods,
         quotas=Reflector(client, QUOTAS, metrics=metrics, clock=clock),
         gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
     )
+
+
+def _pod_reflectors(
+    client: KubeClient, settings: MasterSettings, metrics: KubeMetrics, clock: Clock
+) -> tuple[Reflector[ClusterPod], Reflector[EndedPod]]:
+    """Return the reflectors of unfinished pods, and of pods of gangs that have succeeded."""
+    way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
+    keys = AnnotationKeys(settings.domain)
+    parser = PodParser(settings.policy, keys, way)
+    pods = Reflector(
+        client,
+        parsed(PODS, parser.parse),
+        metrics=metrics,
+        scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards),
+        clock=clock,
+    )
+    ended_pods = Reflector(
+        client,
+        parsed(PODS, parser.parse_ended),
+        metrics=metrics,
+        scope=Scope(
+            query={**SUCCEEDED, "labelSelector": keys.group},
+            keep=lambda pod: bool(pod.gang_id),
+        ),
+        label="ended-pods",
+        clock=clock,
+    )
+    return pods, ended_pods
 
 
 def cluster_controllers(
