@@ -424,3 +424,15 @@ def test_detail_says_what_is_known_of_a_node():
     assert bare is not None
     assert bare.facts is None
     assert state.facts(NodeName("c")) is None
+
+
+def test_a_domain_of_two_keeps_its_name_over_a_restart():
+    """A node that moved to another's domain brought its name; half of the members have none."""
+    state = discovery(Mode.NVLINK)
+    for node, cluster in (("b", "c1"), ("a", "c2"), ("b", "c2"), ("b", "c2")):
+        state.advance(0.0, WorkerReported(fabric_facts(node, cluster)))
+    again = state.fresh()
+    again.restore(state.persistent_state(), 1.0, 0.0)
+    again.validate()
+    assert shape(again) == shape(state)
+    assert list(shape(state).values()) == [["a", "b"]]

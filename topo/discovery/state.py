@@ -430,9 +430,10 @@ class Discovery:
         self._membership = Membership(settings, memory.names)
         self._cluster = ClusterNodes(memory.cluster_nodes)
         wiring = self._membership.wiring
+        records = [NodeRecord.remembered(node, settings, now_s) for node in memory.nodes]
+        self._membership.nvlink.restore({record.name: record.domain for record in records})
         with wiring.established(memory.links, now_s - settings.incumbent_s):
-            for node in memory.nodes:
-                record = NodeRecord.remembered(node, settings, now_s)
+            for record in records:
                 self._workers.restore(record, now_s)
                 moved.add(record.name)
                 self._update(record, now_s)

@@ -16,7 +16,7 @@ and they state (u2, 9), one after the other. With two of the three members the n
 the old name, so readers see no rename.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.discovery.node.record import Domain
@@ -39,6 +39,19 @@ class NvlinkDomains:
     def records(self) -> tuple[NameRecord, ...]:
         """All name records, for the state file."""
         return tuple(record for book in self._books.values() for record in book.records)
+
+    def restore(self, domains: Mapping[NodeName, Domain | None]) -> None:
+        """Take what all nodes stated before a restart, so that names have their majorities.
+
+        One by one, the first half of a group would take a new name and drop the old record.
+        """
+        for node, domain in domains.items():
+            if domain is not None:
+                self._of_node[node] = domain
+            for key in _keys(domain):
+                self._members.setdefault(key, set()).add(node)
+        for key in sorted(self._members):
+            self._rename(key)
 
     def update(self, node: NodeName, domain: Domain | None) -> frozenset[NodeName]:
         """Take what a node states; the nodes whose groups may be named differently now."""
