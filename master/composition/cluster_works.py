@@ -12,6 +12,7 @@ from master.controllers.nomination.status.gate_timeout import GateTimeout
 from master.controllers.nomination.status.no_fit_audit import NoFitAudit
 from master.service import Service
 from master.sources.kubernetes.node_source import NodeSource
+from master.sources.kubernetes.nodes import listed_node
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.tasks import Work
 
@@ -59,7 +60,11 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
     if cluster.device_config is not None:
         works["kubernetes-device-config"] = cluster.device_config.run
     if (capacity := service.cluster_capacity) is not None:
-        nodes = NodeSource(cluster.nodes, service.engine, capacity)
+        settings = service.settings
+        read = partial(
+            listed_node, labels=settings.labels, gpu_resources=settings.policy.gpu_resources
+        )
+        nodes = NodeSource(cluster.nodes, service.engine, capacity, read)
         works["cluster-capacity"] = capacity.run
         works["cluster-nodes"] = partial(service.replica.run, nodes.run)
     return works

@@ -143,9 +143,10 @@ def _build_gang_objects(view: ControllerView) -> Running:
     )
 
 
-HYPERNODES, NOMINATION, GANG_OBJECTS = "hypernodes", "nomination", "gang-objects"
+LABELS, HYPERNODES = "labels", "hypernodes"
+NOMINATION, GANG_OBJECTS = "nomination", "gang-objects"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
-    "labels": _build_labels,
+    LABELS: _build_labels,
     HYPERNODES: _build_hypernodes,
     "annotations": _build_annotations,
     "events": _build_events,

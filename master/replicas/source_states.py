@@ -33,6 +33,7 @@ class _Told:
     trouble: str
     fix: str
     warnings: tuple[Reason, ...]
+    detail: str = ""
 
 
 _TOLD = TypeAdapter(Annotated[tuple[_Told, ...], Field(max_length=MAX_SOURCES)])
@@ -53,6 +54,7 @@ def encode(states: Iterable[SourceState], now_s: float) -> bytes:
                 state.trouble,
                 state.fix,
                 state.warnings,
+                state.detail,
             )
             for state in states
         )
@@ -76,6 +78,7 @@ def decode(
                 each.trouble,
                 each.fix,
                 each.warnings,
+                each.detail,
             ),
             known.get(each.source),
         )

@@ -6,21 +6,18 @@ from typing import Annotated
 from pydantic import Field
 
 from master.settings.cluster_manager import address_refusal
-from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
+from master.settings.group_labels import GroupLabelSettings
+from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings
 from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds
-from topo.kit.settings import Chart, CommaList, Count, ServiceSettings
+from topo.kit.settings import Chart, CommaList, Count
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean
 
 
-class FindingSettings(ServiceSettings):
+class FindingSettings(GroupLabelSettings):
     """How groups are found: the sources, and what is judged of what they say."""
 
-    mode: Annotated[Mode, Chart("topoDiscovery.mode")] = Mode.CONFIG
-    """How groups are found: config (the file), dragonfly (the workers' peers), switchbox (the
-    cluster manager, and dragonflies inside from the workers), nvlink (clusterUuid and clique), auto
-    (whatever the workers see)."""
     node_number: Annotated[Count, Chart("topoDiscovery.dragonfly.nodeNumber", is_plain=False)] = 2
     """Nodes that make a complete dragonfly; a larger component is reported as a wiring fault."""
     gpus_per_node: Annotated[int, Field(ge=0, le=128), Chart("topoDiscovery.gpusPerNode")] = 0
@@ -111,4 +108,5 @@ class FindingSettings(ServiceSettings):
             beat_s=self.beat_interval,
             missed=self.missed_hardware,
             join_keys=self.join_keys,
+            labels=self.labels,
         )

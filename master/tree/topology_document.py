@@ -81,6 +81,7 @@ def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocumen
             s.trouble,
             s.fix,
             s.warnings,
+            s.detail,
         )
         for s in snapshot.sources
     )
@@ -241,4 +242,5 @@ def _source(state: SourceState, now_s: float) -> SourceDocument:
         "trouble": state.trouble,
         "fix": state.fix,
         "warnings": state.warnings,
+        "detail": state.detail,
     }

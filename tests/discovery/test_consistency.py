@@ -12,6 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pydantic import TypeAdapter
 
 from tests.builders import discovery, facts, server, shape
+from tests.discovery.labels import RACKS, labels_of
+from topo.discovery.label_families import AUTO, UNLABELLED, LabelSource
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
@@ -39,6 +41,9 @@ from topo.model.observation import (
     WorkerReported,
 )
 
+CLIQUE = {"nvidia.com/gpu.clique": "u.1"}
+OLD = {"network.topology.nvidia.com/spine": "s", "network.topology.nvidia.com/block": "b"}
+NEW = {"fabric.topograph.run/tier-0": "t"}
 NAMES = [f"n{i}" for i in range(6)]
 MEMORY = TypeAdapter(Memory)
 
@@ -49,6 +54,14 @@ listed_nodes = st.builds(
     name=node.map(NodeName),
     not_ready=st.sampled_from(["", "", "its kubelet is silent"]),
     names=st.sampled_from([(), (("server_uuid", server("n0")),), (("server_uuid", "other"),)]),
+    labels=st.sampled_from(
+        [
+            *(labels_of(place) for place in ("-", "w1", "w1/r1", "w1/r2", "w2/r1", "/r1")),
+            *(labels_of(CLIQUE | more) for more in ({}, OLD, NEW)),
+            labels_of(OLD),
+            labels_of(NEW),
+        ]
+    ),
 )
 domains = st.sampled_from([(), ("c1",), ("c2",), ("c1", "c2")])
 
@@ -58,17 +71,27 @@ class Consistency(RuleBasedStateMachine):
 
     state: Discovery
 
-    @initialize(mode=st.sampled_from(list(Mode)), number=st.sampled_from([2, 4]))
-    def start(self, mode: Mode, number: int) -> None:
+    @initialize(
+        mode=st.sampled_from(list(Mode)),
+        number=st.sampled_from([2, 4]),
+        labels=st.sampled_from([UNLABELLED, RACKS, AUTO]),
+    )
+    def start(self, mode: Mode, number: int, labels: LabelSource) -> None:
         """A master of any mode that has heard nothing."""
-        self.mode, self.number, self.now_s = mode, number, 0.0
+        self.mode, self.number, self.labels, self.now_s = mode, number, labels, 0.0
         self.state = self._fresh()
         self.cables: dict[tuple[str, int], str] = {}
         self.boots = dict.fromkeys(NAMES, 1)
         self.local: dict[str, ServerUuid] = {n: server(n) for n in NAMES}
 
     def _fresh(self) -> Discovery:
-        return discovery(self.mode, node_number=self.number, forget_s=200.0, machine_forget_s=100.0)
+        return discovery(
+            self.mode,
+            node_number=self.number,
+            forget_s=200.0,
+            machine_forget_s=100.0,
+            labels=self.labels,
+        )
 
     def _advance(self, *events: Event) -> None:
         before = self.state.snapshot

@@ -20,6 +20,8 @@ from worker.settings import WorkerSettings
 INSTALLED = sorted(set(cases()) - {"off"})
 PLACING = sorted(set(INSTALLED) - {"nvlink"})
 """On by default, and switched off in one."""
+WITH_WORKERS = sorted(set(INSTALLED) - {"labels"})
+"""Labels name groups without any."""
 SETTINGS: Mapping[str, type[ServiceSettings]] = {
     "topo-master": MasterSettings,
     "topo-worker": WorkerSettings,
@@ -58,8 +60,10 @@ def test_switched_off_nothing_is_made() -> None:
     assert golden("off") == []
 
 
-@pytest.mark.parametrize("case", INSTALLED)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [*((case, "topo-master") for case in INSTALLED), *((c, "topo-worker") for c in WITH_WORKERS)],
+)
 def test_every_flag_and_variable_is_a_setting_of_the_program(
     case: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +80,7 @@ def test_every_flag_and_variable_is_a_setting_of_the_program(
         assert isinstance(settings, SETTINGS[name]), shlex.join(argv)
 
 
-@pytest.mark.parametrize("case", INSTALLED)
+@pytest.mark.parametrize("case", WITH_WORKERS)
 def test_objects_ports_and_probes_have_the_names_of_the_vendor(case: str) -> None:
     found = golden(case)
     for kind, name in (
@@ -92,6 +96,21 @@ def test_objects_ports_and_probes_have_the_names_of_the_vendor(case: str) -> Non
     variables = {each["name"] for each in master(case)["env"]}
     assert variables >= {"POD_NAME", "POD_NAMESPACE", "POD_IP"}
     assert "NODE_NAME" in {each["name"] for each in worker(case)["env"]}
+
+
+def test_in_mode_labels_no_worker_is_installed_and_nothing_waits_for_one() -> None:
+    found = golden("labels")
+    assert "DaemonSet" not in {each["kind"] for each in found}
+    assert "topo-worker" not in {each["metadata"]["name"] for each in found}
+    assert flags(master("labels"))["--group-labels"] == "example.com/row,rack=example.com/cabinet"
+    monitored = {each["metadata"]["name"] for each in found if each["kind"] == "ServiceMonitor"}
+    assert monitored == {"topo-master"}
+    (policy,) = [each for each in found if each["kind"] == "NetworkPolicy"]
+    (reports,) = [
+        rule for rule in policy["spec"]["ingress"] if rule["ports"] == [{"port": "reports"}]
+    ]
+    (caller,) = reports["from"]
+    assert "topo-master" in caller["podSelector"]["matchLabels"].values()
 
 
 def test_the_vendors_command_gives_the_vendors_flags_and_files() -> None:
@@ -181,7 +200,7 @@ def test_all_but_the_worker_fit_the_restricted_standard_of_kubernetes(case: str)
         assert kinds <= {"configMap", "secret", "emptyDir", "projected"}
 
 
-@pytest.mark.parametrize("case", INSTALLED)
+@pytest.mark.parametrize("case", WITH_WORKERS)
 def test_a_worker_shares_no_more_of_its_host_than_it_reads(case: str) -> None:
     spec = one(golden(case), "DaemonSet", "topo-worker")["spec"]["template"]["spec"]
     host = {each["name"] for each in spec["volumes"] if "hostPath" in each} - {"log"}
@@ -204,7 +223,7 @@ def test_every_folder_that_a_probe_searches_is_mounted() -> None:
         assert any(searched.startswith(f"{path}/") for path in mounted), searched
 
 
-@pytest.mark.parametrize("case", INSTALLED)
+@pytest.mark.parametrize("case", WITH_WORKERS)
 def test_what_selects_pods_finds_those_of_its_program_and_no_others(case: str) -> None:
     found = golden(case)
     labels = {
@@ -226,7 +245,7 @@ def test_what_selects_pods_finds_those_of_its_program_and_no_others(case: str) -
         assert chosen == {program}
 
 
-@pytest.mark.parametrize("case", INSTALLED)
+@pytest.mark.parametrize("case", WITH_WORKERS)
 def test_workers_reach_masters_that_are_not_ready_yet(case: str) -> None:
     """After a cold start none is ready: through a Service of ready ones nobody would report."""
     host, port = flags(worker(case))["--server-address"].split(":")

@@ -122,6 +122,7 @@ CHANGED = {
     "topoDiscovery.switchbox.clusterManagerPassword": encoded("other"),
     "topoDiscovery.switchbox.clusterManagerPollTopoPeriod": 7,
     "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
+    "topoDiscovery.groupLabels": ["gke"],
     "topoDiscovery.tls.proxies": ["10.9.0.0/16"],
     "topoDiscovery.master.gpuResources": ["example.com/gpu"],
     "topoDiscovery.master.reserveGroups": ["a=1"],

@@ -105,6 +105,6 @@ def test_the_chart_has_the_version_of_the_product() -> None:
     assert (chart["version"], chart["appVersion"]) == (product, product)
 
 
-@pytest.mark.parametrize("mode", ["config", "dragonfly", "switchbox", "nvlink", "auto"])
+@pytest.mark.parametrize("mode", ["config", "dragonfly", "switchbox", "nvlink", "auto", "labels"])
 def test_every_mode_has_a_kept_rendering(mode: str) -> None:
     assert yaml.safe_load((CASES / f"{mode}.yaml").read_text())["topoDiscovery"]["mode"] == mode

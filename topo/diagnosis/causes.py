@@ -19,7 +19,13 @@ from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import ConflictCondition, GroupCondition, NodeCondition
 from topo.model.ids import natural_key
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
-from topo.model.rest.topology import TopologyDocument, WireDocument, is_group, walk
+from topo.model.rest.topology import (
+    WITHOUT_WORKERS,
+    TopologyDocument,
+    WireDocument,
+    is_group,
+    walk,
+)
 
 _T = TypeVar("_T")
 ALONE = 3
@@ -55,7 +61,11 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     refused = cases.take(*(w.code for w in workers["warnings"])) if workers is not None else []
     if refused:
         yield from _refused_reports(document, cases, refused)
-    elif workers is not None and workers["state"] == "waiting" and document["mode"] != "config":
+    elif (
+        workers is not None
+        and workers["state"] == "waiting"
+        and document["mode"] not in WITHOUT_WORKERS
+    ):
         yield _no_worker_at_all(document, cases)
     # No worker can report from a machine that the cluster itself finds not Ready.
     down = subjects(cases.of(NodeCondition.NODE_NOT_READY))
@@ -108,8 +118,8 @@ def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     placed = [v["name"] for _, v in walk(document["groups"]) if not is_group(v)]
     known = {*placed, *(entry["name"] for entry in document["unplaced"])}
     reported = known.difference(subjects(cases.of(NodeCondition.NO_WORKER)))
-    # One silent worker is that node's trouble, and in mode config no worker is needed.
-    if document["mode"] == "config" or len(silent) < 2 or reported != set(silent):
+    # One silent worker is that node's trouble, and some modes need no worker.
+    if document["mode"] in WITHOUT_WORKERS or len(silent) < 2 or reported != set(silent):
         return
     cases.take(NodeCondition.WORKER_STALE)
     what = f"all {number(silent, 'worker')} are silent: {stale[0].text}"

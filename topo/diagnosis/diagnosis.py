@@ -24,7 +24,13 @@ from topo.model.conditions.master import MasterCondition
 from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import GroupCondition, NodeCondition
 from topo.model.observation import CLUSTER_NODES, CONFIG_FILE, WORKERS
-from topo.model.rest.topology import SourceDocument, TopologyDocument, is_group, walk
+from topo.model.rest.topology import (
+    WITHOUT_WORKERS,
+    SourceDocument,
+    TopologyDocument,
+    is_group,
+    walk,
+)
 
 _SOURCE_OLD_S = 120.0
 """Four polls of the cluster manager (30 s each): an answer this old is worth a look."""
@@ -181,11 +187,14 @@ def _warnings(document: TopologyDocument) -> Iterator[Finding]:
             yield Finding(grade, warning.code, "master", warning.text, warning.fix)
 
 
+_NODES_STEP = "start topo-workers, or name nodes in nodegroup.yaml (--mode config)"
+_NODES_STEPS = {"labels": "`kubectl get nodes` lists none: does the cluster have nodes?"}
+
+
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
-    needed = (
-        s for s in document["sources"] if s["source"] != WORKERS or document["mode"] != "config"
-    )
+    without = document["mode"] in WITHOUT_WORKERS
+    needed = (s for s in document["sources"] if s["source"] != WORKERS or not without)
     heard = all(source["state"] == "ok" for source in needed)
     if not document["groups"] and not document["unplaced"] and heard:
-        next_step = "start topo-workers, or name nodes in nodegroup.yaml (--mode config)"
+        next_step = _NODES_STEPS.get(document["mode"], _NODES_STEP)
         yield Finding.of(GroupCondition.EMPTY, "the tree", "no node is known", next_step)

@@ -22,3 +22,4 @@ class Memory:
     topology: ManagedTopology | None
     declared: DeclaredForest | None
     cluster_nodes: tuple[ListedNode, ...] = ()
+    label_family: str = ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
+from topo.discovery.label_families import UNLABELLED, LabelSource
 from topo.model.wire import RECONNECT_S
 
 
@@ -12,7 +13,7 @@ class Mode(StrEnum):
 
     `config`: the file. `dragonfly`: what the workers see of their peers. `switchbox`: switchboxes
     from the cluster manager, dragonflies inside them from the workers. `nvlink`: clusterUuid, then
-    clique. `auto`: whatever the workers see.
+    clique. `auto`: whatever the workers see. `labels`: labels of the cluster's nodes.
     """
 
     CONFIG = "config"
@@ -20,6 +21,11 @@ class Mode(StrEnum):
     SWITCHBOX = "switchbox"
     NVLINK = "nvlink"
     AUTO = "auto"
+    LABELS = "labels"
+
+
+WITHOUT_WORKERS = frozenset({Mode.CONFIG, Mode.LABELS})
+"""Modes that know the groups, and whether a node is Ready, without a worker on it."""
 
 
 JoinKey = Literal[
@@ -43,9 +49,10 @@ class DiscoverySettings:
     down after `bad_readings` in a row and comes up after `good_readings`. A link confirmed for
     `incumbent_s` wins over a newcomer that claims the same server UUID: longer than any restart of
     ours takes, so that two claims met during a restart cancel each other instead of racing. A
-    machine that the manager drops is kept for `machine_forget_s`, a silent node or a dead link for
-    `forget_s`, a refused report is listed for `refusal_s`. `missed`: the kinds of hardware whose
-    vanishing makes a node NotReady.
+    machine that the manager drops, or a label that vanishes, is kept for `machine_forget_s`, a
+    silent node or a dead link for `forget_s`, a refused report is listed for `refusal_s`.
+    `missed`: the kinds of hardware whose vanishing makes a node NotReady. `labels`: the labels of
+    nodes that name groups.
     """
 
     mode: Mode = Mode.CONFIG
@@ -58,6 +65,7 @@ class DiscoverySettings:
     bad_readings: int = 2
     good_readings: int = 3
     join_keys: tuple[str, ...] = JOIN_KEYS
+    labels: LabelSource = UNLABELLED
     incumbent_s: float = 60.0
     machine_forget_s: float = 600.0
     forget_s: float = 86_400.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from topo.discovery.modes import Mode
+from topo.discovery.modes import WITHOUT_WORKERS, Mode
 from topo.model.forest import Reason, Snapshot, SourceState
 from topo.model.ids import SourceName
 from topo.model.observation import (
@@ -157,8 +157,8 @@ CONFIGURED = Source(
 REPORTED = Source(
     name=WORKERS,
     states="each node's identity, GPUs, peers, NVLink domain and health",
-    needed_in=frozenset(Mode) - {Mode.CONFIG},
-    optional_in=frozenset({Mode.CONFIG}),
+    needed_in=frozenset(Mode) - WITHOUT_WORKERS,
+    optional_in=WITHOUT_WORKERS,
     is_asked=False,
     unsettled=_workers_unsettled,
 )
@@ -171,7 +171,7 @@ MANAGED = Source(
 )
 LISTED = Source(
     name=CLUSTER_NODES,
-    states="the cluster's nodes: which there are, which are Ready, the names it has for them",
+    states="the cluster's nodes: which there are, which are Ready, their names and group labels",
     needed_in=frozenset(Mode),
     unsettled=first_answer_rule("the nodes and pods of Kubernetes were not taken up yet"),
 )
@@ -187,6 +187,13 @@ class _Warned(NamedTuple):
     until_s: float
 
 
+class _Reading(NamedTuple):
+    """What is followed of a source's answers, and what is odd about them."""
+
+    detail: str
+    doubts: tuple[Reason, ...]
+
+
 class SourceStates:
     """The state of every source that a mode uses, in the order of the table; then of any other.
 
@@ -199,15 +206,20 @@ class SourceStates:
         self._needed = [source.name for source in used if mode in source.needed_in]
         self._answered: set[SourceName] = set()
         self._warned: dict[SourceName, _Warned] = {}
+        self._readings: dict[SourceName, _Reading] = {}
 
     @property
     def all(self) -> tuple[SourceState, ...]:
         """The states, for readers."""
-        return tuple(self._with_warnings(state) for state in self._states.values())
+        return tuple(self._described(state) for state in self._states.values())
 
-    def _with_warnings(self, state: SourceState) -> SourceState:
-        warned = self._warned.get(state.source)
-        return state if warned is None else replace(state, warnings=warned.warnings)
+    def _described(self, state: SourceState) -> SourceState:
+        warned, reading = self._warned.get(state.source), self._readings.get(state.source)
+        if warned is None and reading is None:
+            return state
+        detail, doubts = reading or _Reading("", ())
+        warnings = (*(() if warned is None else warned.warnings), *doubts)
+        return replace(state, warnings=warnings, detail=detail)
 
     @property
     def needed_have_answered(self) -> bool:
@@ -231,6 +243,10 @@ class SourceStates:
         """Set the warnings about a source, whether or not it answers."""
         until_s = math.inf if event.lasts_s is None else now_s + event.lasts_s
         self._warned[event.source] = _Warned(event.warnings, until_s)
+
+    def set_reading(self, source: SourceName, detail: str, doubts: Iterable[Reason]) -> None:
+        """Set what discovery follows of a source, and what it finds odd there beside warnings."""
+        self._readings[source] = _Reading(detail, tuple(doubts))
 
     def settle(self, now_s: float) -> None:
         """Note the time of all good answers since the last call: one state for many beats.

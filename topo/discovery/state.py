@@ -15,11 +15,13 @@ Readers hold `snapshot`, which is frozen.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
+from topo.discovery.groups.labelled import doubts
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import Position, position
-from topo.discovery.manager.contract import doubts
+from topo.discovery.manager import contract
+from topo.discovery.marks import Marks
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
@@ -59,17 +61,6 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
-
-
-@dataclass(slots=True)
-class Marks:
-    """What the events since the last generation touched: the work left before publishing.
-
-    `moved`: nodes whose place may differ. `judged`: nodes of which only the status may differ.
-    """
-
-    moved: set[NodeName] = field(default_factory=set)
-    judged: set[NodeName] = field(default_factory=set)
 
 
 class Discovery:
@@ -155,7 +146,8 @@ class Discovery:
         self._membership.machines.replace(event.topology, now_s)
         self._sources.note_answer(CLUSTER_MANAGER)
         warnings = tuple(
-            Reason(SourceCondition.DOUBTFUL_INVENTORY, text) for text in doubts(event.topology)
+            Reason(SourceCondition.DOUBTFUL_INVENTORY, text)
+            for text in contract.doubts(event.topology)
         )
         self._sources.set_warnings(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
 
@@ -194,8 +186,9 @@ class Discovery:
     def _source_warned(self, event: SourceWarned, now_s: float) -> None:
         self._sources.set_warnings(event, now_s)
 
-    def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
+    def _node_removed(self, event: NodeRemoved, now_s: float) -> None:
         self._marks.moved |= self._cluster.drop(event.node)
+        self._marks.moved |= self._membership.update_labels(event.node, None, now_s)
         self._forget(event.node)
 
     def _stood_still(self, _event: StoodStill, now_s: float) -> None:
@@ -233,13 +226,15 @@ class Discovery:
         self._marks.moved |= self._membership.update(record, self._cluster.find(node))
         if len(record.stated) > 1 or record.slow_links or self._conflicts.has(node):
             self._marks.moved.add(node)
-        if not _is_shown(record, self._placed.nodes.get(node)):
+        if not node_status.is_shown(record, self._placed.nodes.get(node)):
             self._marks.judged.add(node)
         self._workers.watch_losses(record, now_s)
 
     def _cluster_changed(self, nodes: Iterable[NodeName], now_s: float) -> None:
         """Mark the nodes that the cluster lists, drops or states differently."""
         for node in nodes:
+            listed = self._cluster.find(node)
+            self._marks.moved |= self._membership.update_labels(node, listed, now_s)
             record = self._workers.records.get(node)
             if record is None:
                 self._marks.moved.add(node)
@@ -269,6 +264,7 @@ class Discovery:
             record.drop(gone, settings)
             self._marks.judged.add(record.name)
             self._update(record, now_s)
+        self._marks.moved |= self._membership.expire_labels(now_s - settings.machine_forget_s)
         self._conflicts.expire(now_s - settings.refusal_s)
         self._membership.machines.expire(now_s - settings.machine_forget_s)
 
@@ -278,6 +274,7 @@ class Discovery:
         marks, self._marks = self._marks, Marks()
         self._membership.begin_generation()
         marks.moved |= self._membership.wiring.settle(now_s)
+        self._settle_labels(marks)
         self._settle_machines(marks)
         moved = sorted(marks.moved)  # names of groups depend on the order of placing
         for node in moved:
@@ -286,6 +283,15 @@ class Discovery:
         for node in (*judged, *self._update_gpu_counts(judged).difference(judged)):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
+
+    def _settle_labels(self, marks: Marks) -> None:
+        labelled = self._membership.labelled
+        if not labelled.is_unsettled:
+            return
+        marks.moved |= self._membership.settle_labels(is_complete=self._cluster.is_complete)
+        self._conflicts.set_labels(tuple(conflicts.of_labels(self._membership)))
+        found = (Reason(SourceCondition.SEVERAL_FAMILIES, text) for text in doubts(labelled))
+        self._sources.set_reading(CLUSTER_NODES, labelled.detail, found)
 
     def _settle_machines(self, marks: Marks) -> None:
         moved = self._membership.settle_machines(self._workers.records.keys())
@@ -365,7 +371,11 @@ class Discovery:
         membership, settings = self._membership, self._settings
         of_cluster = self._cluster.trouble(node)
         if record is None:
-            return node_status.judge_unreported(membership, settings, node, of_cluster)
+            listed = self._cluster.find(node)
+            gpus = 0 if listed is None else listed.gpus
+            return node_status.judge_unreported(
+                membership, settings, node, of_cluster=of_cluster, gpus=gpus
+            )
         return node_status.judge_reported(
             membership,
             settings,
@@ -413,7 +423,11 @@ class Discovery:
             names=membership.names,
             topology=topology if topology.machines else None,
             declared=membership.declared.forest,
-            cluster_nodes=self._cluster.statements,
+            cluster_nodes=tuple(
+                replace(each, labels=membership.labelled.counted(each.name, each.labels))
+                for each in self._cluster.statements
+            ),
+            label_family=membership.labelled.followed,
         )
 
     def fresh(self) -> "Discovery":
@@ -427,8 +441,10 @@ class Discovery:
         shows is the same to the last reason. Sources count as silent until they speak.
         """
         settings, moved = self._settings, self._marks.moved
-        self._membership = Membership(settings, memory.names)
+        self._membership = Membership(settings, memory.names, memory.label_family)
         self._cluster = ClusterNodes(memory.cluster_nodes)
+        for listed in memory.cluster_nodes:
+            self._membership.update_labels(listed.name, listed, now_s)
         wiring = self._membership.wiring
         records = [NodeRecord.remembered(node, settings, now_s) for node in memory.nodes]
         self._membership.nvlink.restore({record.name: record.domain for record in records})
@@ -469,8 +485,7 @@ class Discovery:
             )
         self._conflicts.validate(
             {node: self._conflicts_of(record) for node, record in records.items()},
-            tuple(conflicts.of_machines(self._membership)),
-            self._membership.wiring,
+            self._membership,
         )
         forest = self.snapshot.forest
         shown = [node.name for node in forest.nodes()]
@@ -479,13 +494,3 @@ class Discovery:
         listed = self._conflicts.listed(self._membership.wiring)
         require(forest.conflicts == listed, "the conflicts shown are not those listed")
         require(forest.unjoined == conflicts.unjoined(self._membership), "unjoined is out of date")
-
-
-def _is_shown(record: NodeRecord, shown: Node | None) -> bool:
-    """Return whether a node is shown with the GPUs and in the slots that it states now."""
-    if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
-        return False
-    claims = record.claims
-    return len(shown.wires) == len(claims) and all(
-        wire.server in claims and claims[wire.server].slot == wire.slot for wire in shown.wires
-    )

@@ -174,7 +174,8 @@ class SourceState:
     """The state of a source: its last good answer, and what is wrong since.
 
     `trouble` keeps it from answering, `fix` is the source's own next step. `warnings` are what is
-    odd although it may answer: what it refuses, what it reads but doubts.
+    odd although it may answer: what it refuses, what it reads but doubts. `detail`: what of its
+    answers is followed, where there is a choice.
     """
 
     source: SourceName
@@ -183,6 +184,7 @@ class SourceState:
     trouble: str = ""
     fix: str = ""
     warnings: tuple[Reason, ...] = ()
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ BootId = NewType("BootId", str)
 Bdf = NewType("Bdf", str)
 """A PCI address in the form of sysfs: `0000:3b:00.0`, lower case, four digits of domain."""
 SourceName = NewType("SourceName", str)
-"""One that states facts: `config-file`, `cluster-manager`, `workers`."""
+"""One that states facts: `config-file`, `cluster-manager`, `workers`, `cluster-nodes`."""
 Generation = NewType("Generation", int)
 """Number of a published forest; grows by one when the content changes, never otherwise."""
 

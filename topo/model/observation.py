@@ -186,12 +186,15 @@ class ListedNode:
 
     `not_ready` says in words why the cluster finds it not Ready, and is empty where it is Ready.
     `names` are join keys with the names that the cluster has for the node, as `ManagedMachine` has
-    the manager's.
+    the manager's. `labels` are those that name groups, in order. `gpus` are those that pods may
+    ask for, 0 where the cluster says nothing.
     """
 
     name: NodeName
     not_ready: str = ""
     names: tuple[tuple[str, str], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,11 @@
 {{- if or .Values.topoDiscovery.deploy .Values.topoDiscovery.enabled }}true{{ end -}}
 {{- end }}
 
+{{/* "true" where workers run: labels alone name the groups in mode labels. */}}
+{{- define "topo.workers" -}}
+{{- if and (include "topo.enabled" .) (ne .Values.topoDiscovery.mode "labels") }}true{{ end -}}
+{{- end }}
+
 {{/* Labels of an object; (list $ "topo-master"). */}}
 {{- define "topo.labels" -}}
 {{- $root := index . 0 -}}

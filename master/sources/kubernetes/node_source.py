@@ -1,6 +1,7 @@
 """The source of the cluster's nodes for discovery: their names and whether they are Ready."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -49,8 +50,14 @@ class NodeSource:
     pods of the cluster are counted, too, and no group is handed out before.
     """
 
-    def __init__(self, of_nodes: Reflector[NodeObject], sink: EventSink, capacity: Counted) -> None:
-        self._nodes, self._sink, self._capacity = of_nodes, sink, capacity
+    def __init__(
+        self,
+        of_nodes: Reflector[NodeObject],
+        sink: EventSink,
+        capacity: Counted,
+        read: Callable[[NodeObject], ListedNode] = listed_node,
+    ) -> None:
+        self._nodes, self._sink, self._capacity, self._read = of_nodes, sink, capacity, read
         self._listed: dict[NodeName, ListedNode] = {}
         self._marked: dict[Key, None] = {}
         self._is_listed_anew = self._lost_all = False
@@ -105,7 +112,7 @@ class NodeSource:
         listed: dict[NodeName, ListedNode] = {}
         news: list[ListedNode] = []
         for number, found in enumerate(list(self._nodes.objects.values()), start=1):
-            node = listed_node(found)
+            node = self._read(found)
             known = self._listed.get(node.name)
             listed[node.name] = node
             if node != known:
@@ -120,11 +127,11 @@ class NodeSource:
             self._listed = listed
 
     def _changed(self, key: Key) -> Event | None:
-        """Return the event of a node, None without one; labels and cordons do not matter here."""
+        """Return the event of a node, None without one; cordons and other labels do not matter."""
         name, found = NodeName(key[1]), self._nodes.objects.get(key)
         if found is None:
             return ClusterNodeGone(name) if self._listed.pop(name, None) is not None else None
-        node = listed_node(found)
+        node = self._read(found)
         if self._listed.get(name) == node:
             return None
         self._listed[name] = node

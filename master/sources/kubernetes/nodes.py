@@ -1,9 +1,10 @@
 """Node objects as values for discovery and placement."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from master.kube.objects import NodeObject
 from master.sources.kubernetes.device_config import NATIVE, SharingModes
+from topo.discovery.label_families import UNLABELLED, LabelSource
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
 from topo.model.ids import NodeName
@@ -19,9 +20,18 @@ CONTRADICTED = "contradicted"
 """The pool of a node that names two: no job with a usage fits it."""
 
 
-def listed_node(found: NodeObject) -> ListedNode:
-    """Return the node for discovery: whether it is Ready, and its names."""
-    return ListedNode(NodeName(found.metadata.name), _not_ready(found), tuple(_names(found)))
+def listed_node(
+    found: NodeObject, labels: LabelSource = UNLABELLED, gpu_resources: Sequence[str] = ()
+) -> ListedNode:
+    """Return the node for discovery: whether it is Ready, its names, group labels and GPUs."""
+    amounts = _amounts(found.status.allocatable, gpu_resources)
+    return ListedNode(
+        NodeName(found.metadata.name),
+        _not_ready(found),
+        tuple(_names(found)),
+        labels.relevant(found.metadata.labels),
+        next((number for _, number in amounts if number), 0),
+    )
 
 
 def _not_ready(found: NodeObject) -> str:
@@ -93,7 +103,7 @@ def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:
         yield f"node {name}: {policy.usage_key} is {shown!r}, which is none of {', '.join(POOLS)}"
 
 
-def _amounts(stated: dict[str, str], resources: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+def _amounts(stated: dict[str, str], resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple((name, whole(stated[name]) or 0) for name in resources if name in stated)
 
 

@@ -16,6 +16,7 @@ from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node
 from master.sources.kubernetes.pods import PodParser
 from tests.support.kubernetes import node_manifest
+from topo.discovery.label_families import AUTO
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Note, Selection
@@ -106,6 +107,16 @@ def test_a_node_tells_its_names_and_that_it_is_ready():
         ("system_uuid", "6E2A"),
     )
     assert listed_node(found) == ListedNode(NodeName("n1"), "", names)
+
+
+def test_a_listed_node_has_the_labels_that_are_read_and_the_first_gpus_that_it_states():
+    found = node_object(
+        labels={"cloud.google.com/gce-topology-block": "b", "team": "a"},
+        allocatable={"cpu": "64", "nvidia.com/gpu": "4"},
+    )
+    listed = listed_node(found, AUTO, POLICY.gpu_resources)
+    assert (listed.labels, listed.gpus) == ((("cloud.google.com/gce-topology-block", "b"),), 4)
+    assert listed_node(found).labels == ()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from topo.kit.tasks import Work
 from topo.model.ids import NodeName, SourceName
 from topo.model.observation import (
     CLUSTER_MANAGER,
+    CLUSTER_NODES,
     CONFIG_FILE,
     WORKERS,
     ClusterNodesListed,
@@ -84,7 +85,8 @@ async def test_one_row_adds_a_source_that_is_listed_waited_for_and_started() -> 
 def test_a_mode_needs_the_sources_of_its_tiers_and_hears_the_workers(mode: Mode) -> None:
     by_name = {source.name: source for source in SOURCES}
     needed = {name for name, source in by_name.items() if mode in source.needed_in}
-    assert needed == {tier.source for tiers in TIERS[mode] for tier in tiers}
+    asked = {source.source for tier in TIERS[mode] for source in tier}
+    assert needed == asked - {CLUSTER_NODES}, "where there is a cluster every mode needs its nodes"
     assert by_name[WORKERS].is_used_in(mode)
     listed = [state.source for state in discovery(mode).snapshot.sources]
     assert set(listed) == {*needed, WORKERS}

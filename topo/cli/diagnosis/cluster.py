@@ -11,6 +11,7 @@ from topo.model.rest.cluster import (
     LeaseDocument,
     WorkloadDocument,
 )
+from topo.model.rest.topology import WITHOUT_WORKERS
 
 _STEPS = (
     ("ImagePull", "correct `registry` or `image.version` in the values, or its pull secret"),
@@ -38,7 +39,7 @@ def _findings(found: ClusterDocument) -> Iterator[Finding]:
         if workload is not None:
             yield from _workload(workload, found.namespace)
     if found.master is not None:
-        if found.worker is None:
+        if found.worker is None and not _is_without_workers(found.flags):
             yield Finding.of(ClusterCondition.NO_WORKERS, found.namespace)
         yield from _versions(found.master, found.worker)
         yield from _lease(found.lease, found)
@@ -46,6 +47,11 @@ def _findings(found: ClusterDocument) -> Iterator[Finding]:
         yield from _hypernodes(found.hypernodes)
     for problem in found.problems:
         yield Finding.of(ClusterCondition.NOT_READ, "you", problem)
+
+
+def _is_without_workers(flags: Sequence[str]) -> bool:
+    """Return whether these flags of a master name a mode that needs no worker on any node."""
+    return any(f"--mode={mode}" in flags for mode in WITHOUT_WORKERS)
 
 
 def _not_installed(found: ClusterDocument) -> Finding:

@@ -156,7 +156,8 @@ def render_sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging
 def _source(entry: SourceDocument) -> Text:
     name, state = plain(entry["source"]), entry["state"]
     if state == "ok":
-        return Text(f"{name} ok, {age(entry['age_s'])} ago", style="dim")
+        detail = f" ({plain(entry['detail'])})" if entry["detail"] else ""
+        return Text(f"{name} ok, {age(entry['age_s'])} ago{detail}", style="dim")
     if state == "waiting":
         return Text(f"{name} has not spoken yet", style="yellow")
     trouble = plain(entry["trouble"] or state)

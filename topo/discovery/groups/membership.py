@@ -6,8 +6,10 @@ take a node's statements, forget a node, settle what was stated.
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
+from itertools import takewhile
 
 from topo.discovery.groups.declared import Declared
+from topo.discovery.groups.labelled import Labelled
 from topo.discovery.groups.machine_join import Machines, Named, names_of
 from topo.discovery.groups.managed import Chain, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
@@ -17,6 +19,7 @@ from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
+from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, GroupName, NodeName
 from topo.model.observation import WORKERS, ListedNode
 
@@ -26,10 +29,17 @@ class Membership:
 
     `declared`: the config file. `wiring`: links that workers see. `nvlink`: domains that GPUs
     state. `machines`, `managed`: the manager's machines joined to nodes, and its groups.
+    `labelled`: labels of the cluster's nodes, of which `label_family` was followed before.
     """
 
-    def __init__(self, settings: DiscoverySettings, names: Collection[NameRecord] = ()) -> None:
+    def __init__(
+        self,
+        settings: DiscoverySettings,
+        names: Collection[NameRecord] = (),
+        label_family: str = "",
+    ) -> None:
         self.declared = Declared()
+        self.labelled = Labelled(settings.labels, label_family)
         self.wiring = Wiring(settings.incumbent_s)
         self._node_number = settings.node_number
         self._dragonfly_names = NameBook(DRAGONFLY, names)
@@ -47,6 +57,7 @@ class Membership:
         self._chains: dict[Members, set[Chain]] = {}
         self._dragonflies: dict[Members, Path] = {}
         self._least: dict[Members, NodeName] = {}
+        self._above: dict[Members, Path | None] = {}
 
     def update(self, record: NodeRecord, listed: ListedNode | None = None) -> AbstractSet[NodeName]:
         """Take what a node states of itself; the nodes whose NVLink groups may differ now.
@@ -57,14 +68,49 @@ class Membership:
         node = record.name
         self.wiring.update(node, record.local, record.claims)
         self.machines.update_names(node, _names(record, listed))
-        return self.nvlink.update(node, record.domain)
+        return self._with_domain(node, self.nvlink.update(node, record.domain))
+
+    def update_labels(
+        self, node: NodeName, listed: ListedNode | None, now_s: float
+    ) -> AbstractSet[NodeName]:
+        """Take a node's labels, None where the cluster lists it no longer; the nodes whose place
+        may differ now.
+        """
+        labels = None if listed is None else listed.labels
+        return self._around({node} if self.labelled.update(node, labels, now_s) else ())
+
+    def expire_labels(self, before_s: float) -> AbstractSet[NodeName]:
+        """Drop labels that vanished before that time; the nodes whose place may differ now."""
+        return self._around(self.labelled.expire(before_s))
+
+    def settle_labels(self, *, is_complete: bool) -> AbstractSet[NodeName]:
+        """Choose the family of labels to follow; the nodes whose place may differ now."""
+        return self._around(self.labelled.settle(is_complete=is_complete))
+
+    def _around(self, nodes: Iterable[NodeName]) -> set[NodeName]:
+        """Return these nodes and those that stand together with them by what workers see."""
+        wired, in_domain = set[NodeName](), set[NodeName]()
+        for node in nodes:
+            # A member of a group whose members are all there brings nobody new.
+            if node not in wired:
+                wired |= self.wiring.component(node)
+            if node not in in_domain:
+                in_domain |= self.nvlink.members(node)
+        return wired | in_domain
+
+    def _with_domain(self, node: NodeName, renamed: AbstractSet[NodeName]) -> AbstractSet[NodeName]:
+        """Return the renamed nodes, and where labels stand above domains all of the node's."""
+        if not renamed or not self.labelled.is_used:
+            return renamed
+        return renamed | self.nvlink.members(node)
 
     def forget(self, node: NodeName) -> AbstractSet[NodeName]:
         """Drop all that a node stated; the nodes whose place may differ now, before settling."""
         self.wiring.update(node, None, ())
         self.machines.update_names(node, ())
         self._dragonfly_names.forget(node)
-        return {*self.nvlink.forget(node), node}
+        domain = self.nvlink.members(node) if self.labelled.is_used else frozenset()
+        return {*self.nvlink.forget(node), *domain, node}
 
     def declares(self, node: NodeName) -> bool:
         """Return whether the config file names this node."""
@@ -95,6 +141,17 @@ class Membership:
             )
             self._dragonflies[component] = (group,)
         return self._dragonflies[component]
+
+    def above(self, node: NodeName, members: Members) -> Path | Reason | None:
+        """Return the groups on which the labels of all members agree, those of one group of others.
+
+        Members without usable labels follow the rest. The reason of the node where none has any;
+        None where no label is read. O(members) for the first of them.
+        """
+        if members not in self._above:
+            self._above[members] = _common([self.labelled.find(each) for each in sorted(members)])
+        path = self._above[members]
+        return path if isinstance(path, tuple) else self.labelled.find(node)
 
     def least(self, component: Members) -> NodeName:
         """Return the member under which a component's conflicts are listed."""
@@ -129,6 +186,16 @@ class Membership:
         self.wiring.validate()
         self.nvlink.validate()
         self.machines.validate()
+        self.labelled.validate()
+
+
+def _common(found: Iterable[Path | Reason | None]) -> Path | None:
+    """Return the longest path that begins every path; None without any."""
+    paths = [each for each in found if isinstance(each, tuple)]
+    if not paths:
+        return None
+    levels = takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))
+    return tuple(level[0] for level in levels)
 
 
 def _names(record: NodeRecord, listed: ListedNode | None) -> tuple[Named, ...]:

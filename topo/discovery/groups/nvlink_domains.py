@@ -85,6 +85,11 @@ class NvlinkDomains:
         cluster, clique = _keys(domain)
         return self._names[cluster], self._names[clique]
 
+    def members(self, node: NodeName) -> frozenset[NodeName]:
+        """Return the nodes of the node's cluster, itself included. O(members)."""
+        domain = self._of_node.get(node)
+        return frozenset((node,) if domain is None else self._members[_keys(domain)[0]])
+
     def validate(self) -> None:
         """Check that members state the key, and that every key with members has a name."""
         stated: dict[Key, set[NodeName]] = {}

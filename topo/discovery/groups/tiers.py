@@ -1,8 +1,11 @@
-"""Where a node belongs: the tiers of every mode, and the source of each tier.
+"""Where a node belongs: the tiers of every mode, and the sources of each tier.
 
-A *tier* turns a node into groups of its path, or into the reason why it has none. A mode is a list
-of tiers, outermost first; `auto` has two such lists, and a node follows the first that places it.
-A new mode is a new entry in `TIERS`.
+A *tier* turns a node into groups of its path, or into the reason why it has none. It asks its
+sources in order, and the first that places the node is followed. A mode is a list of tiers,
+outermost first. A new mode is a new entry in `TIERS`.
+
+A tier of labels above groups that others state follows the whole of such a group: its members are
+in the groups that all of their labels agree on, so that a label parts no cable.
 
 Example, mode switchbox: the manager puts node a into box-1, and a is wired to b. The first tier
 answers (box-1), the second (dragonfly-0e68e453), so the path is box-1/dragonfly-0e68e453. Without
@@ -18,7 +21,7 @@ from topo.discovery.modes import Mode
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName, SourceName
-from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
 
 
 class Position(NamedTuple):
@@ -28,29 +31,29 @@ class Position(NamedTuple):
     missing: Reason | None = None
 
 
-class Tier(NamedTuple):
-    """One level of groups: the source that states it, and how a node's groups are found."""
+class TierSource(NamedTuple):
+    """What one source says of a tier. `find` returns None where the source is not asked."""
 
     source: SourceName
-    find: Callable[[Membership, NodeName], Path | Reason]
+    find: Callable[[Membership, NodeName], Path | Reason | None]
+
+
+Tier = tuple[TierSource, ...]
 
 
 def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
     """Return the node's place by the tiers of a mode. O(1) but for the first node of a group."""
-    why = Reason.of(NodeCondition.UNKNOWN)
-    for tiers in TIERS[mode]:
-        path: Path = ()
-        missing: Reason | None = None
-        for tier in tiers:
-            found = tier.find(membership, node)
+    path: Path = ()
+    missing: Reason | None = Reason.of(NodeCondition.UNKNOWN)
+    for tier in TIERS[mode]:
+        for each in tier:
+            found = each.find(membership, node)
             if isinstance(found, Reason):
                 missing = found
-            else:
+            elif found:
                 path, missing = path + found, None
-        if path:
-            return Position(path, missing)
-        why = missing or why
-    return Position((), why)
+                break
+    return Position(path, missing)
 
 
 def _declared(membership: Membership, node: NodeName) -> Path | Reason:
@@ -115,18 +118,45 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
     )
 
 
-DECLARED = Tier(CONFIG_FILE, _declared)
-WIRED = Tier(WORKERS, _wired)
-MANAGED = Tier(CLUSTER_MANAGER, _managed)
-NVLINK = Tier(WORKERS, _nvlink)
+def _labelled(membership: Membership, node: NodeName) -> Path | Reason | None:
+    """Return the groups that the node's own labels name."""
+    return membership.labelled.find(node)
 
-TIERS: Mapping[Mode, tuple[tuple[Tier, ...], ...]] = {
+
+def _labelled_links(membership: Membership, node: NodeName) -> Path | Reason | None:
+    """Return the groups above the node's dragonfly that labels name."""
+    return membership.above(node, membership.wiring.component(node))
+
+
+def _labelled_domain(membership: Membership, node: NodeName) -> Path | Reason | None:
+    """Return the groups above the node's NVLink domain that labels name."""
+    return membership.above(node, membership.nvlink.members(node))
+
+
+def _labelled_either(membership: Membership, node: NodeName) -> Path | Reason | None:
+    """Return the groups that labels name above whatever the workers see."""
+    in_domain = membership.nvlink.names(node) is not None
+    return (_labelled_domain if in_domain else _labelled_links)(membership, node)
+
+
+DECLARED = TierSource(CONFIG_FILE, _declared)
+LABELLED = TierSource(CLUSTER_NODES, _labelled)
+LABELLED_LINKS = TierSource(CLUSTER_NODES, _labelled_links)
+LABELLED_DOMAINS = TierSource(CLUSTER_NODES, _labelled_domain)
+LABELLED_EITHER = TierSource(CLUSTER_NODES, _labelled_either)
+MANAGED = TierSource(CLUSTER_MANAGER, _managed)
+WIRED = TierSource(WORKERS, _wired)
+NVLINK = TierSource(WORKERS, _nvlink)
+
+TIERS: Mapping[Mode, tuple[Tier, ...]] = {
     Mode.CONFIG: ((DECLARED,),),
-    Mode.DRAGONFLY: ((WIRED,),),
-    Mode.SWITCHBOX: ((MANAGED, WIRED),),
-    Mode.NVLINK: ((NVLINK,),),
-    Mode.AUTO: ((NVLINK,), (WIRED,)),
+    Mode.LABELS: ((LABELLED,),),
+    Mode.DRAGONFLY: ((LABELLED_LINKS,), (WIRED,)),
+    Mode.SWITCHBOX: ((MANAGED,), (WIRED,)),
+    Mode.NVLINK: ((LABELLED_DOMAINS,), (NVLINK,)),
+    Mode.AUTO: ((LABELLED_EITHER,), (NVLINK, WIRED)),
 }
+"""Of each mode its tiers, outermost first, each with its sources in the order of their rank."""
 
 
 def innermost_kind(mode: Mode) -> Kind:

@@ -50,6 +50,8 @@ def _of_component(
     members = tuple(sorted(component, key=natural_key))
     if settings.mode is Mode.CONFIG:
         yield from _against_config(membership, members)
+    if membership.labelled.is_used:
+        yield from _against_labels(membership, members, settings.mode)
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
         yield from _oversize(members, settings.node_number)
     if settings.mode is Mode.SWITCHBOX:
@@ -109,6 +111,33 @@ def _against_config(membership: Membership, members: tuple[NodeName, ...]) -> It
         yield _conflict(ConflictCondition.DIFFERS_FROM_CONFIG, members, text)
 
 
+def _against_labels(
+    membership: Membership, members: tuple[NodeName, ...], mode: Mode
+) -> Iterator[Conflict]:
+    paths = {
+        node: found
+        for node in members
+        if isinstance(found := membership.labelled.find(node), tuple)
+    }
+    # A path that ends sooner agrees with those that go on from there.
+    longest = max(paths.values(), key=len, default=())
+    if all(longest[: len(path)] == path for path in paths.values()):
+        return
+    named = {"/".join(group.name for group in path) for path in paths.values()}
+    text = "workers see these nodes wired together; their labels put them in "
+    text += f"{' and '.join(sorted(named, key=natural_key))}; "
+    text += "the labels are" if mode is Mode.LABELS else "the wiring is"
+    yield _conflict(ConflictCondition.DIFFERS_FROM_LABELS, members, f"{text} followed")
+
+
+def of_labels(membership: Membership) -> Iterator[Conflict]:
+    """Return the conflict of nodes that stand where labels put them that are gone."""
+    if kept := membership.labelled.kept:
+        text = f"labels that name groups vanished from {len(kept)} "
+        text += "nodes; their last place is kept for a while"
+        yield _conflict(ConflictCondition.LABELS_VANISHED, kept, text)
+
+
 def _against_manager(
     membership: Membership, component: Members, members: tuple[NodeName, ...]
 ) -> Iterator[Conflict]:
@@ -165,6 +194,7 @@ class ConflictList:
     def __init__(self) -> None:
         self._of_nodes: dict[NodeName, tuple[Conflict, ...]] = {}
         self._of_machines: tuple[Conflict, ...] = ()
+        self._of_labels: tuple[Conflict, ...] = ()
         self._refused: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
         self._changed = False
         self._listed: tuple[Conflict, ...] = ()
@@ -188,6 +218,11 @@ class ConflictList:
         """Set the conflicts among the manager's machines."""
         self._changed |= found != self._of_machines
         self._of_machines = found
+
+    def set_labels(self, found: tuple[Conflict, ...]) -> None:
+        """Set the conflicts of labels."""
+        self._changed |= found != self._of_labels
+        self._of_labels = found
 
     def refuse(self, event: WorkerRefused, now_s: float) -> None:
         """List a report that was not accepted, until `expire` finds it too old."""
@@ -214,19 +249,23 @@ class ConflictList:
     def validate(
         self,
         of_nodes: Mapping[NodeName, tuple[Conflict, ...]],
-        of_machines: tuple[Conflict, ...],
-        wiring: Wiring,
+        membership: Membership,
     ) -> None:
         """Check that the list is what the finders find now."""
+        wiring = membership.wiring
+        of_machines_now = tuple(of_machines(membership))
         owned = {node: found for node, found in of_nodes.items() if found}
         require(owned == self._of_nodes, "the conflicts of a node are out of date")
-        require(of_machines == self._of_machines, "the conflicts of machines are out of date")
+        require(of_machines_now == self._of_machines, "the conflicts of machines are out of date")
+        labels = tuple(of_labels(membership))
+        require(labels == self._of_labels, "the conflicts of labels are out of date")
         require(
             _in_order(self._all(wiring)) == self._listed, "the list of conflicts is out of date"
         )
 
     def _all(self, wiring: Wiring) -> Iterator[Conflict]:
         yield from self._of_machines
+        yield from self._of_labels
         yield from of_wiring(wiring)
         for owned in self._of_nodes.values():
             yield from owned

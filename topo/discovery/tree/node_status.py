@@ -3,7 +3,7 @@
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.node_links import wires
 from topo.discovery.groups.tiers import innermost_kind
-from topo.discovery.modes import DiscoverySettings
+from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.hardware import GPUS
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
@@ -43,17 +43,32 @@ def judge_unreported(
     membership: Membership,
     settings: DiscoverySettings,
     node: NodeName,
+    *,
     of_cluster: Reason | None = None,
+    gpus: int = 0,
 ) -> Node:
-    """Return a node that the config file or the cluster names and no worker reports."""
+    """Return a node that the config file or the cluster names and no worker reports.
+
+    `gpus`: those that the cluster states, 0 where it states none.
+    """
     place = membership.declared.places.get(node)
     reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
-    if place is None:
+    if place is None and settings.mode is not Mode.LABELS:
         return Node(node, Status.NOT_READY, (*reasons, NO_WORKER))
-    if place.status is Status.NOT_READY:
+    if place is not None and place.status is Status.NOT_READY:
         reasons += (Reason.of(NodeCondition.CONFIG),)
     status = Status.NOT_READY if reasons else Status.READY
-    return Node(node, status, reasons, settings.gpus_per_node)
+    return Node(node, status, reasons, gpus or settings.gpus_per_node)
+
+
+def is_shown(record: NodeRecord, shown: Node | None) -> bool:
+    """Return whether a node is shown with the GPUs and in the slots that it states now."""
+    if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
+        return False
+    claims = record.claims
+    return len(shown.wires) == len(claims) and all(
+        wire.server in claims and claims[wire.server].slot == wire.slot for wire in shown.wires
+    )
 
 
 def _reasons(

@@ -92,6 +92,13 @@ class SourceCondition(Condition):
         "--cluster-manager-mapping-file",
         _NOTE,
     )
+    SEVERAL_FAMILIES = Row(
+        "several-label-families",
+        "nodes have group labels of several writers; one family is followed",
+        "if it is the wrong one, name the right one in --group-labels; remove labels that "
+        "nobody writes any more",
+        _NOTE,
+    )
     DOUBTFUL_OBJECT = Row(
         "doubtful-object",
         "a node or pod of Kubernetes states what cannot be followed: two pools, no quantity",

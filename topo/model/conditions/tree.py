@@ -155,6 +155,18 @@ class NodeCondition(Condition):
         "the config file lists this node in no group",
         "put the node into a group of nodegroup.yaml",
     )
+    NO_GROUP_LABEL = Row(
+        "no-group-label",
+        "no label of its Node object names a group",
+        "`kubectl get node NODE --show-labels`: label it as its neighbours are, or name the "
+        "keys in --group-labels",
+    )
+    GROUP_LABEL_MISSING = Row(
+        "group-label-missing",
+        "a label of an inner level names a group, and one of an outer level says nothing",
+        "`kubectl get node NODE --show-labels`: add the label that the text names; equal inner "
+        "names under two outer ones are two groups",
+    )
     UNKNOWN = Row(
         "unknown",
         "no source says where this node belongs",
@@ -230,6 +242,17 @@ class ConflictCondition(Condition):
         "not-in-manager",
         "a wired node is missing in the manager",
         "add the machine to the cluster manager, or check --join-keys",
+    )
+    DIFFERS_FROM_LABELS = Row(
+        "wiring-differs-from-labels",
+        "cables join what labels of nodes separate",
+        "correct the labels, or check the cables",
+    )
+    LABELS_VANISHED = Row(
+        "group-labels-vanished",
+        "labels that name groups vanished from nodes; these keep their place for ten minutes",
+        "if they were taken off on purpose, nothing; else see who writes them: `kubectl get "
+        "node NODE -o yaml --show-managed-fields`",
     )
     MACHINE_VANISHED = Row(
         "machine-vanished",

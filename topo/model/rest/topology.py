@@ -22,7 +22,10 @@ from topo.model.machine import (
 from topo.model.rest.document import default, one_of
 from topo.model.rest.history import AsOfDocument
 
-TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto")]
+TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto", "labels")]
+"""As `topo.discovery.modes.Mode`."""
+WITHOUT_WORKERS = ("config", "labels")
+"""Modes that know groups and nodes without a worker."""
 """How groups are found: `--mode` of the master."""
 
 
@@ -155,7 +158,8 @@ class SourceDocument(TypedDict):
     """How a source fares: seconds since its last good answer, and for how long it has failed.
 
     `trouble` is why, `fix` the source's own next step. `warnings`: what is odd although it may
-    answer, such as reports that are refused or a config file that is read but doubted.
+    answer, such as reports that are refused or a config file that is read but doubted. `detail`:
+    what of its answers is followed where there is a choice, such as a family of labels.
     """
 
     source: str
@@ -165,6 +169,7 @@ class SourceDocument(TypedDict):
     trouble: Annotated[str, default("")]
     fix: Annotated[str, default("")]
     warnings: Annotated[tuple[Reason, ...], default(())]
+    detail: Annotated[str, default("")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,95 @@
+"""Which labels of nodes name groups: what the setting takes, and what it says of the rest."""
+
+import pytest
+
+from master.settings import MasterSettings
+from master.settings.group_labels import parse_group_labels
+from topo.discovery.label_families import AUTO, FAMILIES, UNLABELLED, LabelSource
+from topo.discovery.modes import Mode
+from topo.kit.settings import read
+from topo.model.errors import Refusal
+
+CLUSTER = ("--kubeconfig=/k", "--mode=labels")
+OWN = "metax-tech.com/dragonfly"
+
+
+def levels(*words: str) -> list[tuple[str, str]]:
+    """The kind and the key of each level that the words mean."""
+    source = parse_group_labels(words, "metax-tech.com")
+    assert isinstance(source, LabelSource), source
+    (family,) = source.families
+    return [(level.kind, level.key) for level in family.levels]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_each_family_is_called_by_its_name(family):
+    """A family by name is read alone, without a choice."""
+    assert parse_group_labels((family.name,), "a.b") == LabelSource((family,))
+
+
+def test_keys_make_groups_of_their_own_names_unless_a_kind_is_given():
+    """Outermost first, with or without a prefix, in small letters."""
+    assert levels("example.com/Room", "topology.kubernetes.io/zone", "rack=k8s.io/x") == [
+        ("room", "example.com/Room"),
+        ("zone", "topology.kubernetes.io/zone"),
+        ("rack", "k8s.io/x"),
+    ]
+    assert levels("example.com/node") == [("node-group", "example.com/node")]
+    assert levels("shelf=aws") == [("shelf", "aws")]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("auto", "gke"), "auto alone"),
+        (("gke", "gke"), "each once"),
+        (("gke", "awz"), "did you mean aws?"),
+        (("gke", "a/b"), "families alone"),
+        (("topogragh",), "did you mean topograph? a key: rack=topogragh"),
+        (("a/b c",), "outermost first"),
+        (("A_/b",), "outermost first"),
+        (("Rack=a/b",), "in small letters"),
+        (("node=a/b",), "in small letters"),
+        (("a/rack", "b/rack"), "another kind"),
+    ],
+)
+def test_words_that_mean_no_labels_are_refused_with_the_fix(words, part):
+    """A slip of a name, a mixture, no key, no kind."""
+    found = parse_group_labels(words, "metax-tech.com")
+    assert isinstance(found, Refusal)
+    assert part in found.fix
+
+
+@pytest.mark.parametrize(
+    ("flags", "where", "part"),
+    [
+        (["--mode=labels"], "--mode", "--kubernetes=on"),
+        (["--mode=dragonfly", "--group-labels=gke"], "--group-labels", "--kubernetes=on"),
+        (["--kubeconfig=/k", "--group-labels=gke"], "--group-labels", "a mode of labels"),
+        ([*CLUSTER, "--group-labels=topo"], "--group-labels", "leave labels out"),
+        ([*CLUSTER, f"--group-labels={OWN}"], "--group-labels", "leave labels out"),
+    ],
+)
+def test_labels_that_cannot_be_read_or_that_we_write_are_refused(flags, where, part):
+    """Without Kubernetes, in a mode with other sources, and in a circle."""
+    refused = read(MasterSettings, flags)
+    assert isinstance(refused, tuple)
+    assert refused[0].where == where
+    assert part in refused[0].fix
+
+
+def test_a_mode_reads_the_labels_that_it_is_given():
+    """Mode labels looks for a family by itself; the others read none unless they are told."""
+    found = {
+        flags: read(MasterSettings, ("--kubeconfig=/k", *flags))
+        for flags in (
+            ("--mode=labels",),
+            ("--mode=auto",),
+            ("--mode=nvlink", "--group-labels=auto"),
+            ("--mode=labels", "--group-labels=topo", "--controllers=hypernodes"),
+        )
+    }
+    labels = [each.labels for each in found.values() if isinstance(each, MasterSettings)]
+    assert labels[:3] == [AUTO, UNLABELLED, AUTO]
+    assert labels[3].keys == {"metax-tech.com/dragonfly", "metax-tech.com/switchbox"}
+    assert found["--mode=labels",].discovery.mode is Mode.LABELS  # type: ignore[union-attr]
