@@ -3,9 +3,12 @@
 from aiohttp import web
 
 from master.replicas.follower import AGE
+from master.replicas.leader_clock import HEADER as CLOCK
+from master.replicas.leader_clock import header_value
 from master.replicas.source_states import encode
 from master.role import not_leader
 from master.service import SERVICE
+from topo.kit.process.boot import boot_id
 from topo.kit.serving.problem import problem
 
 
@@ -23,7 +26,12 @@ async def get_replica(request: web.Request) -> web.StreamResponse:
         return problem(503, "; ".join(missing), fix="ask again", headers=headers)
     document = await service.documents.of_leader.newest()
     age_s = max(0.0, service.engine.clock() - document.made_s)
-    headers = {"ETag": document.tag, AGE: f"{age_s:.3f}", "Cache-Control": "no-store"}
+    headers = {
+        "ETag": document.tag,
+        AGE: f"{age_s:.3f}",
+        CLOCK: header_value(boot_id(), service.engine.clock()),
+        "Cache-Control": "no-store",
+    }
     if request.headers.get("If-None-Match") == document.tag:
         return web.Response(status=304, headers=headers)
     headers["Content-Encoding"] = "gzip"

@@ -5,13 +5,15 @@ When the leader fails, the follower goes on showing what it knows, with its age.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 
 import structlog
 
 from master.replicas import source_states
 from master.replicas.credential import Credential
+from master.replicas.leader_clock import HEADER as CLOCK
+from master.replicas.leader_clock import LeaderClock
 from master.replicas.peer import NoAnswerError, PeerAnswer, PeerMaster
 from master.role import Role
 from master.state.document import State, Unusable, decode
@@ -99,6 +101,7 @@ class Follower:
     _tag: str = ""
     _worked_s: float = 0.0
     _failure: str = ""
+    _leader_clock: LeaderClock = field(default_factory=LeaderClock)
     newest: Replicated | None = None
     """The last state of a leader."""
     kept: Replicated | None = None
@@ -157,6 +160,8 @@ class Follower:
         answer = await self._answer(url + PATH, MAX_BYTES, known)
         if answer.status not in {200, 304}:
             raise NoAnswerError(f"the leader answers {answer.status}")
+        if CLOCK in answer.headers:
+            self._leader_clock.note(answer.headers[CLOCK], asked_s)
         heard_s = asked_s - min(max(0.0, float(answer.headers.get(AGE, "0"))), 3600.0)
         if answer.status == 200:
             began_s = self.clock()
@@ -166,12 +171,18 @@ class Follower:
                 raise NoAnswerError(f"its state is of no use here: {found.reason}")
             if self.role().acts:
                 return  # it was on its way when we came to lead
-            newest = Replicated(found, heard_s)
+            newest = Replicated(found, self._made_s(found, heard_s))
             await self.take_up.state(found.memory, newest.holds)
             self.newest, self._tag = newest, answer.headers.get("ETag", "")
             self.origin, self.kept = Origin.LEADER, None
             self._worked_s = self.clock() - began_s
         self.heard_s = heard_s
+
+    def _made_s(self, found: State, least_s: float) -> float:
+        """Return when on our clock a state was made, at `least_s` or later."""
+        made = found.holds.saved if found.holds is not None else None
+        made_s = self._leader_clock.time_of(made) if made is not None else None
+        return least_s if made_s is None else made_s
 
     async def _poll_sources(self, url: str) -> None:
         """Poll the sources. Raises `NoAnswerError`; `ValueError` for another answer."""

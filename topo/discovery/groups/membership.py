@@ -68,7 +68,12 @@ class Membership:
         node = record.name
         self.wiring.update(node, record.local, record.claims)
         self.machines.update_names(node, _names(record, listed))
-        return self._with_domain(node, self.nvlink.update(node, record.domain))
+        if not self.labelled.is_used:
+            return self.nvlink.update(node, record.domain)
+        before = self.nvlink.members(node)
+        renamed = self.nvlink.update(node, record.domain)
+        # Labels stand above whole domains: who stays in one that changed may stand elsewhere.
+        return renamed | before | self.nvlink.members(node) if renamed else renamed
 
     def update_labels(
         self, node: NodeName, listed: ListedNode | None, now_s: float
@@ -97,12 +102,6 @@ class Membership:
             if node not in in_domain:
                 in_domain |= self.nvlink.members(node)
         return wired | in_domain
-
-    def _with_domain(self, node: NodeName, renamed: AbstractSet[NodeName]) -> AbstractSet[NodeName]:
-        """Return the renamed nodes, and where labels stand above domains all of the node's."""
-        if not renamed or not self.labelled.is_used:
-            return renamed
-        return renamed | self.nvlink.members(node)
 
     def forget(self, node: NodeName) -> AbstractSet[NodeName]:
         """Drop all that a node stated; the nodes whose place may differ now, before settling."""
