@@ -46,6 +46,7 @@ from master.kube.writing.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
+from master.sources.kubernetes.other_pods import OtherPods
 from master.sources.kubernetes.pods import PodParser
 from master.sources.workers.sessions import MAX_NODES
 from master.tree.engine import Clock, Engine
@@ -53,6 +54,7 @@ from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.terms import Way
 from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
+from topo.placement.capacity.node_room import NodeRoom
 from topo.publish.event_series import Reporter
 
 WARN_AFTER_S = 30.0
@@ -124,9 +126,11 @@ class Cluster:
 
 
 def build_cluster(
-    settings: MasterSettings, registry: prom.CollectorRegistry, clock: Clock
+    settings: MasterSettings, registry: prom.CollectorRegistry, clock: Clock, room: NodeRoom
 ) -> Cluster | None:
     """Return the parts, not opened yet; None for a master without Kubernetes.
+
+    `room` is told of the pods that take no cards.
 
     Reads the disk to find out whether this is a pod. Raises `BadInputError`.
     """
@@ -145,7 +149,7 @@ def build_cluster(
         observe=metrics.count_request,
         clock=clock,
     )
-    pods, ended_pods = _pod_reflectors(client, settings, metrics, clock)
+    pods, ended_pods = _pod_reflectors(client, settings, metrics, room)
     return Cluster(
         client=client,
         metrics=metrics,
@@ -169,7 +173,7 @@ def build_cluster(
 
 
 def _pod_reflectors(
-    client: KubeClient, settings: MasterSettings, metrics: KubeMetrics, clock: Clock
+    client: KubeClient, settings: MasterSettings, metrics: KubeMetrics, room: NodeRoom
 ) -> tuple[Reflector[ClusterPod], Reflector[EndedPod]]:
     """Return the reflectors of unfinished pods, and of pods of gangs that have succeeded."""
     way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
@@ -179,8 +183,8 @@ def _pod_reflectors(
         client,
         parsed(PODS, parser.parse),
         metrics=metrics,
-        scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards),
-        clock=clock,
+        scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards, rest=OtherPods(room)),
+        clock=client.clock,
     )
     ended_pods = Reflector(
         client,
@@ -191,7 +195,7 @@ def _pod_reflectors(
             keep=lambda pod: bool(pod.gang_id),
         ),
         label="ended-pods",
-        clock=clock,
+        clock=client.clock,
     )
     return pods, ended_pods
 

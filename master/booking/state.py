@@ -34,6 +34,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CapacityView, Difference
 from topo.placement.capacity.forest_hosts import differences
 from topo.placement.capacity.host_follower import HostFollower
+from topo.placement.capacity.node_room import NodeRoom
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.job.policy import Policy
 
@@ -52,6 +53,8 @@ class BookingState:
         self._capacity = Capacity(policy)
         self._bookings = Bookings(self._capacity, limits)
         self._follower = HostFollower(self._capacity)
+        self.room = NodeRoom()
+        """What the nodes of a cluster have left beside GPUs, kept by the source of its capacity."""
         self.saved = SavedChanges()
         self.metrics = metrics
         self.clock = clock

@@ -61,9 +61,7 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         works["kubernetes-device-config"] = cluster.device_config.run
     if (capacity := service.cluster_capacity) is not None:
         settings = service.settings
-        read = partial(
-            listed_node, labels=settings.labels, gpu_resources=settings.policy.gpu_resources
-        )
+        read = partial(listed_node, labels=settings.labels, policy=settings.policy)
         nodes = NodeSource(cluster.nodes, service.engine, capacity, read)
         works["cluster-capacity"] = capacity.run
         works["cluster-nodes"] = partial(service.replica.run, nodes.run)

@@ -97,6 +97,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
         labels=writes.labels,
         debounce=debounce,
     )
+    config.placements.state.room.on_tight = debounce.wake
     return Nomination(
         machine=machine,
         changes=changes,

@@ -34,7 +34,7 @@ def build_service(
     `BadInputError`.
     """
     core = build_core(settings, role, source_rows, clock)
-    cluster = build_cluster(settings, core.registry, clock)
+    cluster = build_cluster(settings, core.registry, clock, core.placements.state.room)
     capacity = cluster_capacity(cluster, core.placements.state)
     replicas = build_replicated(core, cluster)
     availability = build_availability(core, replicas, cluster, capacity)

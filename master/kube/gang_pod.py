@@ -12,6 +12,7 @@ from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
+from topo.model.pod_requests import Amounts
 from topo.placement.booking.events import PodSeen
 from topo.placement.job.request import Toleration
 
@@ -27,7 +28,8 @@ class ClusterPod:
     on; `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested
     whole GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None
     for nothing. `names_cards`: the pod names at least one resource of cards. `doubts`: requests
-    that are not valid quantities, a sentence each. `pod_group`: the key of its PodGroup.
+    that are not valid quantities, a sentence each. `takes` is what it asks of its node beside
+    cards. `pod_group`: the key of its PodGroup.
     `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:
     it is being deleted.
     """
@@ -47,9 +49,17 @@ class ClusterPod:
     booking: PodSeen | None = None
     names_cards: bool = False
     doubts: tuple[str, ...] = ()
+    takes: Amounts = ()
     pod_group: Key | None = None
     finished: bool = False
     terminating: bool = False
+
+    @property
+    def takes_of(self) -> NodeName | None:
+        """The node of which it takes what it asks for: where it is bound, or opened and planned."""
+        if self.finished:
+            return None
+        return self.node or (self.booking.pod.node if self.booking is not None else None)
 
 
 @dataclass(frozen=True, slots=True)

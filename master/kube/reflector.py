@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
@@ -25,6 +25,7 @@ from master.kube.reading import LIST_S, page_call
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
+T_contra = TypeVar("T_contra", bound=KubeObject, contravariant=True)
 
 IDLE_S = 70.0
 """A watch asks for bookmarks, which come about once a minute; one that is silent for longer is
@@ -67,17 +68,42 @@ StoreEvent = Listed[T] | Changed[T] | Removed[T]
 Listener = Callable[[StoreEvent[T]], None]
 
 
+class Rest(Protocol[T_contra]):
+    """Takes the objects that a reflector decodes and does not keep."""
+
+    def begin(self) -> None:
+        """A list begins."""
+        ...
+
+    def gather(self, found: T_contra) -> None:
+        """An object of the list."""
+        ...
+
+    def end(self) -> None:
+        """The list is complete: what was not in it is gone."""
+        ...
+
+    def change(self, found: T_contra) -> None:
+        """An object came or changed."""
+        ...
+
+    def remove(self, key: Key) -> None:
+        """An object is gone, or is kept from now on; it may never have been here."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)  # slots would forbid Scope[NodeObject](…), see CPython 105936
 class Scope(Generic[T]):
     """Which objects of a resource to follow: by namespace, by selectors, by `keep`.
 
     `query` holds `labelSelector` or `fieldSelector`. An object for which `keep` returns False is
-    decoded and dropped.
+    decoded, given to `rest` and dropped.
     """
 
     namespace: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     keep: Callable[[T], bool] = lambda _: True
+    rest: Rest[T] | None = None
 
 
 @dataclass(slots=True)
@@ -158,6 +184,8 @@ class Reflector(Generic[T]):
         if not question.token:
             self.metrics.count_list(self.name)
             self._gathered = _Gathered()
+            if self.scope.rest is not None:
+                self.scope.rest.begin()
         call = page_call(self._path, self.scope.query, question.token)
         try:
             page = self._decoder.page(await self.client.call(call))
@@ -235,6 +263,8 @@ class Reflector(Generic[T]):
             if self.scope.keep(each):
                 self._gathered.objects[key] = each
                 self._gathered.differs |= self._objects.get(key) != each
+            elif self.scope.rest is not None:
+                self.scope.rest.gather(each)
         for unreadable in page.unreadable:
             self._log_unreadable(unreadable)
             self._gathered.unreadable[unreadable.key] = unreadable.why
@@ -248,6 +278,8 @@ class Reflector(Generic[T]):
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         self._objects, self._unreadable = gathered.objects, gathered.unreadable
         self.synced = True
+        if self.scope.rest is not None:
+            self.scope.rest.end()
         if is_news:
             self._notify(Listed(self.objects))
 
@@ -269,7 +301,13 @@ class Reflector(Generic[T]):
             key = key_of(found.metadata)
             self._state.event_received(found.metadata.resource_version)
             self._unreadable.pop(key, None)
-            if event.what == "DELETED" or not self.scope.keep(found):
+            is_kept = event.what != "DELETED" and self.scope.keep(found)
+            if self.scope.rest is not None:
+                if is_kept or event.what == "DELETED":
+                    self.scope.rest.remove(key)
+                else:
+                    self.scope.rest.change(found)
+            if not is_kept:
                 self._forget(key, found)
             else:
                 is_news = self._objects.get(key) != found
@@ -282,6 +320,8 @@ class Reflector(Generic[T]):
         if what == "DELETED":
             self._unreadable.pop(found.key, None)
             self._forget(found.key)
+            if self.scope.rest is not None:
+                self.scope.rest.remove(found.key)
         else:
             self._log_unreadable(found)
             self._unreadable[found.key] = found.why

@@ -1,4 +1,4 @@
-"""Times of the leader's clock on ours: never later than they were, and as good as its best answer."""
+"""Times of the leader's clock on ours: never later than they were, as good as its best answer."""
 
 import pytest
 from hypothesis import given

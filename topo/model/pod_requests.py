@@ -8,11 +8,15 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from topo.model.quantity import MOST, devices, whole
+from topo.model.quantity import MOST, devices, thousandths, whole
 
+PODS = "pods"
+"""The resource of which every pod takes one."""
+Amounts = tuple[tuple[str, int], ...]
+"""Thousandths of the unit of each resource, in the order of their names."""
 SIDECAR = "Always"
 """The restart policy that makes an init container stay."""
 
@@ -35,11 +39,15 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequests:
-    """The containers of a pod, those that run one by one before them, and its own overhead."""
+    """The containers of a pod, those that run one by one before them, and its own overhead.
+
+    `resources` are those of the pod as a whole, in place of sums over its containers (KEP-2837).
+    """
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: dict[str, str] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
 
 
 def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
@@ -47,16 +55,37 @@ def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
 
     `MOST` stands for a request that is no quantity.
     """
-    containers = (*spec.containers, *spec.init_containers)
-    named = set(spec.overhead)
-    for each in containers:
+    named = _named(spec)
+    return {name: min(_requested(spec, name, devices), MOST) for name in wanted if name in named}
+
+
+def others_requested(spec: PodRequests, cards: Collection[str]) -> Amounts:
+    """Return what the pod takes of its node beside cards, itself as one of `pods` included.
+
+    A request that is no quantity counts as nothing: an API server refuses it.
+    """
+    found = {
+        name: _requested(spec, name, lambda text: thousandths(text) or 0)
+        for name in _named(spec).difference(cards)
+    }
+    found[PODS] = 1000
+    return tuple(sorted((name, amount) for name, amount in found.items() if amount))
+
+
+def _named(spec: PodRequests) -> set[str]:
+    """Return the names of all resources in a spec."""
+    named = {*spec.overhead, *spec.resources.requests}
+    for each in (*spec.containers, *spec.init_containers):
         named.update(each.resources.requests, each.resources.limits)
-    return {name: _requested(spec, name) for name in wanted if name in named}
+    return named
 
 
-def _requested(spec: PodRequests, resource: str) -> int:
+def _requested(spec: PodRequests, resource: str, read: Callable[[str], int]) -> int:
+    overhead = read(spec.overhead.get(resource, "0"))
+    if of_pod := spec.resources.requests.get(resource):
+        return read(of_pod) + overhead
     asked = [
-        devices(each.resources.requests.get(resource) or each.resources.limits.get(resource, "0"))
+        read(each.resources.requests.get(resource) or each.resources.limits.get(resource, "0"))
         for each in (*spec.containers, *spec.init_containers)
     ]
     beside = len(spec.containers)
@@ -67,8 +96,7 @@ def _requested(spec: PodRequests, resource: str) -> int:
             largest = max(largest, sidecars)
         else:
             largest = max(largest, sidecars + number)
-    overhead = devices(spec.overhead.get(resource, "0"))
-    return min(max(main + sidecars, largest) + overhead, MOST)
+    return max(main + sidecars, largest) + overhead
 
 
 def unreadable(spec: PodRequests, wanted: Collection[str]) -> tuple[str, ...]:

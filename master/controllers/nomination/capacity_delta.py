@@ -49,6 +49,7 @@ class CapacityDelta:
 
     def read(self) -> None:
         """Read the touched nodes; O(touched nodes). The next event names those that changed."""
+        self._has_grown |= self._state.room.take_growth()
         touched, capacity = self._state.take_touched(), self._state.capacity
         for name in sorted(touched):
             before, now = self._seen.get(name, _ABSENT), _state_of(capacity, name)
@@ -65,7 +66,7 @@ class CapacityDelta:
     def changes(self) -> Iterator[CapacityChanged]:
         """Yield what changed since the last call, as at most one event; O(touched nodes)."""
         self.read()
-        if not self._changed:
+        if not (self._changed or self._has_grown):
             return
         changed, regrouped = tuple(self._changed), tuple(self._regrouped)
         has_grown, self._has_grown = self._has_grown, False

@@ -23,6 +23,7 @@ from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import Kind, NodeName
 from topo.model.limits import MAX_PODS
+from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request, flaw
 
@@ -91,6 +92,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         wait_s=first.terms.wait_s if isinstance(first.terms, GroupTerms) else None,
         preempts=all(pod.may_preempt for pod in pods),
         unheeded_class=_unheeded_class(group, pods),
+        takes=_most(ranked),
         labelled=context.labelled(gang_id),
         holds=context.holds(gang_id),
     )
@@ -135,6 +137,17 @@ def _stated(
     )
     refusal = flaw(request)
     return request if refusal is None else f"{refusal.what}; {refusal.fix}"
+
+
+def _most(pods: Iterable[GangPod]) -> Amounts:
+    """Return the most that any of the pods takes of each resource beside GPUs."""
+    of_templates = dict.fromkeys([pod.takes for pod in pods])
+    if len(of_templates) == 1:
+        return next(iter(of_templates))
+    most: dict[str, int] = {}
+    for resource, amount in (each for takes in of_templates for each in takes):
+        most[resource] = max(most.get(resource, 0), amount)
+    return tuple(sorted(most.items()))
 
 
 def _within(group: PodGroupObject | None, context: GangContext) -> Kind | None:

@@ -67,7 +67,9 @@ class PlacementAnswers:
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
-        found = answer_place(capacity, asked, owners, evictable)
+        uids = [pod.uid for pod in asked.wanted]
+        tight = self._state.room.tight(asked.takes, asked.request.gpus_per_pod, uids)
+        found = answer_place(capacity, asked, owners, evictable, tight=tight)
         if isinstance(found, Refused):
             return found
         held = (

@@ -137,6 +137,8 @@ class ClusterCapacity:
                 [cluster_node(found, policy, self._modes) for found in stated.values()],
                 [NodeName(name) for _, name in news.keys() - stated.keys()],
             )
+        for key, found in news.items():
+            self._follow_room(NodeName(key[1]), found)
         self._set_doubts(
             {key: tuple(nodes.doubts(stated[key], policy)) if key in stated else () for key in news}
         )
@@ -154,9 +156,26 @@ class ClusterCapacity:
                 events.append(PodGone(uid))
             if seen is not None:
                 events.append(seen)
+            if uid is not None and (found is None or found.metadata.uid != uid):
+                self._state.room.remove_pod(uid)
+            if found is not None:
+                self._book_room(found)
         self._set_doubts({key: () if pod is None else pod.doubts for key, pod in news.items()})
         if events:
             self._state.advance(*events)
+
+    def _follow_room(self, name: NodeName, found: NodeObject | None) -> None:
+        room, policy = self._state.room, self._state.policy
+        if found is None:
+            room.remove_node(name)
+        else:
+            room.set_node(name, nodes.other_amounts(found, policy), nodes.whole_gpus(found, policy))
+
+    def _book_room(self, pod: ClusterPod) -> None:
+        if (node := pod.takes_of) is not None:
+            self._state.room.set_pod(pod.metadata.uid, node, pod.takes)
+        else:
+            self._state.room.remove_pod(pod.metadata.uid)
 
     def _set_doubts(self, doubts: Mapping[Key, tuple[str, ...]]) -> None:
         """Replace what is doubtful about these objects."""

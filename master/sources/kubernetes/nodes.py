@@ -9,7 +9,7 @@ from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
-from topo.model.quantity import whole
+from topo.model.quantity import thousandths, whole
 from topo.placement.job.policy import Policy
 
 POOLS = (*USAGES, HYBRID)
@@ -21,16 +21,17 @@ CONTRADICTED = "contradicted"
 
 
 def listed_node(
-    found: NodeObject, labels: LabelSource = UNLABELLED, gpu_resources: Sequence[str] = ()
+    found: NodeObject,
+    labels: LabelSource = UNLABELLED,
+    policy: Policy = Policy(),  # noqa: B008  # frozen, safe to share
 ) -> ListedNode:
     """Return the node for discovery: whether it is Ready, its names, group labels and GPUs."""
-    amounts = _amounts(found.status.allocatable, gpu_resources)
     return ListedNode(
         NodeName(found.metadata.name),
         _not_ready(found),
         tuple(_names(found)),
         labels.relevant(found.metadata.labels),
-        next((number for _, number in amounts if number), 0),
+        whole_gpus(found, policy),
     )
 
 
@@ -75,6 +76,20 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
         pool=_pool(found, policy),
         shared=_shared(found, policy, modes),
     )
+
+
+def other_amounts(found: NodeObject, policy: Policy) -> dict[str, int]:
+    """Return what a node has beside cards, in thousandths of each resource's unit."""
+    cards = {*policy.gpu_resources, *policy.shared_resources}
+    stated = found.status.allocatable.items()
+    read = {name: thousandths(text) for name, text in stated if name not in cards}
+    return {name: amount for name, amount in read.items() if amount is not None}
+
+
+def whole_gpus(found: NodeObject, policy: Policy) -> int:
+    """Return the GPUs of the first resource that the node has, 0 without any."""
+    amounts = _amounts(found.status.allocatable, policy.gpu_resources)
+    return next((number for _, number in amounts if number), 0)
 
 
 def _labels(found: NodeObject, policy: Policy) -> tuple[tuple[str, str], ...]:

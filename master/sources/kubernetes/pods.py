@@ -25,7 +25,7 @@ from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.pod_requests import requested, unreadable
+from topo.model.pod_requests import Amounts, others_requested, requested, unreadable
 from topo.model.quantity import MOST
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
@@ -87,6 +87,7 @@ class PodParser:
             "booking": self._booking(found, amounts, note),
             "names_cards": bool(amounts),
             "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
+            "takes": _same(others_requested(spec, self._cards)),
             "pod_group": (metadata.namespace, group) if group else None,
             "finished": found.status.phase in FINISHED,
             "terminating": metadata.deletion_timestamp is not None,
@@ -197,6 +198,12 @@ def _unsupported(owner: OwnerReference | None) -> str | None:
         return None
     whose = f"pods of a {owner.kind}" if owner is not None else "pods without a job"
     return f"{whose} get none, pods of a {' or a '.join(each.title for each in kinds.JOB_KINDS)} do"
+
+
+@lru_cache(maxsize=SHARED_VALUES)
+def _same(amounts: Amounts) -> Amounts:
+    """Return one object for equal amounts: pods of a template share it."""
+    return amounts
 
 
 def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:

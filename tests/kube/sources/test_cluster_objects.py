@@ -106,7 +106,7 @@ def test_a_node_tells_its_names_and_that_it_is_ready():
         ("provider_id", "metal://rack4/7"),
         ("system_uuid", "6E2A"),
     )
-    assert listed_node(found) == ListedNode(NodeName("n1"), "", names)
+    assert listed_node(found) == ListedNode(NodeName("n1"), "", names, gpus=8)
 
 
 def test_a_listed_node_has_the_labels_that_are_read_and_the_first_gpus_that_it_states():
@@ -114,7 +114,7 @@ def test_a_listed_node_has_the_labels_that_are_read_and_the_first_gpus_that_it_s
         labels={"cloud.google.com/gce-topology-block": "b", "team": "a"},
         allocatable={"cpu": "64", "nvidia.com/gpu": "4"},
     )
-    listed = listed_node(found, AUTO, POLICY.gpu_resources)
+    listed = listed_node(found, AUTO, POLICY)
     assert (listed.labels, listed.gpus) == ((("cloud.google.com/gce-topology-block", "b"),), 4)
     assert listed_node(found).labels == ()
 
@@ -451,3 +451,50 @@ def test_a_pod_group_and_a_queue_tell_what_lets_a_gang_in():
     )
     assert queue.spec.capability == {"metax-tech.com/gpu": "64"}
     assert queue.status.allocated is None
+
+
+def needs(*containers: dict[str, Any], **more: Any) -> dict[str, int]:
+    """What a pod takes beside cards, in thousandths."""
+    return dict(pod(*containers, **more).takes)
+
+
+def asking(**requests: str) -> dict[str, Any]:
+    """A container."""
+    return {"name": "c", "resources": {"requests": requests}}
+
+
+def test_a_pod_takes_the_sum_of_its_containers_and_one_place_and_no_cards_are_in_it():
+    limited = {"name": "l", "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}
+    found = needs(
+        asking(cpu="500m", **{GPU: "8", SGPU: "1"}), asking(cpu="2", memory="1Ki"), limited
+    )
+    assert found == {
+        "cpu": 2_500,
+        "memory": 1_024_000,
+        "hugepages-2Mi": 4 * 1024**2 * 1000,
+        "pods": 1_000,
+    }
+
+
+def test_init_containers_run_before_the_others_and_sidecars_beside_them():
+    sidecar = asking(cpu="1") | {"restartPolicy": "Always"}
+    assert needs(asking(cpu="2"), init=(asking(cpu="5"), sidecar))["cpu"] == 5_000
+    assert needs(asking(cpu="2"), init=(sidecar, asking(cpu="5")))["cpu"] == 6_000
+    assert needs(asking(cpu="2"), spec={"overhead": {"cpu": "100m"}})["cpu"] == 2_100
+
+
+def test_what_a_pod_asks_for_as_a_whole_takes_the_place_of_its_sums():
+    whole_pod = {"resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "1"}}
+    found = needs(asking(cpu="8", memory="1"), spec=whole_pod)
+    assert (found["cpu"], found["memory"]) == (4_000, 1_000)
+
+
+def test_a_pod_takes_of_the_node_where_it_is_bound_until_it_has_ended():
+    assert pod(asking(cpu="1")).takes_of == "n1"
+    assert pod(asking(cpu="1"), status={"phase": "Succeeded"}).takes_of is None
+    assert pod(asking(cpu="1"), spec={"nodeName": ""}).takes_of is None
+
+
+def test_a_node_has_what_it_states_beside_cards():
+    found = node_object(allocatable={"cpu": "63500m", "pods": "110", "memory": "x", GPU: "8"})
+    assert nodes.other_amounts(found, POLICY) == {"cpu": 63_500, "pods": 110_000}

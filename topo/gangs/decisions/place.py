@@ -15,20 +15,24 @@ n3.
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.reservation import reservation
+from topo.gangs.decisions.resource_shortage import shortage_in_words
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.node_room import Tight
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
 from topo.placement.view import view_of
 
+_TIGHT = "gangs: short of other resources"
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
 _HELD = "gangs: held for others of the gang"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
@@ -56,38 +60,63 @@ def answer_place(
     asked: Place,
     own: Sequence[str],
     evictable: Callable[[], Sequence[Evictable]] = tuple,
+    *,
+    tight: Mapping[NodeName, Tight] = MappingProxyType({}),
 ) -> Placed | Refused:
     """Return the current places, or why there are none.
 
     `own` are the booking owners of the wanted pods and the replaced holds. `evictable` are the pods
-    of priority below `asked.over` that the gang's scheduler may evict.
+    of priority below `asked.over` that the gang's scheduler may evict. `tight` are the nodes that
+    take fewer of the gang's pods than their GPUs could; room from evictions is counted in GPUs.
     """
     without_own = capacity.with_changes(released=own)
     held = booked([_pods_per_node([node for _, node in asked.held])], asked.request.gpus_per_pod)
     # A node that was lost is not held: the check before the gates are opened finds it.
     held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
     without_own = without_own.with_changes(taken={_HELD: held})
-    found = _place_pods(_with_taken(without_own, _KEPT, asked.without), asked)
+    roomy = without_own.with_changes(taken={_TIGHT: _beyond_room(without_own, asked, tight)})
+    found = _place_pods(_with_taken(roomy, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
-    over = _place_by_evicting(without_own, asked, evictable()) if asked.over is not None else None
+    over = _place_by_evicting(roomy, asked, evictable()) if asked.over is not None else None
     if over is not None:
         return over
     # Of a job that has no room in any case, all that is free is counted, also what is kept.
-    alone = _place_pods(without_own, asked) if asked.without else found
+    alone = _place_pods(roomy, asked) if asked.without else found
     is_behind = isinstance(alone, Placed)
     refused = found if isinstance(alone, Placed) else alone
-    first = () if is_behind else reservation(without_own, asked.request)
+    first = () if is_behind else reservation(without_own, _on_nodes_with_room(asked, tight))
+    text = refused.text
+    if tight and not is_behind and isinstance(_place_pods(without_own, asked), Placed):
+        text = f"{text}; {shortage_in_words(without_own, asked, tight)}"
     return Refused(
         id=asked.id,
         ask=asked.ask,
-        text=refused.text,
+        text=text,
         shortfall=dict(refused.shortfall),
         reservation=first if asked.reserve else (),
         behind=is_behind,
         never=not (is_behind or first),
         ungrouped=not capacity.kinds() and _asks_for_groups(refused),
     )
+
+
+def _beyond_room(
+    capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]
+) -> dict[NodeName, int]:
+    """Return the free GPUs of tight nodes beyond those of the pods that fit; O(tight nodes)."""
+    gpus = asked.request.gpus_per_pod
+    beyond = {name: capacity.free(name) - each.pods * gpus for name, each in tight.items()}
+    return {name: number for name, number in beyond.items() if number > 0}
+
+
+def _on_nodes_with_room(asked: Place, tight: Mapping[NodeName, Tight]) -> Request:
+    """Return the request without the nodes that take none of the pods, however idle they are."""
+    never = {name for name, each in tight.items() if not each.most}
+    eligible = asked.request.eligible
+    if not never:
+        return asked.request
+    return replace(asked.request, eligible=replace(eligible, exclude=eligible.exclude | never))
 
 
 def _with_held(found: Placed, asked: Place, held: Container[NodeName]) -> Placed:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NewType
 
 from topo.model.ids import NodeName
+from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
@@ -117,6 +118,7 @@ class Gang:
     `created_s` is on the clock of `Gangs.advance`. After `wait_s` from then, a required group may
     be split; None for never. `preempts`: its pods may have others evicted. `unheeded_class` is the
     priority class of its pods where its scheduler goes by that of the job, which has none.
+    `takes` is the most that any of its pods takes of a node beside GPUs.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     """
 
@@ -136,6 +138,7 @@ class Gang:
     wait_s: float | None = None
     preempts: bool = False
     unheeded_class: str = ""
+    takes: Amounts = ()
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from topo.gangs.machine.gang import GangId, Member, Note, Selection
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
+from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
@@ -24,6 +25,8 @@ class Place:
     they stay. `held` are kept pods that book nothing themselves: the new hold books their nodes.
     `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on
     which the job would fit first.
+
+    `takes` is what each pod takes of its node beside GPUs.
 
     `over`: without room, the gang may be planned over pods of a lower priority than this, if none
     of its pods is bound, but not on the nodes of `spoken_for`, on which other gangs are planned;
@@ -40,6 +43,7 @@ class Place:
     replaced: tuple[HoldId, ...] = ()
     without: tuple[NodeName, ...] = ()
     reserve: bool = False
+    takes: Amounts = ()
     over: int | None = None
     spoken_for: tuple[NodeName, ...] = ()
     mixed: bool = False

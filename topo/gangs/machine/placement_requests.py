@@ -260,6 +260,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         held=held,
         replaced=gang.holds,
         without=_unusable_nodes(record, need),
+        takes=gang.takes,
         over=gang.priority
         if need.purpose is Purpose.WHOLE and record.over and record.lost
         else None,

@@ -7,6 +7,7 @@ that is found twice in a row, a minute apart, counts.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import prometheus_client as prom
@@ -20,6 +21,7 @@ from topo.gangs.machine.gang import Gang, GangId
 from topo.kit.metrics import gauge
 from topo.kit.threads import off_loop
 from topo.model.ids import NodeName
+from topo.placement.job.request import Request
 
 RECOUNT_S = 60.0
 MOST = 10
@@ -65,6 +67,7 @@ class NoFitAudit:
         forest, cluster, policy = self._state.forest, dict(self._state.cluster), self._state.policy
         held = [hold.gpus for hold in self._state.holds()]
         pods = tuple(self._pods.objects.values())
+        requests = {gang_id: self._on_nodes_with_room(gang) for gang_id, gang in waiting.items()}
 
         def find_gangs_with_room() -> frozenset[GangId]:
             used = Counter[NodeName]()
@@ -74,8 +77,15 @@ class NoFitAudit:
             for each in held:
                 used.update(each)
             seen = Seen(forest=forest, cluster=cluster, used=used, policy=policy)
-            asked = islice(dict.fromkeys(gang.request for gang in waiting.values()), MOST)
+            asked = islice(dict.fromkeys(requests.values()), MOST)
             fit = {request for request in asked if certainly_fits(request, seen)}
-            return frozenset(gang_id for gang_id, gang in waiting.items() if gang.request in fit)
+            return frozenset(gang_id for gang_id, each in requests.items() if each in fit)
 
         return find_gangs_with_room
+
+    def _on_nodes_with_room(self, gang: Gang) -> Request:
+        """Return the request without the nodes that other resources than GPUs make uncertain."""
+        tight = self._state.room.tight(gang.takes, gang.request.gpus_per_pod)
+        eligible = gang.request.eligible
+        exclude = eligible.exclude.union(tight)
+        return replace(gang.request, eligible=replace(eligible, exclude=exclude))

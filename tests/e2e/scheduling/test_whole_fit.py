@@ -1,0 +1,80 @@
+"""A gang goes where its pods can be bound: what they take beside GPUs counts, too."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.scheduling.gang_master import GangMaster
+from tests.e2e.scheduling.jobs import (
+    BATCH_JOBS,
+    JOBS,
+    PODS,
+    are_whole,
+    bound,
+    pods_of,
+    taker,
+    template,
+    volcano_job,
+)
+from tests.support.waiting import eventually
+from topo.gangs.stamp import Stamp
+from topo.sim.worlds.presets import World
+
+CPUS = {"cpu": "8", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize("path", [JOBS, BATCH_JOBS], ids=["volcano", "kube-scheduler"])
+async def test_a_gang_goes_where_cpus_are_left_and_waits_for_them_where_there_are_none(
+    api: Api, master: GangMaster, world: World, path: str
+) -> None:
+    """60 of 64 CPUs are taken everywhere but in the last switchbox, then there as well."""
+    nodes = [str(host.name) for host in world.nodes]
+    for node in nodes[:8]:
+        await api.create(PODS, _cpu_taker(node))
+    await api.create(path, _job(path, "first"))
+    await eventually(lambda: bound(api, "first", 4))
+    found = [each.node for each in await pods_of(api, "first")]
+    assert are_whole(world, "dragonfly", found, 2)
+    assert {*found} <= {*nodes[8:]}
+    assert all(each.node == each.planned for each in await pods_of(api, "first"))
+
+    for node in set(nodes[8:]) - set(found):
+        await api.create(PODS, _cpu_taker(node))
+    await api.create(path, _job(path, "second"))
+    told = "of 12 nodes with free GPUs for a pod 12 lack cpu (a pod takes 8)"
+
+    async def is_told() -> bool:
+        gang = await master.gang("second")
+        return gang.get("state") == "no-room" and told in gang.get("text", "")
+
+    await eventually(is_told)
+    assert all(each.gated for each in await pods_of(api, "second"))
+    for node in nodes[4:8]:
+        await api.delete(f"{PODS}/cpus-{node}")
+    await eventually(lambda: bound(api, "second", 4))
+    assert {each.node for each in await pods_of(api, "second")} == {*nodes[4:8]}
+
+
+def _cpu_taker(node: str) -> Any:
+    """A pod of somebody else's that takes nearly all CPUs of a node and no GPU."""
+    made = taker(f"cpus-{node}", node, gpus=0)
+    resources = {"requests": {"cpu": "60"}, "limits": {"cpu": "60"}}
+    made["spec"]["containers"][0]["resources"] = resources
+    return made
+
+
+def _job(path: str, name: str) -> Any:
+    """Four pods of 8 GPUs and 8 CPUs in two groups."""
+    if path == JOBS:
+        job = volcano_job(name, 4, 16)
+        templates = [task["template"] for task in job["spec"]["tasks"]]
+    else:
+        spec = {"completions": 4, "parallelism": 4, "completionMode": "Indexed"}
+        templates = [template(Stamp(4, 0, 2), 16)]
+        job = {"metadata": {"name": name}, "spec": {**spec, "template": templates[0]}}
+    for each in templates:
+        resources = each["spec"]["containers"][0]["resources"]
+        resources["requests"] |= CPUS
+        resources["limits"] |= CPUS
+    return job

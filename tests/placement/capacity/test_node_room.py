@@ -1,0 +1,110 @@
+"""What nodes have left beside GPUs: as a scheduler counts it, after any sequence of changes."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topo.model.ids import NodeName
+from topo.model.pod_requests import Amounts
+from topo.placement.capacity.node_room import SHAPES, NodeRoom, Tight
+
+GPUS = 8
+IDLE = {"cpu": 64_000, "memory": 512_000, "pods": 10_000, "vendor/nic": 2_000}
+SHAPE: Amounts = (("cpu", 8_000), ("pods", 1_000))
+N1 = NodeName("n1")
+
+
+def room(**nodes: dict[str, int]) -> NodeRoom:
+    """Nodes of 8 GPUs."""
+    made = NodeRoom()
+    for name, amounts in nodes.items():
+        made.set_node(NodeName(name), amounts, GPUS)
+    return made
+
+
+def test_a_node_is_tight_while_its_pods_leave_less_than_its_gpus_could_take():
+    """The vendor's whole-node pods: 60 of 64 CPUs are taken, and then they are not."""
+    made = room(n1=IDLE, n2=IDLE)
+    made.set_pod("other", N1, (("cpu", 60_000), ("pods", 1_000)))
+    assert made.tight(SHAPE, 8) == {"n1": Tight(0, 1, "cpu")}
+    made.remove_pod("other")
+    assert made.tight(SHAPE, 8) == {}
+
+
+def test_smaller_pods_fit_as_often_as_the_scarcest_resource_allows():
+    """Pods of a GPU: 8 by GPUs, 2 by NICs of the vendor."""
+    made = room(n1=IDLE)
+    assert made.tight((("pods", 1_000), ("vendor/nic", 1_000)), 1) == {
+        "n1": Tight(2, 2, "vendor/nic")
+    }
+
+
+def test_what_no_kubelet_forgets_is_not_judged_where_it_is_not_stated_and_others_are_none():
+    """A node without cpu was not heard yet; one without the vendor's NICs has none."""
+    made = room(n1={})
+    assert made.tight(SHAPE, 8) == {}
+    assert made.tight((("vendor/nic", 1_000),), 8) == {"n1": Tight(0, 0, "vendor/nic")}
+
+
+def test_own_pods_count_as_gone():
+    """A gang that is planned anew does not stand in its own way."""
+    made = room(n1=IDLE)
+    made.set_pod("own", N1, (("cpu", 60_000),))
+    assert made.tight(SHAPE, 8, ["own", "unknown"]) == {}
+    assert made.tight(SHAPE, 8) == {"n1": Tight(0, 1, "cpu")}
+
+
+def test_growth_is_told_once_and_only_of_nodes_that_were_tight():
+    """Who was refused for a resource is tried again when it is there."""
+    made = room(n1=IDLE, n2=IDLE)
+    made.set_pod("other", N1, (("cpu", 60_000),))
+    made.set_pod("third", NodeName("n2"), (("cpu", 1_000),))
+    assert made.tight(SHAPE, 8)
+    assert not made.take_growth()
+    made.remove_pod("third")
+    assert not made.take_growth()
+    made.remove_pod("other")
+    assert made.take_growth()
+    assert not made.take_growth()
+
+
+def test_the_shape_asked_for_longest_ago_gives_way():
+    """Templates are unlimited in number."""
+    made = room(n1=IDLE)
+    for number in range(1, 2 * SHAPES):
+        made.tight((("cpu", number),), 8)
+    made.validate()
+    assert made.tight((("cpu", 65_000),), 8) == {"n1": Tight(0, 0, "cpu")}
+
+
+names = st.sampled_from(["n1", "n2", "n3"])
+amounts = st.dictionaries(st.sampled_from(sorted(IDLE)), st.integers(1, 40_000), max_size=3).map(
+    lambda found: tuple(sorted(found.items()))
+)
+changes = st.one_of(
+    st.tuples(st.just("node"), names, amounts, st.integers(0, 8)),
+    st.tuples(st.just("no node"), names),
+    st.tuples(st.just("pod"), st.sampled_from("abcd"), names, amounts),
+    st.tuples(st.just("no pod"), st.sampled_from("abcd")),
+    st.tuples(st.just("ask"), amounts, st.integers(1, 8)),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(changes, max_size=40))
+def test_after_any_changes_what_is_kept_is_what_is_counted_anew(steps: list[tuple[Any, ...]]):
+    """Nodes and pods come, change and go in any order; several shapes are asked for."""
+    made = NodeRoom()
+    for kind, *rest in steps:
+        if kind == "node":
+            made.set_node(NodeName(rest[0]), dict(rest[1]), rest[2])
+        elif kind == "no node":
+            made.remove_node(NodeName(rest[0]))
+        elif kind == "pod":
+            made.set_pod(rest[0], NodeName(rest[1]), rest[2])
+        elif kind == "no pod":
+            made.remove_pod(rest[0])
+        else:
+            made.tight(*rest)
+        made.validate()
