@@ -1,5 +1,6 @@
 """What nodes have left beside GPUs: as a scheduler counts it, after any sequence of changes."""
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ GPUS = 8
 IDLE = {"cpu": 64_000, "memory": 512_000, "pods": 10_000, "vendor/nic": 2_000}
 SHAPE: Amounts = (("cpu", 8_000), ("pods", 1_000))
 N1 = NodeName("n1")
+KUBELET = {"cpu", "memory", "pods", "ephemeral-storage"}
 
 
 def room(**nodes: dict[str, int]) -> NodeRoom:
@@ -91,20 +93,61 @@ changes = st.one_of(
 )
 
 
+class Model:
+    """The same, counted anew for each question."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, tuple[dict[str, int], int]] = {}
+        self.pods: dict[str, tuple[str, Amounts]] = {}
+
+    def tight(self, shape: Amounts, gpus: int) -> dict[str, Tight]:
+        """Each node on which fewer fit than its GPUs could take."""
+        found = {}
+        for name, (has, of_node) in self.nodes.items():
+            could = of_node // gpus
+            used: Counter[str] = Counter()
+            for node, taken in self.pods.values():
+                used.update(dict(taken) if node == name else {})
+            fits = {
+                resource: (max(0, (has.get(resource, 0) - used[resource]) // asked), resource)
+                for resource, asked in shape
+                if resource in has or resource not in KUBELET
+            }
+            least, resource = min(fits.values(), key=lambda each: each[0], default=(could, ""))
+            idle = [has.get(r, 0) // asked for r, asked in shape if r in has or r not in KUBELET]
+            if least < could:
+                found[name] = Tight(least, min([could, *idle]), resource)
+        return found
+
+
 @settings(max_examples=200)
 @given(st.lists(changes, max_size=40))
 def test_after_any_changes_what_is_kept_is_what_is_counted_anew(steps: list[tuple[Any, ...]]):
-    """Nodes and pods come, change and go in any order; several shapes are asked for."""
-    made = NodeRoom()
+    """Nodes and pods come, change and go in any order; growth is told where there is some."""
+    made, model, asked = NodeRoom(), Model(), dict[tuple[Amounts, int], dict[str, Tight]]()
     for kind, *rest in steps:
         if kind == "node":
             made.set_node(NodeName(rest[0]), dict(rest[1]), rest[2])
+            model.nodes[rest[0]] = dict(rest[1]), rest[2]
         elif kind == "no node":
             made.remove_node(NodeName(rest[0]))
+            model.nodes.pop(rest[0], None)
         elif kind == "pod":
             made.set_pod(rest[0], NodeName(rest[1]), rest[2])
+            model.pods[rest[0]] = rest[1], rest[2]
         elif kind == "no pod":
             made.remove_pod(rest[0])
-        else:
-            made.tight(*rest)
+            model.pods.pop(rest[0], None)
+        elif rest[0]:
+            assert made.tight(*rest) == model.tight(*rest)
+            asked[rest[0], rest[1]] = model.tight(*rest)
         made.validate()
+        now = {shape: model.tight(*shape) for shape in asked}
+        grown = any(
+            name not in now[shape] or now[shape][name].pods > before.pods
+            for shape, tight in asked.items()
+            for name, before in tight.items()
+            if name in model.nodes and model.nodes[name][1] // shape[1] > before.pods
+        )
+        assert made.take_growth() is grown
+        asked = now

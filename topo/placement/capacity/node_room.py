@@ -9,8 +9,8 @@ asked), least over the resources, is how many more such pods fit. A node that st
 ephemeral-storage or pods is not judged by it: its kubelet has said nothing yet. It has none of any
 other resource that it does not state.
 
-Cost: O(1) for a pod or node that changes, and O(resources) for each shape asked for recently, once
-it is asked for again; O(nodes) for a new shape.
+Cost: O(resources) for a pod or node that changes; a question costs a few passes over an array for
+each resource, and O(tight nodes).
 
 Example: 8 GPUs and 64 CPUs, 60 of them taken; pods of 4 GPUs and 8 CPUs. The GPUs could take two,
 the CPUs take none: the node is tight with 0. When a pod of 56 CPUs ends, it is tight no more.
@@ -19,19 +19,25 @@ the CPUs take none: the node is tight with 0. When a pod of 56 CPUs ends, it is 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.model.pod_requests import PODS, Amounts
 
 SHAPES = 64
-"""Shapes that are kept up to date; the one asked for longest ago gives way to a new one."""
+"""Shapes of which growth is told; the one asked for longest ago gives way to a new one."""
 PodId = str | int
 """The uid of a pod, or a hash of its key."""
 _OF_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
 """Resources that every kubelet states."""
+_MOST = 1 << 60
+"""More than any node has; stands for what is not stated and not judged."""
+_Numbers = NDArray[np.int64]
+_Shape = tuple[Amounts, int]
 
 
 class Tight(NamedTuple):
@@ -43,178 +49,236 @@ class Tight(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Node:
-    """The allocatable of a node, its whole GPUs, and what its pods take of the rest."""
+class _Column:
+    """One resource: what each node has and what its pods take, by the number of the node."""
 
-    allocatable: Mapping[str, int] = field(default_factory=dict)
-    gpus: int = 0
-    used: dict[str, int] = field(default_factory=dict)
+    has: _Numbers
+    used: _Numbers
 
-    @property
-    def is_needed(self) -> bool:
-        return bool(self.allocatable or self.used)
+    @classmethod
+    def of(cls, resource: str, nodes: int) -> "_Column":
+        return cls(np.full(nodes, _unstated(resource)), np.zeros(nodes, np.int64))
+
+    def grow(self, resource: str, nodes: int) -> None:
+        more = _Column.of(resource, nodes - len(self.has))
+        self.has = np.concatenate((self.has, more.has))
+        self.used = np.concatenate((self.used, more.used))
+
+
+class _Fits(NamedTuple):
+    """For some nodes: pods by GPUs alone, by all resources, on the idle node; the scarcest one."""
+
+    could: _Numbers
+    pods: _Numbers
+    most: _Numbers
+    scarcest: _Numbers
 
 
 @dataclass(slots=True)
-class _Shape:
-    """The tight nodes of a shape, and those that changed since they were worked out."""
+class _Asked:
+    """How many pods of a shape fitted on each tight node when it was looked at last."""
 
-    tight: dict[NodeName, Tight] = field(default_factory=dict)
-    changed: dict[NodeName, None] = field(default_factory=dict)
+    pods: dict[int, int] = field(default_factory=dict)
 
 
 class NodeRoom:
     """Nodes and the pods on them. Mutable; one owner. Amounts are thousandths of a unit."""
 
     def __init__(self) -> None:
-        self._nodes: dict[NodeName, _Node] = {}
-        self._pods: dict[PodId, tuple[NodeName, Amounts]] = {}
-        self._shapes: OrderedDict[tuple[Amounts, int], _Shape] = OrderedDict()
-        self._has_grown = False
+        self._numbers: dict[NodeName, int] = {}
+        self._names: list[NodeName] = []
+        self._stated: set[int] = set()
+        """Numbers of nodes that are there; others only have pods left."""
+        self._pod_counts: list[int] = []
+        self._free_numbers: list[int] = []
+        self._gpus: _Numbers = np.zeros(0, np.int64)
+        self._columns: dict[str, _Column] = {}
+        self._pods: dict[PodId, tuple[int, Amounts]] = {}
+        self._asked: OrderedDict[_Shape, _Asked] = OrderedDict()
+        self._changed: dict[int, None] = {}
+        """Nodes that changed since growth was looked for; kept while shapes are asked for."""
         self.on_tight: Callable[[], None] | None = None
-        """Called when a tight node of a shape that was asked for changes."""
+        """Called when a node changes that was tight for a shape that was asked for."""
 
     def set_node(self, name: NodeName, allocatable: Mapping[str, int], gpus: int) -> None:
         """Set what a node has: all of its resources but cards, and its whole GPUs."""
-        node = self._nodes.setdefault(name, _Node())
-        node.allocatable, node.gpus = allocatable, gpus
-        self._touch(name)
+        number = self._number(name)
+        self._stated.add(number)
+        for resource in allocatable.keys() - self._columns.keys():
+            self._columns[resource] = _Column.of(resource, len(self._gpus))
+        for resource, column in self._columns.items():
+            stated = allocatable.get(resource)
+            column.has[number] = _unstated(resource) if stated is None else min(stated, _MOST)
+        self._gpus[number] = gpus
+        self._touch(number)
 
     def remove_node(self, name: NodeName) -> None:
         """Remove a node; what its pods take is kept until they are gone."""
-        if name in self._nodes:
-            self._nodes[name].allocatable, self._nodes[name].gpus = {}, 0
-            self._drop_unneeded(name)
-            self._touch(name)
+        if name in self._numbers:
+            self.set_node(name, {}, 0)
+            self._stated.discard(self._numbers[name])
+            self._release(self._numbers[name])
 
     def set_pod(self, uid: PodId, node: NodeName, amounts: Amounts) -> None:
         """Set what a pod takes of a node."""
-        if self._pods.get(uid) == (node, amounts):
+        number = self._number(node)
+        if self._pods.get(uid) == (number, amounts):
             return
         self.remove_pod(uid)
-        self._pods[uid] = node, amounts
-        used = self._nodes.setdefault(node, _Node()).used
-        for resource, amount in amounts:
-            used[resource] = used.get(resource, 0) + amount
-        self._touch(node)
+        number = self._number(node)  # which may have had no other pod
+        self._pods[uid] = number, amounts
+        self._pod_counts[number] += 1
+        self._take(number, amounts, 1)
 
     def remove_pod(self, uid: PodId) -> None:
         """Remove a pod; an unknown one is ignored."""
-        node, amounts = self._pods.pop(uid, (NodeName(""), ()))
-        if not amounts:
-            return
-        used = self._nodes[node].used
-        for resource, amount in amounts:
-            used[resource] -= amount
-            if not used[resource]:
-                del used[resource]
-        self._drop_unneeded(node)
-        self._touch(node)
+        if (found := self._pods.pop(uid, None)) is not None:
+            number, amounts = found
+            self._pod_counts[number] -= 1
+            self._take(number, amounts, -1)
+            self._release(number)
 
     def tight(
-        self, amounts: Amounts, gpus: int, own: Iterable[str] = ()
+        self, amounts: Amounts, gpus: int, own: Iterable[PodId] = ()
     ) -> Mapping[NodeName, Tight]:
         """Return the tight nodes for pods of `gpus` GPUs that take these amounts.
 
-        The pods of `own` (uids) count as gone.
+        The pods of `own` count as gone.
         """
         if not amounts:
             return {}
-        shape = self._shape(amounts, gpus)
-        self._update(shape, amounts, gpus)
-        freed: dict[NodeName, dict[str, int]] = {}
-        for uid in own:
-            node, taken = self._pods.get(uid, (NodeName(""), ()))
-            for resource, amount in taken:
-                of_node = freed.setdefault(node, {})
-                of_node[resource] = of_node.get(resource, 0) + amount
-        found = dict(shape.tight) if freed else shape.tight
-        for name, more in freed.items():
-            _replace(found, name, self._tightness(name, amounts, gpus, more))
-        return found
+        found = self._fits(np.arange(len(self._gpus)), (amounts, gpus))
+        tight = self._tight(found, amounts)
+        self._note(found, (amounts, gpus))
+        freed = [self._pods[uid] for uid in own if uid in self._pods]
+        if freed:
+            for number, taken in freed:
+                self._add(number, taken, -1)
+            numbers = np.array(sorted({number for number, _ in freed}))
+            for number in numbers.tolist():
+                tight.pop(self._names[number], None)
+            tight |= self._tight(self._fits(numbers, (amounts, gpus)), amounts, numbers)
+            for number, taken in freed:
+                self._add(number, taken, 1)
+        return tight
 
     def take_growth(self) -> bool:
         """Return whether more pods of a shape asked for fit on a tight node than at the last call.
 
-        O(nodes that changed) for each shape.
+        A few passes over the nodes that changed, for each shape.
         """
-        for (amounts, gpus), shape in self._shapes.items():
-            self._update(shape, amounts, gpus)
-        grown, self._has_grown = self._has_grown, False
-        return grown
+        if not (self._changed and self._asked):
+            self._changed.clear()
+            return False
+        numbers = np.array(list(self._changed))
+        self._changed.clear()
+        has_grown = False
+        for shape, asked in self._asked.items():
+            found = self._fits(numbers, shape)
+            for at, number in enumerate(numbers.tolist()):
+                before, now = asked.pods.get(number), int(found.pods[at])
+                has_grown |= before is not None and now > before
+                if now < found.could[at]:
+                    asked.pods[number] = now
+                else:
+                    asked.pods.pop(number, None)
+        return has_grown
 
     def validate(self) -> None:
-        """Check that what is used is the sum over the pods, and each shape as counted anew."""
-        used: dict[NodeName, dict[str, int]] = {}
-        for node, amounts in self._pods.values():
+        """Check that what is used is the sum over the pods."""
+        used = {resource: np.zeros_like(self._gpus) for resource in self._columns}
+        for number, amounts in self._pods.values():
             for resource, amount in amounts:
-                of_node = used.setdefault(node, {})
-                of_node[resource] = of_node.get(resource, 0) + amount
-        kept = {name: node.used for name, node in self._nodes.items() if node.used}
-        require(kept == used, "the used amounts of a node are not those of its pods")
-        for (amounts, gpus), shape in self._shapes.items():
-            self._update(shape, amounts, gpus)
-            found = {name: self._tightness(name, amounts, gpus) for name in self._nodes}
-            tight = {name: each for name, each in found.items() if each is not None}
-            require(shape.tight == tight, "the tight nodes of a shape are not those counted anew")
+                used[resource][number] += amount
+        for resource, column in self._columns.items():
+            same = bool((column.used == used[resource]).all())
+            require(same, f"the used {resource} of a node is not that of its pods")
+        taken = {*self._numbers.values()}
+        require(taken.isdisjoint(self._free_numbers), "a node has a number that is free")
+        require(len(taken) + len(self._free_numbers) == len(self._names), "a number is lost")
 
-    def _shape(self, amounts: Amounts, gpus: int) -> _Shape:
-        key = amounts, gpus
-        if key in self._shapes:
-            self._shapes.move_to_end(key)
-            return self._shapes[key]
-        shape = self._shapes[key] = _Shape(changed=dict.fromkeys(self._nodes))
-        if len(self._shapes) > SHAPES:
-            self._shapes.popitem(last=False)
-        return shape
+    def _number(self, name: NodeName) -> int:
+        number = self._numbers.get(name)
+        if number is not None:
+            return number
+        if self._free_numbers:
+            number = self._numbers[name] = self._free_numbers.pop()
+            self._names[number] = name
+        else:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+            self._pod_counts.append(0)
+            if number == len(self._gpus):
+                size = max(64, 2 * number)
+                for resource, column in self._columns.items():
+                    column.grow(resource, size)
+                self._gpus = np.concatenate((self._gpus, np.zeros(size - number, np.int64)))
+        return number
 
-    def _update(self, shape: _Shape, amounts: Amounts, gpus: int) -> None:
-        for name in shape.changed:
-            before, now = shape.tight.get(name), self._tightness(name, amounts, gpus)
-            self._has_grown |= before is not None and (now is None or now.pods > before.pods)
-            _replace(shape.tight, name, now)
-        shape.changed.clear()
+    def _release(self, number: int) -> None:
+        """Free the number of a node that is gone with all of its pods."""
+        if number in self._stated or self._pod_counts[number]:
+            return
+        del self._numbers[self._names[number]]
+        self._free_numbers.append(number)
 
-    def _tightness(
-        self,
-        name: NodeName,
-        amounts: Amounts,
-        gpus: int,
-        freed: Mapping[str, int] = MappingProxyType({}),
-    ) -> Tight | None:
-        """Return how many pods fit, None for as many as the GPUs of the idle node could take."""
-        node = self._nodes.get(name)
-        could = node.gpus // gpus if node is not None else 0
-        if node is None or not could:
-            return None
-        least, most, short = could, could, ""
-        for resource, asked in amounts:
-            has = node.allocatable.get(resource)
-            if has is None:
-                if resource in _OF_KUBELET:
-                    continue
-                has = 0
-            left = has - node.used.get(resource, 0) + freed.get(resource, 0)
-            most = min(most, has // asked)
-            if (fit := max(0, left // asked)) < least:
-                least, short = fit, resource
-        return Tight(least, most, short) if short else None
+    def _take(self, number: int, amounts: Amounts, sign: int) -> None:
+        self._add(number, amounts, sign)
+        self._touch(number)
 
-    def _touch(self, name: NodeName) -> None:
-        is_tight = False
-        for shape in self._shapes.values():
-            shape.changed[name] = None
-            is_tight = is_tight or name in shape.tight
-        if is_tight and self.on_tight is not None:
+    def _add(self, number: int, amounts: Amounts, sign: int) -> None:
+        for resource, amount in amounts:
+            if resource not in self._columns:
+                self._columns[resource] = _Column.of(resource, len(self._gpus))
+            self._columns[resource].used[number] += sign * amount
+
+    def _touch(self, number: int) -> None:
+        if not self._asked:
+            return
+        self._changed[number] = None
+        if self.on_tight is not None and any(number in each.pods for each in self._asked.values()):
             self.on_tight()
 
-    def _drop_unneeded(self, name: NodeName) -> None:
-        if not self._nodes[name].is_needed:
-            del self._nodes[name]
+    def _fits(self, numbers: NDArray[np.intp], shape: _Shape) -> _Fits:
+        """Return how many pods of a shape these nodes take."""
+        amounts, gpus = shape
+        could = self._gpus[numbers] // gpus
+        pods, most = could.copy(), could.copy()
+        scarcest = np.zeros_like(could)
+        for at, (resource, asked) in enumerate(amounts):
+            column = self._columns.get(resource) or _Column.of(resource, len(self._gpus))
+            has = column.has[numbers]
+            # What is not judged stays so, however much pods take of it.
+            left = np.where(has == _MOST, _MOST, has - column.used[numbers])
+            fit = np.maximum(left // asked, 0)
+            scarcest = np.where(fit < pods, at, scarcest)
+            pods, most = np.minimum(pods, fit), np.minimum(most, has // asked)
+        return _Fits(could, pods, most, scarcest)
+
+    def _tight(
+        self, found: _Fits, amounts: Amounts, numbers: NDArray[np.intp] | None = None
+    ) -> dict[NodeName, Tight]:
+        at = np.flatnonzero(found.pods < found.could)
+        which = at if numbers is None else numbers[at]
+        rows = zip(
+            which.tolist(),
+            found.pods[at].tolist(),
+            found.most[at].tolist(),
+            found.scarcest[at].tolist(),
+            strict=True,
+        )
+        names = self._names
+        return {names[number]: Tight(p, most, amounts[s][0]) for number, p, most, s in rows}
+
+    def _note(self, found: _Fits, shape: _Shape) -> None:
+        """Note a shape that was asked for, and its tight nodes as they are."""
+        at = np.flatnonzero(found.pods < found.could)
+        self._asked[shape] = _Asked(dict(zip(at.tolist(), found.pods[at].tolist(), strict=True)))
+        self._asked.move_to_end(shape)
+        if len(self._asked) > SHAPES:
+            self._asked.popitem(last=False)
 
 
-def _replace(tight: dict[NodeName, Tight], name: NodeName, now: Tight | None) -> None:
-    if now is None:
-        tight.pop(name, None)
-    else:
-        tight[name] = now
+def _unstated(resource: str) -> int:
+    """Return what a node has of a resource that it does not state."""
+    return _MOST if resource in _OF_KUBELET else 0
