@@ -103,6 +103,7 @@ def test_a_reader_fills_in_what_an_earlier_release_does_not_send() -> None:
         "trouble": "",
         "fix": "",
         "warnings": (),
+        "detail": "",
     }
 
 

@@ -30,7 +30,7 @@ from tests.e2e.controlplane.volcano import vendor_configuration
 from tests.e2e.elected.jobs import Jobs, follow_pods
 from tests.e2e.elected.masters import TERM_S, Master, keep_up, two_masters
 from tests.e2e.scheduling.gang_master import TOKEN
-from tests.support.waiting import CEILING_S
+from tests.support.waiting import CEILING_S, eventually
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
@@ -73,6 +73,8 @@ class Elected:
             ]
             await self._settle()
             clients = [group.create_task(jobs.run()), *holders.run(group, session, seed)]
+            # Faults begin once there is something to lose, however slow the machine is.
+            await eventually(lambda: self._notes.answers["holds given"] > 0)
             for number in range(1, rounds + 1):
                 if self._now() > ends_s:
                     break

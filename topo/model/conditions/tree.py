@@ -158,14 +158,14 @@ class NodeCondition(Condition):
     NO_GROUP_LABEL = Row(
         "no-group-label",
         "no label of its Node object names a group",
-        "`kubectl get node NODE --show-labels`: label it as its neighbours are, or name the "
-        "keys in --group-labels",
+        "`kubectl describe node NODE` lists its labels: label it as its neighbours are, or name "
+        "the keys in --group-labels",
     )
     GROUP_LABEL_MISSING = Row(
         "group-label-missing",
         "a label of an inner level names a group, and one of an outer level says nothing",
-        "`kubectl get node NODE --show-labels`: add the label that the text names; equal inner "
-        "names under two outer ones are two groups",
+        "`kubectl describe node NODE` lists its labels: add the one that the text names; equal "
+        "inner names under two outer ones are two groups",
     )
     UNKNOWN = Row(
         "unknown",
@@ -251,8 +251,8 @@ class ConflictCondition(Condition):
     LABELS_VANISHED = Row(
         "group-labels-vanished",
         "labels that name groups vanished from nodes; these keep their place for ten minutes",
-        "if they were taken off on purpose, nothing; else see who writes them: `kubectl get "
-        "node NODE -o yaml --show-managed-fields`",
+        "if they were taken off on purpose, nothing; else see whether their writer runs and what "
+        "it says of NODE",
     )
     MACHINE_VANISHED = Row(
         "machine-vanished",
