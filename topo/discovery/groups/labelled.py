@@ -40,11 +40,10 @@ SHOWN_KEYS = 3
 
 
 class _Stated(NamedTuple):
-    """A node's labels, what counts of them by family, since when more counts than they say."""
+    """A node's labels, and what counts of them by family."""
 
     labels: Labels
     values: Mapping[str, _Values]
-    kept_since_s: float | None = None
 
 
 class _Counted(NamedTuple):
@@ -78,6 +77,8 @@ class Labelled:
         self._families = {family.name: family for family in source.families}
         self._is_exclusive = source.is_exclusive
         self._stated: dict[NodeName, _Stated] = {}
+        self._kept_since_s: dict[NodeName, float] = {}
+        """The nodes of which more counts than their labels say, and since when."""
         self._counted = {name: _Counted.none() for name in self._families}
         self._unsettled = False
         self.followed = followed if followed in self._families else ""
@@ -99,16 +100,15 @@ class Labelled:
             return self._put(node, _Stated(labels, actual))
         names = before.values.keys() | actual.keys()
         values = {n: _merged(before.values.get(n, ()), actual.get(n, ())) for n in sorted(names)}
-        since_s = before.kept_since_s if before.kept_since_s is not None else now_s
-        return self._put(node, _Stated(labels, values, since_s if values != actual else None))
+        since_s = self._kept_since_s.get(node, now_s)
+        differs = self._put(node, _Stated(labels, values))
+        if values != actual:
+            self._kept_since_s[node] = since_s
+        return differs
 
     def expire(self, before_s: float) -> set[NodeName]:
         """Drop values that vanished before that time; return their nodes."""
-        late = [
-            node
-            for node, stated in self._stated.items()
-            if stated.kept_since_s is not None and stated.kept_since_s < before_s
-        ]
+        late = [node for node, since_s in self._kept_since_s.items() if since_s < before_s]
         for node in late:
             labels = self._stated[node].labels
             self._put(node, _Stated(labels, self._values(labels)))
@@ -140,11 +140,10 @@ class Labelled:
 
     def counted(self, node: NodeName, labels: Labels) -> Labels:
         """Return a node's labels with the kept values, for the state file."""
-        stated = self._stated.get(node)
-        if stated is None or stated.kept_since_s is None:
+        if node not in self._kept_since_s:
             return labels
         kept = dict(labels)
-        for name, values in stated.values.items():
+        for name, values in self._stated[node].values.items():
             levels = zip(self._families[name].levels, values, strict=True)
             kept |= {level.key: value for level, value in levels if value and not level.until}
         return tuple(sorted(kept.items()))
@@ -152,8 +151,7 @@ class Labelled:
     @property
     def kept(self) -> tuple[NodeName, ...]:
         """The nodes that stand where labels put them that are no longer there, in natural order."""
-        kept = (node for node, stated in self._stated.items() if stated.kept_since_s is not None)
-        return tuple(sorted(kept, key=natural_key))
+        return tuple(sorted(self._kept_since_s, key=natural_key))
 
     @property
     def other_families(self) -> Mapping[str, int]:
@@ -178,6 +176,8 @@ class Labelled:
         for node, stated in self._stated.items():
             self._count(counted, node, stated)
         require(counted == self._counted, "nodes are counted under labels that do not place them")
+        kept = {n for n, each in self._stated.items() if each.values != self._values(each.labels)}
+        require(kept == self._kept_since_s.keys(), "values are kept that labels state, or not told")
 
     def _followed(self) -> tuple[LabelFamily, ...]:
         if not self._is_exclusive:
@@ -195,6 +195,7 @@ class Labelled:
 
     def _put(self, node: NodeName, stated: _Stated | None) -> bool:
         before = self._stated.pop(node, None)
+        self._kept_since_s.pop(node, None)
         for name in before.values if before is not None else ():
             self._counted[name].placed.discard(node)
             self._counted[name].whole.discard(node)
