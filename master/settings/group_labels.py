@@ -28,7 +28,6 @@ WHERE = "--group-labels"
 FOUND = "auto"
 _KIND = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _NO_KIND = re.compile(r"[^a-z0-9]+", re.ASCII)
-_LABELLED_MODES = (Mode.LABELS, Mode.DRAGONFLY, Mode.NVLINK, Mode.AUTO)
 
 
 class GroupLabelSettings(ClusterSettings):
@@ -42,7 +41,7 @@ class GroupLabelSettings(ClusterSettings):
     """Labels of nodes that name their groups: auto (one known family, the default of mode labels),
     families by name, or keys from the outermost group to the innermost, each `<key>` or
     `<kind>=<key>`. In modes dragonfly, nvlink and auto these groups stand above those that workers
-    see."""
+    see; in config and switchbox they are for nodes that the file or the manager does not list."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""
@@ -51,10 +50,6 @@ class GroupLabelSettings(ClusterSettings):
             return (source,)
         if not source.families:
             return ()
-        if self.mode not in _LABELLED_MODES:
-            what = f"in mode {self.mode} no label names a group"
-            fix = f"leave it out, or give a mode of {', '.join(_LABELLED_MODES)}"
-            return (Refusal(what, WHERE, fix),)
         if self.kube_config is None:
             what = "labels are read from the nodes of Kubernetes, which is not asked"
             fix = "give --kubernetes=on, or another --mode"

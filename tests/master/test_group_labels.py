@@ -65,7 +65,6 @@ def test_words_that_mean_no_labels_are_refused_with_the_fix(words, part):
     [
         (["--mode=labels"], "--mode", "--kubernetes=on"),
         (["--mode=dragonfly", "--group-labels=gke"], "--group-labels", "--kubernetes=on"),
-        (["--kubeconfig=/k", "--group-labels=gke"], "--group-labels", "a mode of labels"),
         ([*CLUSTER, "--group-labels=topo"], "--group-labels", "leave labels out"),
         ([*CLUSTER, f"--group-labels={OWN}"], "--group-labels", "leave labels out"),
     ],
@@ -85,7 +84,7 @@ def test_a_mode_reads_the_labels_that_it_is_given():
         for flags in (
             ("--mode=labels",),
             ("--mode=auto",),
-            ("--mode=nvlink", "--group-labels=auto"),
+            ("--mode=config", "--group-labels=auto"),
             ("--mode=labels", "--group-labels=topo", "--controllers=hypernodes"),
         )
     }

@@ -139,7 +139,7 @@ class Discovery:
         self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
             self._placed.keep_groups(declared.empty_groups)
-            self._marks.moved |= self._workers.records.keys()
+            self._marks.moved |= self._workers.records.keys() | self._cluster.listed
         self._sources.note_answer(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:

@@ -2,14 +2,30 @@
 
 import pytest
 
-from tests.builders import discovery, fabric_facts, groups, nodes, report, ring, shape
+from tests.builders import (
+    declared,
+    discovery,
+    fabric_facts,
+    groups,
+    managed,
+    nodes,
+    report,
+    ring,
+    shape,
+)
 from tests.discovery.hosts import restarted
 from tests.discovery.labels import RACKS, labelled, listed, seen
 from topo.discovery.label_families import AUTO, FAMILIES, LabelSource
 from topo.discovery.modes import Mode
 from topo.model.forest import Status
 from topo.model.ids import NodeName
-from topo.model.observation import ClusterNodeGone, Ticked, WorkerReported
+from topo.model.observation import (
+    ClusterNodeGone,
+    ConfigLoaded,
+    ManagerReported,
+    Ticked,
+    WorkerReported,
+)
 
 PAIRS = {"a": "row-1/rack-1", "b": "row-1/rack-1", "c": "row-1/rack-2", "d": "row-1/rack-2"}
 """The vendor's shape: two groups of two nodes, one group above."""
@@ -212,6 +228,29 @@ def test_labels_stand_above_whole_nvlink_domains(mode):
         state.validate()
     above = {path.rsplit("/", 2)[0] for path, members in shape(state).items() if path}
     assert above == {"room-1"}
+
+
+def test_in_mode_config_labels_place_the_nodes_that_the_file_does_not_list():
+    """The file has a and b; an equal name joins nobody, and the file's nodes stay in its groups."""
+    state = discovery(Mode.CONFIG, labels=RACKS)
+    written = declared({"room-1": {"fly": ["a", "b"]}})
+    state.advance(0.0, listed(PAIRS), ConfigLoaded(written))
+    state.validate()
+    assert shape(state) == {"room-1/fly": ["a", "b"], "room-1~label/row-1/rack-2": ["c", "d"]}
+    assert {node.status for node in nodes(state).values()} == {Status.READY}
+    state.advance(1.0, ConfigLoaded(declared({"room-2": {"fly": ["a", "b"]}})))
+    state.validate()
+    assert shape(state) == {"room-2/fly": ["a", "b"], "room-1/row-1/rack-2": ["c", "d"]}
+
+
+def test_in_mode_switchbox_labels_place_the_dragonflies_that_the_manager_does_not_list():
+    """A node whose neighbour is listed stands with it, whatever its labels say."""
+    state = discovery(Mode.SWITCHBOX, labels=RACKS)
+    state.advance(0.0, listed(PAIRS), ManagerReported(managed({"room-1": ["a"]})))
+    state.advance(1.0, *ring(["a", "b"]), *ring(["c", "d"]))
+    state.validate()
+    above = {path.rpartition("/")[0]: members for path, members in shape(state).items()}
+    assert above == {"room-1": ["a", "b"], "room-1~label/row-1/rack-2": ["c", "d"]}
 
 
 def test_labels_are_followed_where_they_part_a_cable_in_mode_labels():

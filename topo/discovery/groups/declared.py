@@ -6,7 +6,7 @@ from typing import NamedTuple
 from topo.discovery.groups.path import Path, PathGroup
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason, Status
-from topo.model.ids import NodeName
+from topo.model.ids import GroupName, NodeName
 from topo.model.observation import CONFIG_FILE, DeclaredForest, DeclaredGroup, DeclaredNode
 
 
@@ -24,12 +24,15 @@ class Declared:
         self.forest: DeclaredForest | None = None
         self.places: dict[NodeName, DeclaredPlace] = {}
         self.empty_groups: list[Path] = []
+        self.root_names: frozenset[GroupName] = frozenset()
 
     def replace(self, forest: DeclaredForest) -> set[NodeName]:
         """Take a file; the nodes whose path or status differs now. O(nodes in both files)."""
         before, self.forest = self.places, forest
         self.places, self.empty_groups = {}, []
         self._read(forest.roots, ())
+        groups = [root for root in forest.roots if isinstance(root, DeclaredGroup)]
+        self.root_names = frozenset(group.name for group in groups)
         names = before.keys() | self.places.keys()
         return {node for node in names if before.get(node) != self.places.get(node)}
 

@@ -36,6 +36,8 @@ class ManagedGroups:
         held = self._machine_counts.keys() - stated.keys()
         self.by_id = {i: g for i, g in self.by_id.items() if i in stated or i in held}
         self._names = _unique_names(self.by_id.values(), held)
+        roots = [group.id for group in self.by_id.values() if group.parent_id not in self.by_id]
+        self.root_names = frozenset(self._names[each] for each in roots)
 
     def chain(self, group_id: str | None) -> Chain:
         """Return the groups down to this one, outermost first; empty for None."""

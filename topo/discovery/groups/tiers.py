@@ -13,6 +13,7 @@ the cable the second tier answers `no-peer`: the path is box-1, and that reason 
 """
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from topo.discovery.groups.membership import Membership
@@ -20,7 +21,15 @@ from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.modes import Mode
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
-from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName, SourceName
+from topo.model.ids import (
+    DRAGONFLY,
+    NVLINK_CLIQUE,
+    NVLINK_DOMAIN,
+    GroupName,
+    Kind,
+    NodeName,
+    SourceName,
+)
 from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
 
 
@@ -139,9 +148,33 @@ def _labelled_either(membership: Membership, node: NodeName) -> Path | Reason | 
     return (_labelled_domain if in_domain else _labelled_links)(membership, node)
 
 
+def _labelled_undeclared(membership: Membership, node: NodeName) -> Path | Reason | None:
+    """Return the groups that labels name for a node that the config file does not list."""
+    if membership.declares(node):
+        return None
+    return _beside(_labelled(membership, node), membership.declared.root_names)
+
+
+def _labelled_unmanaged(membership: Membership, node: NodeName) -> Path | Reason | None:
+    """Return the groups that labels name above a dragonfly of which the manager lists nobody."""
+    found = _labelled_links(membership, node)
+    return _beside(found, membership.machines.groups.root_names)
+
+
+def _beside(found: Path | Reason | None, taken: AbstractSet[GroupName]) -> Path | Reason | None:
+    """Return a path that shares no root with another source: equal names there mean nothing."""
+    if not isinstance(found, tuple) or not found:
+        return found
+    root, *below = found
+    name = GroupName(f"{root.name}~label") if root.name in taken else root.name
+    return root._replace(key=f"label:{root.key}", name=name), *below
+
+
 DECLARED = TierSource(CONFIG_FILE, _declared)
 LABELLED = TierSource(CLUSTER_NODES, _labelled)
 LABELLED_LINKS = TierSource(CLUSTER_NODES, _labelled_links)
+LABELLED_UNDECLARED = TierSource(CLUSTER_NODES, _labelled_undeclared)
+LABELLED_UNMANAGED = TierSource(CLUSTER_NODES, _labelled_unmanaged)
 LABELLED_DOMAINS = TierSource(CLUSTER_NODES, _labelled_domain)
 LABELLED_EITHER = TierSource(CLUSTER_NODES, _labelled_either)
 MANAGED = TierSource(CLUSTER_MANAGER, _managed)
@@ -149,10 +182,10 @@ WIRED = TierSource(WORKERS, _wired)
 NVLINK = TierSource(WORKERS, _nvlink)
 
 TIERS: Mapping[Mode, tuple[Tier, ...]] = {
-    Mode.CONFIG: ((DECLARED,),),
+    Mode.CONFIG: ((DECLARED, LABELLED_UNDECLARED),),
     Mode.LABELS: ((LABELLED,),),
     Mode.DRAGONFLY: ((LABELLED_LINKS,), (WIRED,)),
-    Mode.SWITCHBOX: ((MANAGED,), (WIRED,)),
+    Mode.SWITCHBOX: ((MANAGED, LABELLED_UNMANAGED), (WIRED,)),
     Mode.NVLINK: ((LABELLED_DOMAINS,), (NVLINK,)),
     Mode.AUTO: ((LABELLED_EITHER,), (NVLINK, WIRED)),
 }

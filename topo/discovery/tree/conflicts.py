@@ -50,7 +50,7 @@ def _of_component(
     members = tuple(sorted(component, key=natural_key))
     if settings.mode is Mode.CONFIG:
         yield from _against_config(membership, members)
-    if membership.labelled.is_used:
+    if membership.labelled.is_used and settings.mode not in (Mode.CONFIG, Mode.SWITCHBOX):
         yield from _against_labels(membership, members, settings.mode)
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
         yield from _oversize(members, settings.node_number)

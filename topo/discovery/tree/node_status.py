@@ -53,7 +53,10 @@ def judge_unreported(
     """
     place = membership.declared.places.get(node)
     reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
-    if place is None and settings.mode is not Mode.LABELS:
+    is_labelled = isinstance(membership.labelled.find(node), tuple)
+    if place is None and not (
+        settings.mode is Mode.LABELS or (settings.mode is Mode.CONFIG and is_labelled)
+    ):
         return Node(node, Status.NOT_READY, (*reasons, NO_WORKER))
     if place is not None and place.status is Status.NOT_READY:
         reasons += (Reason.of(NodeCondition.CONFIG),)
