@@ -140,7 +140,9 @@ def _reasons(document: TopologyDocument) -> Iterator[Case]:
                 yield Case(reason.code, (name,), reason.text)
     for entry in document["unplaced"]:
         for reason in {r.code: r for r in (entry["reason"], *entry["reasons"])}.values():
-            yield Case(reason.code, (entry["name"],), reason.text)
+            # Nobody labels a node without GPUs, and no job with groups goes there.
+            if reason.code != NodeCondition.NO_GROUP_LABEL or entry["gpus"]:
+                yield Case(reason.code, (entry["name"],), reason.text)
 
 
 def _overbooked(document: TopologyDocument) -> Iterator[Case]:

@@ -8,6 +8,7 @@ from master.tree.findings import Examined
 from master.tree.topology_document import TopologyView
 from tests import builders
 from tests.builders import discovery
+from tests.discovery.labels import labelled
 from topo.cli.client import decoding
 from topo.diagnosis import diagnosis
 from topo.discovery.modes import Mode
@@ -83,3 +84,10 @@ def test_a_thousand_cloned_uuids_are_one_finding() -> None:
     state.advance(0.0, *events)
     (finding,) = examined_state(state, "dragonfly")
     assert finding == ("cloned-server-uuid", "a0, b0, a1, b1, a2, b2, a3, b3 and 1992 more")
+
+
+def test_a_node_without_gpus_and_without_group_labels_is_no_finding() -> None:
+    """Control planes and CPU nodes are labelled by nobody; a GPU node without a label is told."""
+    state = labelled({"a": "row-1/rack-1", "b": "-"})
+    state.advance(1.0, ClusterNodeSeen(ListedNode(NodeName("cpu-1"))))
+    assert examined_state(state, "labels") == [("no-group-label", "b")]

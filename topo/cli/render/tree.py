@@ -1,6 +1,6 @@
 """The forest as a tree: status by colour and by glyph, reasons below each, the rest under it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -19,7 +19,9 @@ from topo.cli.render.words import (
     status_style,
 )
 from topo.model.forest import Conflict
+from topo.model.observation import WORKERS
 from topo.model.rest.topology import (
+    WITHOUT_WORKERS,
     GroupDocument,
     NodeDocument,
     SourceDocument,
@@ -40,7 +42,7 @@ def render_topology(
     """Render the whole answer of `/v1/topology`. O(vertices)."""
     lines = [render_head(document, glyphs), *_outlines(document, glyphs, empty)]
     lines += [part for section in _sections(document, glyphs) for part in (Text(), *section)]
-    return Stack(*lines, Text(), render_sources(document["sources"], glyphs))
+    return Stack(*lines, Text(), render_sources(document, glyphs))
 
 
 def render_body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableType:
@@ -142,9 +144,18 @@ def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Hanging:
     return Hanging(Text(f"  {glyphs.attention} ", style="yellow"), line)
 
 
-def render_sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging:
-    """Render the footer: the age of every source's last good answer, and its trouble."""
+def render_sources(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
+    """Render the footer: the age of every source's last good answer, and its trouble.
+
+    Workers that never spoke are left out where none is needed.
+    """
     line = Text()
+    without = document["mode"] in WITHOUT_WORKERS
+    entries = [
+        each
+        for each in document["sources"]
+        if not (without and each["source"] == WORKERS and each["state"] == "waiting")
+    ]
     if not entries:
         line.append("none has spoken yet", style="yellow")
     for index, entry in enumerate(entries):

@@ -74,7 +74,7 @@ def _picture(
     if trouble is not None:
         words = Text(plain(f"{trouble.what} (at {trouble.where})"), style="bold red")
         head.append(Hanging(Text("not current: ", style="bold red"), words))
-    foot = tree.render_sources(document["sources"], marks)
+    foot = tree.render_sources(document, marks)
     return Frame(Group(*head), tree.render_body(document, marks, empty), foot)
 
 
