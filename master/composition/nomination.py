@@ -139,6 +139,8 @@ def _reading(config: NominationConfig) -> _Reading:
         ungated=ungated,
         ahead_s=config.server_now() - config.clock(),
     )
+    reader = GangReader(sources, index, native, context)
+    answers.known = reader.known
     return _Reading(
         index=index,
         native=native,
@@ -146,7 +148,7 @@ def _reading(config: NominationConfig) -> _Reading:
         queues=queues,
         ungated=ungated,
         context=context,
-        reader=GangReader(sources, index, native, context),
+        reader=reader,
     )
 
 

@@ -5,18 +5,19 @@ Runs on the event loop without awaiting, so no other booking happens between a s
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from master.booking.state import BookingState
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.place import Placed, answer_place
 from topo.gangs.machine.events import Checked, Planned, Refused
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Place
 from topo.model.ids import Kind
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
+from topo.placement.capacity.node_room import Held
 from topo.placement.job.words import counted, listed
 
 _PREFIX = "gang/"
@@ -34,6 +35,8 @@ class PlacementAnswers:
         self._holds: dict[GangId, tuple[HoldId, ...]] = {}
         self._holds_version = -1
         """The version of the bookings of which `_holds` is."""
+        self.known: Mapping[GangId, Gang] = {}
+        """The gangs as read last: what the pods of their holds take beside GPUs."""
 
     def kind_of_tier(self, tier: int) -> Kind | None:
         """Return the kind of group that a Volcano tier number stands for."""
@@ -67,8 +70,12 @@ class PlacementAnswers:
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
-        uids = [pod.uid for pod in asked.wanted]
-        tight = self._state.room.tight(asked.takes, asked.request.gpus_per_pod, uids)
+        tight = self._state.room.tight(
+            asked.takes,
+            asked.request.gpus_per_pod,
+            own=[pod.uid for pod in asked.wanted],
+            held=self._held(asked.replaced) if asked.takes else (),
+        )
         found = answer_place(capacity, asked, owners, evictable, tight=tight)
         if isinstance(found, Refused):
             return found
@@ -90,6 +97,17 @@ class PlacementAnswers:
             certified=found.certified,
             evicts=_describe(found.evicted),
         )
+
+    def _held(self, replaced: Collection[HoldId]) -> Iterator[Held]:
+        """Yield the pods that other holds of gangs keep nodes for; O(nodes of these holds)."""
+        bookings = self._state.capacity.bookings()
+        for gang_id, holds in self._by_gang().items():
+            gang = self.known.get(gang_id)
+            if gang is None or not gang.takes:
+                continue
+            for hold in set(holds).difference(replaced):
+                for node, gpus in bookings.get(hold, {}).items():
+                    yield node, gang.takes, gpus // gang.request.gpus_per_pod
 
     def check(self, asked: Check, blocked: str, evictable: Sequence[Evictable]) -> Checked:
         """Return the planned nodes that cannot take their pods now.

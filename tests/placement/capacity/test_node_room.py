@@ -57,6 +57,16 @@ def test_own_pods_count_as_gone():
     assert made.tight(SHAPE, 8) == {"n1": Tight(0, 1, "cpu")}
 
 
+def test_what_is_held_for_others_counts_while_it_is_asked_with():
+    """Half of a node is planned for a gang whose pods are not opened yet."""
+    made = room(n1=IDLE, n2=IDLE)
+    held = [(N1, (("cpu", 20_000), ("vendor/nic", 1_000)), 3), (NodeName("gone"), SHAPE, 9)]
+    assert made.tight(SHAPE, 8, held=held) == {"n1": Tight(0, 1, "cpu")}
+    assert made.tight((("vendor/nic", 1_000),), 8, held=held) == {"n1": Tight(0, 1, "vendor/nic")}
+    assert made.tight(SHAPE, 8) == {}
+    made.validate()
+
+
 def test_growth_is_told_once_and_only_of_nodes_that_were_tight():
     """Who was refused for a resource is tried again when it is there."""
     made = room(n1=IDLE, n2=IDLE)

@@ -32,6 +32,8 @@ SHAPES = 64
 """Shapes of which growth is told; the one asked for longest ago gives way to a new one."""
 PodId = str | int
 """The uid of a pod, or a hash of its key."""
+Held = tuple[NodeName, Amounts, int]
+"""Pods that will be on a node: what each takes, and how many."""
 _OF_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
 """Resources that every kubelet states."""
 _MOST = 1 << 60
@@ -139,27 +141,37 @@ class NodeRoom:
             self._release(number)
 
     def tight(
-        self, amounts: Amounts, gpus: int, own: Iterable[PodId] = ()
+        self,
+        amounts: Amounts,
+        gpus: int,
+        own: Iterable[PodId] = (),
+        held: Iterable[Held] = (),
     ) -> Mapping[NodeName, Tight]:
         """Return the tight nodes for pods of `gpus` GPUs that take these amounts.
 
-        The pods of `own` count as gone.
+        The pods of `own` count as gone; pods that are `held` for others count as there.
         """
         if not amounts:
             return {}
-        found = self._fits(np.arange(len(self._gpus)), (amounts, gpus))
+        shape = amounts, gpus
+        found = self._fits(np.arange(len(self._gpus)), shape)
         tight = self._tight(found, amounts)
-        self._note(found, (amounts, gpus))
-        freed = [self._pods[uid] for uid in own if uid in self._pods]
-        if freed:
-            for number, taken in freed:
-                self._add(number, taken, -1)
-            numbers = np.array(sorted({number for number, _ in freed}))
+        self._note(found, shape)
+        assumed = [(*self._pods[uid], -1) for uid in own if uid in self._pods]
+        assumed += [
+            (self._numbers[node], taken, pods)
+            for node, taken, pods in held
+            if node in self._numbers
+        ]
+        if assumed:
+            numbers = np.array(sorted({number for number, _, _ in assumed}))
+            for number, taken, pods in assumed:
+                self._add(number, taken, pods)
             for number in numbers.tolist():
                 tight.pop(self._names[number], None)
-            tight |= self._tight(self._fits(numbers, (amounts, gpus)), amounts, numbers)
-            for number, taken in freed:
-                self._add(number, taken, 1)
+            tight |= self._tight(self._fits(numbers, shape), amounts, numbers)
+            for number, taken, pods in assumed:
+                self._add(number, taken, -pods)
         return tight
 
     def take_growth(self) -> bool:

@@ -1,0 +1,74 @@
+"""CPUs that a planned gang will take are not planned twice, before any of its pods is opened."""
+
+import prometheus_client as prom
+
+from master.booking.metrics import PlacementMetrics
+from master.booking.placements import Placements
+from master.controllers.nomination.placement_answers import PlacementAnswers
+from tests.publish.forests import VENDOR
+from topo.gangs.machine.events import Planned, Refused
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
+from topo.gangs.machine.instructions import Place
+from topo.model.cluster import ClusterNode
+from topo.model.forest import Snapshot
+from topo.model.ids import Generation, NodeName
+from topo.placement.booking.holds import Limits
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Request
+
+NAMES = tuple(NodeName(f"node-{number}") for number in range(1, 9))
+HALF = Request(pods=2, gpus_per_pod=4, group_size=8)
+TAKES = (("cpu", 40_000), ("pods", 1_000))
+"""Two pods of 4 GPUs have the GPUs of one node and the CPUs of none."""
+
+
+def answers() -> PlacementAnswers:
+    """The vendor's example of eight nodes, of 8 GPUs and 64 CPUs each."""
+    metrics = PlacementMetrics(prom.CollectorRegistry())
+    state = Placements(Policy(), Limits(), metrics, lambda: 0.0).state
+    gpus = (("metax-tech.com/gpu", 8),)
+    state.follow_cluster([ClusterNode(name=name, allocatable=gpus) for name in NAMES])
+    state.follow(Snapshot(Generation(1), VENDOR))
+    for name in NAMES:
+        state.room.set_node(name, {"cpu": 64_000, "pods": 110_000}, 8)
+    return PlacementAnswers(state, 60.0)
+
+
+def place(made: PlacementAnswers, name: str) -> Planned | Refused:
+    """Place a gang of two pods, which is known from then on."""
+    wanted = tuple(
+        Member(uid=PodUid(f"{name}-{rank}"), name=f"{name}-{rank}", rank=rank, version="1")
+        for rank in range(2)
+    )
+    gang = Gang(
+        id=GangId(name),
+        namespace="jobs",
+        name=name,
+        kind="Job",
+        binding=Binding.WHOLE,
+        request=HALF,
+        at_least=2,
+        priority=0,
+        created_s=0.0,
+        members=wanted,
+        takes=TAKES,
+        labelled={},
+    )
+    made.known = {**made.known, gang.id: gang}
+    asked = Place(id=gang.id, ask=1, request=HALF, wanted=wanted, takes=TAKES)
+    return made.place(asked, tuple)
+
+
+def test_no_node_is_planned_for_more_cpus_than_it_has() -> None:
+    """Eight nodes take eight such pods: four gangs of two, each pod on a node of its own."""
+    made = answers()
+    planned = [place(made, name) for name in "abcd"]
+    nodes = [node for each in planned if isinstance(each, Planned) for node in each.nodes]
+    assert sorted(nodes) == sorted(NAMES)
+    refused = place(made, "e")
+    assert isinstance(refused, Refused)
+    assert "of 8 nodes with free GPUs for a pod 8 lack cpu (a pod takes 40)" in refused.text
+    made.release(planned[0].hold)  # type: ignore[union-attr]
+    again = place(made, "e")
+    assert isinstance(again, Planned)
+    assert sorted(again.nodes) == sorted(planned[0].nodes)  # type: ignore[union-attr]
