@@ -14,7 +14,7 @@ SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random e2e-fits fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -77,6 +77,11 @@ e2e-random: AWAY_S ?= 60
 e2e-random: KILLS ?=
 e2e-random: $(STAMP) ## jobs at random on a stock scheduler, judged: JOBS=200 NODES=64 SCHEDULER=volcano|kube, no master for AWAY_S=60, or two that are killed by turns with KILLS=1; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.random_jobs --jobs $(JOBS) --nodes $(NODES) --seed $(SEED) --scheduler $(SCHEDULER) --away-s $(AWAY_S) $(if $(KILLS),--kills)
+
+e2e-fits: ROUNDS ?= 32
+e2e-fits: SEED ?= 1
+e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-scheduler's verdict: ROUNDS=32; needs Go
+	$(BIN)/python -m tests.e2e.scheduling.fit_pairs --rounds $(ROUNDS) --seed $(SEED)
 
 tour: $(STAMP) ## the same job on stock Volcano, without whole groups and with; needs Go
 	@$(BIN)/python -m tests.e2e.scheduling.tour
