@@ -14,7 +14,7 @@ SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random e2e-fits fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ e2e-fits: ROUNDS ?= 32
 e2e-fits: SEED ?= 1
 e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-scheduler's verdict: ROUNDS=32; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.fit_pairs --rounds $(ROUNDS) --seed $(SEED)
+
+e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
+	$(BIN)/python -m tests.e2e.scheduling.relabelled
 
 tour: $(STAMP) ## the same job on stock Volcano, without whole groups and with; needs Go
 	@$(BIN)/python -m tests.e2e.scheduling.tour
