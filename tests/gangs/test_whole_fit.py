@@ -87,6 +87,23 @@ def test_without_gpus_no_other_resource_is_blamed():
 
 
 @pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        ("host port 7777/TCP", "8 lack host port 7777/TCP (another pod has it)"),
+        ("pods", "8 lack pods (a node takes no more)"),
+    ],
+)
+def test_what_is_not_an_amount_is_told_in_its_own_words(resource: str, words: str):
+    """Ports and places for pods."""
+    capacity = dragonflies(2, 2)
+    names = [host.name for host in capacity.hosts()]
+    wish = asked(2, takes=((resource, 1_000),))
+    found = answer_place(capacity, wish, (), tight=tight(*names, resource=resource))
+    assert isinstance(found, Refused)
+    assert found.text.endswith(f"of 8 nodes with free GPUs for a pod {words}")
+
+
+@pytest.mark.parametrize(
     ("resource", "amount", "words"),
     [
         ("cpu", 8_000, "8"),

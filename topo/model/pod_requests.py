@@ -17,6 +17,8 @@ PODS = "pods"
 """The resource of which every pod takes one."""
 Amounts = tuple[tuple[str, int], ...]
 """Thousandths of the unit of each resource, in the order of their names."""
+HOST_PORT = "host port "
+"""A port of the node is a resource of this name, such as `host port 7777/TCP`; a node has one."""
 SIDECAR = "Always"
 """The restart policy that makes an init container stay."""
 
@@ -30,9 +32,18 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPort:
+    """A port of a container; `host_port` is 0 where it takes none of its node."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """One container; `restart_policy` is `Always` for an init container that stays (a sidecar)."""
 
+    ports: tuple[ContainerPort, ...] = ()
     resources: Resources = field(default_factory=Resources)
     restart_policy: str = ""
 
@@ -62,13 +73,19 @@ def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
 def others_requested(spec: PodRequests, cards: Collection[str]) -> Amounts:
     """Return what the pod takes of its node beside cards, itself as one of `pods` included.
 
-    A request that is no quantity counts as nothing: an API server refuses it.
+    A request that is no quantity counts as nothing: an API server refuses it. A port of the node
+    counts once, on whichever of its addresses.
     """
     found = {
         name: _requested(spec, name, lambda text: thousandths(text) or 0)
         for name in _named(spec).difference(cards)
     }
     found[PODS] = 1000
+    sidecars = (each for each in spec.init_containers if each.restart_policy == SIDECAR)
+    for container in (*spec.containers, *sidecars):
+        for port in container.ports:
+            if port.host_port:
+                found[f"{HOST_PORT}{port.host_port}/{port.protocol}"] = 1000
     return tuple(sorted((name, amount) for name, amount in found.items() if amount))
 
 

@@ -155,7 +155,10 @@ def _container(chance: random.Random, name: str, gpus: int = 0, **more: Any) -> 
     requests = _requests(chance) | ({GPU: str(gpus)} if gpus else {})
     fixed = {key: value for key, value in requests.items() if key in {GPU, NIC, HUGE}}
     resources = {"requests": requests, "limits": fixed}
-    return {"name": name, "image": "alpine:3.19", "resources": resources, **more}
+    port = {"containerPort": 80, "hostPort": chance.choice((7001, 7002))}
+    ports = {"ports": [port | {"protocol": chance.choice(("TCP", "UDP"))}]}
+    some = ports if chance.random() < 0.1 else {}
+    return {"name": name, "image": "alpine:3.19", "resources": resources, **some, **more}
 
 
 def _pod(chance: random.Random, name: str, gpus: int) -> dict[str, Any]:

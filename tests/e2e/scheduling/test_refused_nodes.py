@@ -20,21 +20,31 @@ from tests.support.waiting import eventually
 from topo.gangs.stamp import Stamp
 from topo.sim.worlds.presets import World
 
-PORT = {"containerPort": 7777, "hostPort": 7777}
+GUARD = {"guard": "here"}
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": GUARD}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+"""Which nobody judges but the scheduler."""
 pytestmark = pytest.mark.usefixtures("master")
 
 
-async def test_gangs_that_both_schedulers_refuse_for_a_host_port_are_placed_elsewhere(
+async def test_gangs_that_both_schedulers_refuse_for_affinity_are_placed_elsewhere(
     api: Api, world: World
 ) -> None:
-    """Pods of somebody else have the port on the nodes of the first two dragonflies."""
+    """Pods that they must not meet are on the nodes of the first two dragonflies."""
     nodes = [str(host.name) for host in world.nodes]
     for node in nodes[:4]:
-        await api.create(PODS, _with_port(taker(f"port-{node}", node, gpus=0)))
+        guard = taker(f"guard-{node}", node, gpus=0)
+        guard["metadata"]["labels"] = GUARD
+        await api.create(PODS, guard)
     for node in nodes[8:]:
         await api.create(PODS, taker(f"taker-{node}", node))
-    await api.create(JOBS, _ported(volcano_job("on-volcano", 2, 16)))
-    await api.create(BATCH_JOBS, _ported(_batch_job("on-kube")))
+    await api.create(JOBS, _apart(volcano_job("on-volcano", 2, 16)))
+    await api.create(BATCH_JOBS, _apart(_batch_job("on-kube")))
     await eventually(lambda: bound(api, "on-volcano", 2))
     await eventually(lambda: bound(api, "on-kube", 2))
     for job in ("on-volcano", "on-kube"):
@@ -49,15 +59,10 @@ def _batch_job(name: str) -> Any:
     return {"metadata": {"name": name}, "spec": {**spec, "template": made}}
 
 
-def _ported(job: Any) -> Any:
-    """Let every pod of a job ask for the port on its node."""
+def _apart(job: Any) -> Any:
+    """Keep every pod of a job from nodes with a guard."""
     spec = job["spec"]
     templates = [task["template"] for task in spec["tasks"]] if "tasks" in spec else []
     for each in templates or [spec["template"]]:
-        _with_port(each)
+        each["spec"]["affinity"] = APART
     return job
-
-
-def _with_port(pod: Any) -> Any:
-    pod["spec"]["containers"][0]["ports"] = [PORT]
-    return pod

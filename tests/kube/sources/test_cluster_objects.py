@@ -498,3 +498,11 @@ def test_a_pod_takes_of_the_node_where_it_is_bound_until_it_has_ended():
 def test_a_node_has_what_it_states_beside_cards():
     found = node_object(allocatable={"cpu": "63500m", "pods": "110", "memory": "x", GPU: "8"})
     assert nodes.other_amounts(found, POLICY) == {"cpu": 63_500, "pods": 110_000}
+
+
+def test_a_port_of_the_node_is_taken_by_containers_and_sidecars():
+    ports = {"ports": [{"containerPort": 80, "hostPort": 7777}, {"containerPort": 81}]}
+    sidecar = {"name": "s", "restartPolicy": "Always"}
+    udp = {"ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"}]}
+    found = needs(asking() | ports, init=(sidecar | udp, {"name": "i"} | ports))
+    assert found == {"host port 53/UDP": 1_000, "host port 7777/TCP": 1_000, "pods": 1_000}

@@ -49,6 +49,16 @@ def test_what_no_kubelet_forgets_is_not_judged_where_it_is_not_stated_and_others
     assert made.tight((("vendor/nic", 1_000),), 8) == {"n1": Tight(0, 0, "vendor/nic")}
 
 
+def test_a_node_has_one_of_each_port():
+    """A second pod with it goes elsewhere, and so does a second pod of the same shape."""
+    made, port = room(n1=IDLE), (("host port 7777/TCP", 1_000),)
+    assert made.tight(port, 8) == {}
+    assert made.tight(port, 4) == {"n1": Tight(1, 1, "host port 7777/TCP")}
+    made.set_pod("other", N1, port)
+    assert made.tight(port, 8) == {"n1": Tight(0, 1, "host port 7777/TCP")}
+    assert made.tight((("host port 7777/UDP", 1_000),), 8) == {}
+
+
 def test_own_pods_count_as_gone():
     """A gang that is planned anew does not stand in its own way."""
     made = room(n1=IDLE)

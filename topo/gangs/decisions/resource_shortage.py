@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
-from topo.model.pod_requests import PODS
+from topo.model.pod_requests import HOST_PORT, PODS
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
 from topo.placement.job.words import counted, listed
@@ -38,11 +38,11 @@ def shortage_in_words(capacity: CapacityView, asked: Place, tight: Mapping[NodeN
 
 
 def _taken(resource: str, thousandths: int) -> str:
-    return (
-        "a node takes no more"
-        if resource == PODS
-        else f"a pod takes {amount_in_words(resource, thousandths)}"
-    )
+    if resource == PODS:
+        return "a node takes no more"
+    if resource.startswith(HOST_PORT):
+        return "another pod has it"
+    return f"a pod takes {amount_in_words(resource, thousandths)}"
 
 
 def amount_in_words(resource: str, thousandths: int) -> str:

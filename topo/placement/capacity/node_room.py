@@ -6,8 +6,8 @@ them can be bound than their GPUs alone could take when idle, each with how many
 Why it is right: kube-scheduler and Volcano bind a pod to a node if for every resource that it asks
 for, allocatable minus the sum over the node's pods is enough (NodeResourcesFit). So floor(left /
 asked), least over the resources, is how many more such pods fit. A node that states no cpu, memory,
-ephemeral-storage or pods is not judged by it: its kubelet has said nothing yet. It has none of any
-other resource that it does not state.
+ephemeral-storage or pods is not judged by it: its kubelet has said nothing yet. It has one of
+each of its ports, and none of any other resource that it does not state.
 
 Cost: O(resources) for a pod or node that changes; a question costs a few passes over an array for
 each resource, and O(tight nodes).
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from topo.model.errors import require
 from topo.model.ids import NodeName
-from topo.model.pod_requests import PODS, Amounts
+from topo.model.pod_requests import HOST_PORT, PODS, Amounts
 
 SHAPES = 64
 """Shapes of which growth is told; the one asked for longest ago gives way to a new one."""
@@ -293,4 +293,6 @@ class NodeRoom:
 
 def _unstated(resource: str) -> int:
     """Return what a node has of a resource that it does not state."""
+    if resource.startswith(HOST_PORT):
+        return 1000
     return _MOST if resource in _OF_KUBELET else 0
