@@ -155,15 +155,15 @@ def _container(chance: random.Random, name: str, gpus: int = 0, **more: Any) -> 
     requests = _requests(chance) | ({GPU: str(gpus)} if gpus else {})
     fixed = {key: value for key, value in requests.items() if key in {GPU, NIC, HUGE}}
     resources = {"requests": requests, "limits": fixed}
-    port = {"containerPort": 80, "hostPort": chance.choice((7001, 7002))}
-    ports = {"ports": [port | {"protocol": chance.choice(("TCP", "UDP"))}]}
-    some = ports if chance.random() < 0.1 else {}
-    return {"name": name, "image": "alpine:3.19", "resources": resources, **some, **more}
+    return {"name": name, "image": "alpine:3.19", "resources": resources, **more}
 
 
 def _pod(chance: random.Random, name: str, gpus: int) -> dict[str, Any]:
     """Containers, init containers and sidecars; sometimes an amount for the pod as a whole."""
-    containers = [_container(chance, "main", gpus)]
+    port: dict[str, Any] = {"containerPort": 80, "hostPort": chance.choice((7001, 7002))}
+    port["protocol"] = chance.choice(("TCP", "UDP"))
+    ports = {"ports": [port]} if chance.random() < 0.3 else {}
+    containers = [_container(chance, "main", gpus, **ports)]
     containers += [_container(chance, f"more-{at}") for at in range(chance.randrange(2))]
     init = list(_init_containers(chance))
     spec: dict[str, Any] = {"containers": containers, "initContainers": init}
