@@ -183,7 +183,7 @@ def _pod_reflectors(
         client,
         parsed(PODS, parser.parse),
         metrics=metrics,
-        scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards, rest=OtherPods(room)),
+        scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards, dropped=OtherPods(room)),
         clock=client.clock,
     )
     ended_pods = Reflector(

@@ -68,7 +68,7 @@ StoreEvent = Listed[T] | Changed[T] | Removed[T]
 Listener = Callable[[StoreEvent[T]], None]
 
 
-class Rest(Protocol[T_contra]):
+class DroppedObjects(Protocol[T_contra]):
     """Takes the objects that a reflector decodes and does not keep."""
 
     def begin(self) -> None:
@@ -97,13 +97,13 @@ class Scope(Generic[T]):
     """Which objects of a resource to follow: by namespace, by selectors, by `keep`.
 
     `query` holds `labelSelector` or `fieldSelector`. An object for which `keep` returns False is
-    decoded, given to `rest` and dropped.
+    decoded, given to `dropped` and forgotten.
     """
 
     namespace: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     keep: Callable[[T], bool] = lambda _: True
-    rest: Rest[T] | None = None
+    dropped: DroppedObjects[T] | None = None
 
 
 @dataclass(slots=True)
@@ -184,8 +184,8 @@ class Reflector(Generic[T]):
         if not question.token:
             self.metrics.count_list(self.name)
             self._gathered = _Gathered()
-            if self.scope.rest is not None:
-                self.scope.rest.begin()
+            if self.scope.dropped is not None:
+                self.scope.dropped.begin()
         call = page_call(self._path, self.scope.query, question.token)
         try:
             page = self._decoder.page(await self.client.call(call))
@@ -263,8 +263,8 @@ class Reflector(Generic[T]):
             if self.scope.keep(each):
                 self._gathered.objects[key] = each
                 self._gathered.differs |= self._objects.get(key) != each
-            elif self.scope.rest is not None:
-                self.scope.rest.gather(each)
+            elif self.scope.dropped is not None:
+                self.scope.dropped.gather(each)
         for unreadable in page.unreadable:
             self._log_unreadable(unreadable)
             self._gathered.unreadable[unreadable.key] = unreadable.why
@@ -278,8 +278,8 @@ class Reflector(Generic[T]):
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         self._objects, self._unreadable = gathered.objects, gathered.unreadable
         self.synced = True
-        if self.scope.rest is not None:
-            self.scope.rest.end()
+        if self.scope.dropped is not None:
+            self.scope.dropped.end()
         if is_news:
             self._notify(Listed(self.objects))
 
@@ -302,11 +302,11 @@ class Reflector(Generic[T]):
             self._state.event_received(found.metadata.resource_version)
             self._unreadable.pop(key, None)
             is_kept = event.what != "DELETED" and self.scope.keep(found)
-            if self.scope.rest is not None:
+            if self.scope.dropped is not None:
                 if is_kept or event.what == "DELETED":
-                    self.scope.rest.remove(key)
+                    self.scope.dropped.remove(key)
                 else:
-                    self.scope.rest.change(found)
+                    self.scope.dropped.change(found)
             if not is_kept:
                 self._forget(key, found)
             else:
@@ -320,8 +320,8 @@ class Reflector(Generic[T]):
         if what == "DELETED":
             self._unreadable.pop(found.key, None)
             self._forget(found.key)
-            if self.scope.rest is not None:
-                self.scope.rest.remove(found.key)
+            if self.scope.dropped is not None:
+                self.scope.dropped.remove(found.key)
         else:
             self._log_unreadable(found)
             self._unreadable[found.key] = found.why

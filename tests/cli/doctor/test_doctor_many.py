@@ -87,7 +87,7 @@ def test_a_thousand_cloned_uuids_are_one_finding() -> None:
 
 
 def test_a_node_without_gpus_and_without_group_labels_is_no_finding() -> None:
-    """Control planes and CPU nodes are labelled by nobody; a GPU node without a label is told."""
+    """The doctor names a GPU node without a label, and no CPU node or control plane."""
     state = labelled({"a": "row-1/rack-1", "b": "-"})
     state.advance(1.0, ClusterNodeSeen(ListedNode(NodeName("cpu-1"))))
     assert examined_state(state, "labels") == [("no-group-label", "b")]

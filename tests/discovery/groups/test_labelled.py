@@ -231,7 +231,7 @@ def test_labels_stand_above_whole_nvlink_domains(mode):
 
 
 def test_in_mode_config_labels_place_the_nodes_that_the_file_does_not_list():
-    """The file has a and b; an equal name joins nobody, and the file's nodes stay in its groups."""
+    """The file lists a and b, which stay in its groups; labels place c and d in other groups."""
     state = discovery(Mode.CONFIG, labels=RACKS)
     written = declared({"room-1": {"fly": ["a", "b"]}})
     state.advance(0.0, listed(PAIRS), ConfigLoaded(written))

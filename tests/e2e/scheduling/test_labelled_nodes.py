@@ -77,7 +77,7 @@ TIERS: dict[Writer, list[str]] = {
 
 @pytest.fixture(params=[gke, aws, topograph], ids=lambda writer: writer.__name__)
 async def writer(request: pytest.FixtureRequest, api: Api, world: World) -> AsyncIterator[Writer]:
-    """Who labelled the nodes of the cluster, until the end of the test."""
+    """Label the nodes as one writer does; remove the labels at the end of the test."""
     labels: Writer = request.param
     for host in world.nodes:
         await _label(api, host, labels(host))

@@ -55,7 +55,7 @@ async def test_what_they_take_follows_lists_changes_and_ends(
     room.set_node(NodeName("n1"), IDLE, 8)
     await put(server, "a", "n1", cpu="8")
     await put(server, "b", "n1", cpu="4")
-    scope = Scope[ClusterPod](keep=lambda pod: pod.names_cards, rest=OtherPods(room))
+    scope = Scope[ClusterPod](keep=lambda pod: pod.names_cards, dropped=OtherPods(room))
     config = kubeconfig(tmp_path, server.url)
     async with reflecting(config, scope=scope, resource=RESOURCE) as found:
         await found.ear.until(lambda: found.reflector.synced)

@@ -114,7 +114,7 @@ changes = st.one_of(
 
 
 class Model:
-    """The same, counted anew for each question."""
+    """A plain model, which counts all nodes and pods for each question."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, tuple[dict[str, int], int]] = {}

@@ -18,7 +18,7 @@ the CPUs take none: the node is tight with 0. When a pod of 56 CPUs ends, it is 
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -76,13 +76,6 @@ class _Fits(NamedTuple):
     scarcest: _Numbers
 
 
-@dataclass(slots=True)
-class _Asked:
-    """How many pods of a shape fitted on each tight node when it was looked at last."""
-
-    pods: dict[int, int] = field(default_factory=dict)
-
-
 class NodeRoom:
     """Nodes and the pods on them. Mutable; one owner. Amounts are thousandths of a unit."""
 
@@ -96,7 +89,8 @@ class NodeRoom:
         self._gpus: _Numbers = np.zeros(0, np.int64)
         self._columns: dict[str, _Column] = {}
         self._pods: dict[PodId, tuple[int, Amounts]] = {}
-        self._asked: OrderedDict[_Shape, _Asked] = OrderedDict()
+        self._asked: OrderedDict[_Shape, dict[int, int]] = OrderedDict()
+        """Of each shape how many pods fitted on each tight node at the last look."""
         self._changed: dict[int, None] = {}
         """Nodes that changed since growth was looked for; kept while shapes are asked for."""
         self.on_tight: Callable[[], None] | None = None
@@ -188,12 +182,12 @@ class NodeRoom:
         for shape, asked in self._asked.items():
             found = self._fits(numbers, shape)
             for at, number in enumerate(numbers.tolist()):
-                before, now = asked.pods.get(number), int(found.pods[at])
+                before, now = asked.get(number), int(found.pods[at])
                 has_grown |= before is not None and now > before
                 if now < found.could[at]:
-                    asked.pods[number] = now
+                    asked[number] = now
                 else:
-                    asked.pods.pop(number, None)
+                    asked.pop(number, None)
         return has_grown
 
     def validate(self) -> None:
@@ -248,7 +242,7 @@ class NodeRoom:
         if not self._asked:
             return
         self._changed[number] = None
-        if self.on_tight is not None and any(number in each.pods for each in self._asked.values()):
+        if self.on_tight is not None and any(number in each for each in self._asked.values()):
             self.on_tight()
 
     def _fits(self, numbers: NDArray[np.intp], shape: _Shape) -> _Fits:
@@ -285,7 +279,7 @@ class NodeRoom:
     def _note(self, found: _Fits, shape: _Shape) -> None:
         """Note a shape that was asked for, and its tight nodes as they are."""
         at = np.flatnonzero(found.pods < found.could)
-        self._asked[shape] = _Asked(dict(zip(at.tolist(), found.pods[at].tolist(), strict=True)))
+        self._asked[shape] = dict(zip(at.tolist(), found.pods[at].tolist(), strict=True))
         self._asked.move_to_end(shape)
         if len(self._asked) > SHAPES:
             self._asked.popitem(last=False)
