@@ -78,7 +78,7 @@ def test_labels_that_cannot_be_read_or_that_we_write_are_refused(flags, where, p
 
 
 def test_a_mode_reads_the_labels_that_it_is_given():
-    """Mode labels looks for a family by itself; the others read none unless they are told."""
+    """Mode labels looks for a family; another mode reads labels if the setting names some."""
     found = {
         flags: read(MasterSettings, ("--kubeconfig=/k", *flags))
         for flags in (

@@ -156,7 +156,7 @@ def _labelled_undeclared(membership: Membership, node: NodeName) -> Path | Reaso
 
 
 def _labelled_unmanaged(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups that labels name above a dragonfly of which the manager lists nobody."""
+    """Return the groups that labels name above a dragonfly that the manager does not list."""
     found = _labelled_links(membership, node)
     return _beside(found, membership.machines.groups.root_names)
 
