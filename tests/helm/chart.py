@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.e2e.controlplane.programs import TOOLS, build, why_not
+from tests.e2e.controlplane.programs import HELM3, TOOLS, build, why_not
 from topo.kit.process.child_process import die_with_parent_command
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ CHART = ROOT / "helm" / "supernode-topology"
 GOLDEN = Path(__file__).parent / "golden"
 CASES = Path(__file__).parent / "cases"
 NAMESPACE = "metax-operator"
-KUBERNETES = "1.36.1"
+KUBERNETES = "1.37.2"
 ON = ("--set", "topoDiscovery.deploy=true")
 _HOMES = ("CACHE", "CONFIG", "DATA")
 
@@ -60,6 +60,12 @@ def built_helm() -> Path:
     """The helm to render with, built where it is missing; there must be a Go."""
     build(TOOLS)
     return TOOLS.program("helm")
+
+
+def built_helm3() -> Path:
+    """The helm of the major version before."""
+    build(HELM3)
+    return HELM3.program("helm")
 
 
 def run(helm: Path, *arguments: str, home: Path | None = None) -> "CompletedProcess[str]":

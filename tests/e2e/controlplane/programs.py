@@ -54,8 +54,10 @@ KUBE = Module(
 )
 TOOLS = Module(
     "tools",
-    {"helm": "helm.sh/helm/v3/cmd/helm", "kwok": "sigs.k8s.io/kwok/cmd/kwok"},
+    {"helm": "helm.sh/helm/v4/cmd/helm", "kwok": "sigs.k8s.io/kwok/cmd/kwok"},
 )
+HELM3 = Module("helm3", {"helm": "helm.sh/helm/v3/cmd/helm"})
+"""The major version before, which many still run: the chart works with both."""
 VOLCANO = Module(
     "volcano",
     {
@@ -64,7 +66,7 @@ VOLCANO = Module(
         "webhook-manager": "volcano.sh/volcano/cmd/webhook-manager",
     },
 )
-MODULES = (KUBE, TOOLS, VOLCANO)
+MODULES = (KUBE, TOOLS, HELM3, VOLCANO)
 
 
 def why_not() -> str | None:

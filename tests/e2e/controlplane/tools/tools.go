@@ -4,6 +4,6 @@
 package tools
 
 import (
-	_ "helm.sh/helm/v3/cmd/helm"
+	_ "helm.sh/helm/v4/cmd/helm"
 	_ "sigs.k8s.io/kwok/cmd/kwok"
 )
