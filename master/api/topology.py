@@ -148,6 +148,7 @@ def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
             }
             for link in detail.links
         ],
+        "stated": [{"source": each.source, "path": each.path} for each in detail.stated],
         "stale": detail.stale,
         "beat_age_s": None if seen_s is None else round(now_s - seen_s, 1),
     }

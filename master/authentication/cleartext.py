@@ -61,7 +61,7 @@ class CleartextSecrets:
 
     def judge_manager(self, settings: MasterSettings) -> None:
         """Check how user name and password reach the cluster manager."""
-        if not MANAGED.is_used_in(settings.mode):
+        if not settings.uses(MANAGED):
             return
         url = URL(settings.cluster_manager_address)
         if is_loopback(url.host or ""):

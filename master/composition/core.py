@@ -62,7 +62,7 @@ def build_core(
         replica=replica,
         engine=engine,
         placements=_placements(settings, engine, registry),
-        readiness=Readiness(settings.mode, startup, sources),
+        readiness=Readiness(settings.mode, startup, sources, settings.named_sources),
         file_warnings=FileWarnings(),
     )
 

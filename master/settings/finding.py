@@ -1,5 +1,6 @@
 """How groups are found: the sources, and what is judged of what they say."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -7,11 +8,19 @@ from pydantic import Field
 
 from master.settings.cluster_manager import address_refusal
 from master.settings.group_labels import GroupLabelSettings
-from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings
-from topo.discovery.sources import MANAGED
+from topo.discovery.modes import (
+    JOIN_KEYS,
+    MISSED,
+    STATING,
+    WITHOUT_WORKERS,
+    DiscoverySettings,
+    Mode,
+)
+from topo.discovery.sources import MANAGED, Source
 from topo.kit.durations import Seconds
 from topo.kit.settings import Chart, CommaList, Count
 from topo.model.errors import Refusal
+from topo.model.ids import SourceName
 from topo.model.nearest import did_you_mean
 
 
@@ -23,7 +32,8 @@ class FindingSettings(GroupLabelSettings):
     gpus_per_node: Annotated[int, Field(ge=0, le=128), Chart("topoDiscovery.gpusPerNode")] = 0
     """GPUs of a healthy node; 0: unknown."""
     config_file: Path = Path("/config/nodegroup.yaml")
-    """The configured tree, used in mode config; read again when it changes."""
+    """The configured tree, used in mode config and where precedence names config; read again when
+    it changes."""
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""
@@ -55,6 +65,10 @@ class FindingSettings(GroupLabelSettings):
     """Directory with the files username and password for the cluster manager."""
     join_keys: Annotated[CommaList, Chart("topoDiscovery.switchbox.joinKeys")] = JOIN_KEYS
     """Names that match machines of the cluster manager to nodes, in this order."""
+    precedence: Annotated[CommaList, Chart("topoDiscovery.precedence")] = ()
+    """Order of the sources that write groups down: manager, labels and config; of those that place
+    a node the first is followed. By default the source of the mode, then labels; config beside
+    another mode has to be named."""
     worker_token_file: Path | None = None
     """Tokens of workers, one per line: `<token>`, or `<node-name> <token>`; read again when it
     changes."""
@@ -69,7 +83,12 @@ class FindingSettings(GroupLabelSettings):
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""
-        return (*self._join_key_refusals(), *self._missed_refusals(), *self._manager_refusals())
+        return (
+            *self._join_key_refusals(),
+            *self._missed_refusals(),
+            *self._precedence_refusals(),
+            *self._manager_refusals(),
+        )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
         wrong = [key for key in self.join_keys if key not in JOIN_KEYS]
@@ -87,11 +106,28 @@ class FindingSettings(GroupLabelSettings):
         what = "is no hardware that can be missed"
         return tuple(Refusal(f"{kind!r} {what}", "--missed-hardware", fix) for kind in wrong[:1])
 
+    def _precedence_refusals(self) -> tuple[Refusal, ...]:
+        found = refusal_of_precedence(
+            self.precedence, self.mode, reads_labels=bool(self.labels.families)
+        )
+        return () if found is None else (found,)
+
+    def uses(self, source: Source) -> bool:
+        """Return whether a source is listened to."""
+        return source.is_used_in(self.mode, self.named_sources)
+
+    @property
+    def named_sources(self) -> tuple[SourceName, ...]:
+        """The sources that write groups down in the order of `precedence`; empty without one."""
+        return tuple(STATING[word] for word in self.precedence if word in STATING)
+
     def _manager_refusals(self) -> tuple[Refusal, ...]:
-        if not MANAGED.is_used_in(self.mode):
+        if not self.uses(MANAGED):
             return ()
         if not self.cluster_manager_address:
-            what = f"mode {self.mode} needs a cluster manager and there is no address"
+            own = self.mode is Mode.SWITCHBOX
+            asking = f"mode {self.mode}" if own else "--precedence"
+            what = f"{asking} needs a cluster manager and there is no address"
             fix = "give its URL, such as https://10.0.0.1"
             return (Refusal(what, "--cluster-manager-address", fix),)
         insecure = self.cluster_manager_insecure
@@ -109,4 +145,36 @@ class FindingSettings(GroupLabelSettings):
             missed=self.missed_hardware,
             join_keys=self.join_keys,
             labels=self.labels,
+            precedence=self.named_sources,
         )
+
+
+_OWN: Mapping[Mode, str] = {
+    Mode.CONFIG: "config",
+    Mode.SWITCHBOX: "manager",
+    Mode.LABELS: "labels",
+}
+"""The source of which each mode is made."""
+
+
+def refusal_of_precedence(
+    words: Sequence[str], mode: Mode, *, reads_labels: bool
+) -> Refusal | None:
+    """Return why these words are no order of sources in a mode; None where they are, or none is."""
+    where, own = "--precedence", _OWN.get(mode)
+    for word in words:
+        if word not in STATING:
+            fix = did_you_mean(word, STATING, f"choose among {', '.join(STATING)}")
+            return Refusal(f"{word!r} is no source that writes groups down", where, fix)
+    if len(set(words)) < len(words):
+        return Refusal("a source stands there twice", where, "write each once")
+    if words and own is not None and own not in words:
+        return Refusal(f"{own} is missing, of which mode {mode} is made", where, f"add {own}")
+    if "labels" in words and not reads_labels:
+        return Refusal("no label is read", where, "say which in --group-labels, such as auto")
+    if "manager" in words and mode in WITHOUT_WORKERS:
+        what = (
+            f"machines of the manager are joined to nodes by workers, without which mode {mode} is"
+        )
+        return Refusal(what, where, "choose another --mode, such as switchbox")
+    return None

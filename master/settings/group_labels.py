@@ -41,7 +41,8 @@ class GroupLabelSettings(ClusterSettings):
     """Labels of nodes that name their groups: auto (one known family, the default of mode labels),
     families by name, or keys from the outermost group to the innermost, each `<key>` or
     `<kind>=<key>`. In modes dragonfly, nvlink and auto these groups stand above those that workers
-    see; in config and switchbox they are for nodes that the file or the manager does not list."""
+    see; in config and switchbox they are for nodes that the file or the manager does not list,
+    unless precedence says otherwise."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""

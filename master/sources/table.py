@@ -17,9 +17,9 @@ SOURCE_ROWS = (
 
 def source_works(rows: Sequence[SourceRow], context: SourceContext) -> Mapping[str, Work]:
     """Return the background work of every source that the mode uses, by name."""
-    mode = context.settings.mode
+    settings = context.settings
     return {
         row.source.name: row.start(context)
         for row in rows
-        if row.start is not None and row.source.is_used_in(mode)
+        if row.start is not None and settings.uses(row.source)
     }

@@ -6,16 +6,18 @@ reader: plain dictionaries, which mypy checks, are given to orjson.
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
 from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
-from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState
-from topo.model.ids import GroupPath, NodeName
+from master.tree.status_times import Times
+from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Snapshot, SourceState
+from topo.model.ids import GroupPath
 from topo.model.rest.topology import (
+    ConflictDocument,
     GroupDocument,
     NodeDocument,
     SharedCardsDocument,
@@ -35,15 +37,14 @@ _PROCESS = secrets.token_hex(4)
 
 @dataclass(frozen=True, slots=True)
 class TopologyView:
-    """The values that a document is made of: the forest, the bookings, the times of status changes.
+    """The values that a document is made of: the forest, the bookings, the times of changes.
 
-    `changed_at_s`: when a node's status changed last, on the clock of the snapshot's sources.
-    `warnings` are about the master itself.
+    `times` are on the clock of the snapshot's sources. `warnings` are about the master itself.
     """
 
     snapshot: Snapshot
     usage: NodeUsage = field(default_factory=NodeUsage)
-    changed_at_s: Mapping[NodeName, float] = field(default_factory=dict)
+    times: Times = field(default_factory=Times)
     warnings: tuple[WarningDocument, ...] = ()
 
     @property
@@ -126,7 +127,7 @@ def document(
             {**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced
         ],
         "wires": _wires(forest, writer.shown, part),
-        "conflicts": forest.conflicts,
+        "conflicts": tuple([_conflict(each, view.times, now_s) for each in forest.conflicts]),
         "unjoined": [
             {
                 "id": machine.id,
@@ -155,7 +156,8 @@ class _Writer:
     def __init__(self, view: TopologyView, path: tuple[Vertex, ...] | None, now_s: float) -> None:
         self._counts = SubtreeCounts(view.usage)
         self._hosts, self._shared = view.usage.hosts, view.usage.shared
-        self._changed_at_s, self._now_s = view.changed_at_s, now_s
+        self._changed_at_s, self._now_s = view.times.nodes, now_s
+        self._confirmed = view.snapshot.forest.confirmed
         self._only = None if path is None else frozenset(map(id, path))
         self.shown: list[Node] = []
 
@@ -176,6 +178,7 @@ class _Writer:
             "reasons": group.reasons,
             "expected": group.expected,
             "source": group.source,
+            "confirmed_by": self._confirmed.get(path, ()),
             "capacity": capacity_document(self._counts.of(group)),
             "child": [
                 self.group(child, path, below) if isinstance(child, Group) else self.node(child)
@@ -228,6 +231,14 @@ def _wires(forest: Forest, shown: list[Node], part: Part) -> list[WireDocument]:
         }
         for node, slot, peer, peer_slot, server, state in wires_of(shown, known)
     ]
+
+
+def _conflict(conflict: Conflict, times: Times, now_s: float) -> ConflictDocument:
+    came_s = times.of_conflict(conflict)
+    since_s = None if came_s is None else round(now_s - came_s, 1)
+    return ConflictDocument(
+        conflict.code, conflict.subjects, conflict.text, conflict.fix, since_s=since_s
+    )
 
 
 def _source(state: SourceState, now_s: float) -> SourceDocument:

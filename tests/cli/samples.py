@@ -133,6 +133,10 @@ def _links(row: int) -> list[Any]:
 def detail() -> Any:
     """What the worker of node-3 said, with one of everything."""
     return {
+        "stated": [
+            {"source": "cluster-manager", "path": ["box-1", "fly-2"]},
+            {"source": "cluster-nodes", "path": ["row-1"]},
+        ],
         "identity": {
             "name": "node-3",
             "boot_id": "b-1",
@@ -241,7 +245,13 @@ def inside() -> Any:
     document = troubled()
     box = document["groups"][0]
     lower = {**box["child"][1], "child": box["child"][1]["child"][:1]}
-    conflict = {"code": "suspect-link", "subjects": ["node-3"], "text": "seen from one side only"}
+    conflict: Any = {
+        "code": "suspect-link",
+        "subjects": ["node-3"],
+        "text": "seen from one side only",
+    }
+    conflict["since_s"] = 312.0
+    lower |= {"confirmed_by": ["cluster-manager"]}
     return {
         **document,
         "groups": [{**box, "child": [lower]}],

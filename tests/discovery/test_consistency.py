@@ -15,12 +15,15 @@ from tests.builders import discovery, facts, server, shape
 from tests.discovery.labels import RACKS, labels_of
 from topo.discovery.label_families import AUTO, UNLABELLED, LabelSource
 from topo.discovery.memory import Memory
-from topo.discovery.modes import Mode
+from topo.discovery.modes import WITHOUT_WORKERS, Mode
 from topo.discovery.state import Discovery
 from topo.model.conditions.tree import ConflictCondition
-from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid
+from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid, SourceName
 from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (
+    CLUSTER_MANAGER,
+    CLUSTER_NODES,
+    CONFIG_FILE,
     ClusterNodeGone,
     ClusterNodeSeen,
     ClusterNodesListed,
@@ -41,6 +44,7 @@ from topo.model.observation import (
     WorkerReported,
 )
 
+WRITING = (CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE)
 CLIQUE = {"nvidia.com/gpu.clique": "u.1"}
 OLD = {"network.topology.nvidia.com/spine": "s", "network.topology.nvidia.com/block": "b"}
 NEW = {"fabric.topograph.run/tier-0": "t"}
@@ -75,10 +79,15 @@ class Consistency(RuleBasedStateMachine):
         mode=st.sampled_from(list(Mode)),
         number=st.sampled_from([2, 4]),
         labels=st.sampled_from([UNLABELLED, RACKS, AUTO]),
+        precedence=st.lists(st.sampled_from(WRITING), unique=True),
     )
-    def start(self, mode: Mode, number: int, labels: LabelSource) -> None:
-        """A master of any mode that has heard nothing."""
+    def start(
+        self, mode: Mode, number: int, labels: LabelSource, precedence: list[SourceName]
+    ) -> None:
+        """A master of any mode that has heard nothing, with any order of its sources."""
         self.mode, self.number, self.labels, self.now_s = mode, number, labels, 0.0
+        is_managed = CLUSTER_MANAGER in precedence and mode in WITHOUT_WORKERS
+        self.precedence = () if is_managed else tuple(precedence)
         self.state = self._fresh()
         self.cables: dict[tuple[str, int], str] = {}
         self.boots = dict.fromkeys(NAMES, 1)
@@ -91,6 +100,7 @@ class Consistency(RuleBasedStateMachine):
             forget_s=200.0,
             machine_forget_s=100.0,
             labels=self.labels,
+            precedence=self.precedence,
         )
 
     def _advance(self, *events: Event) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import discovery, facts, managed, report, ring
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.path import PathGroup
-from topo.discovery.groups.tiers import Position, position
+from topo.discovery.groups.tiers import Position, position, tiers_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.node.workers import Workers
@@ -30,6 +30,7 @@ from topo.model.observation import (
 
 SETTINGS = DiscoverySettings(Mode.SWITCHBOX, stale_beats=3, beat_s=10.0, forget_s=100.0)
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
+SWITCHBOXES = tiers_of(Mode.SWITCHBOX, (CLUSTER_MANAGER,))
 
 
 def record(node: str, *peers: str) -> NodeRecord:
@@ -77,10 +78,10 @@ def test_a_position_is_the_path_of_all_tiers_and_the_reason_of_the_missing_one()
     membership = wired(record("a", "b"), record("b", "a"), record("c"))
     membership.machines.replace(managed({"box": ["a", "b", "c"]}), 0.0)
     membership.settle_machines([])
-    both = position(membership, Mode.SWITCHBOX, A)
+    both = position(membership, SWITCHBOXES, A)
     assert [g.kind for g in both.path] == ["switchbox", "dragonfly"]
     assert both.missing is None
-    alone = position(membership, Mode.SWITCHBOX, C)
+    alone = position(membership, SWITCHBOXES, C)
     assert [g.kind for g in alone.path] == ["switchbox"]
     assert alone.missing == Reason("no-peer", "its worker sees no peer")
 

@@ -6,8 +6,10 @@ from master.settings import MasterSettings
 from master.settings.group_labels import parse_group_labels
 from topo.discovery.label_families import AUTO, FAMILIES, UNLABELLED, LabelSource
 from topo.discovery.modes import Mode
+from topo.discovery.sources import SOURCES
 from topo.kit.settings import read
 from topo.model.errors import Refusal
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
 
 CLUSTER = ("--kubeconfig=/k", "--mode=labels")
 OWN = "metax-tech.com/dragonfly"
@@ -75,6 +77,42 @@ def test_labels_that_cannot_be_read_or_that_we_write_are_refused(flags, where, p
     assert isinstance(refused, tuple)
     assert refused[0].where == where
     assert part in refused[0].fix
+
+
+LABELLED = ("--kubeconfig=/k", "--group-labels=gke")
+MANAGED = ("--cluster-manager-address=https://10.0.0.1",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "where", "part"),
+    [
+        (["--mode=config", "--precedence=config,label"], "--precedence", "did you mean labels?"),
+        (["--mode=config", "--precedence=config,config"], "--precedence", "each once"),
+        ([*LABELLED, "--mode=config", "--precedence=labels"], "--precedence", "add config"),
+        (["--mode=switchbox", *MANAGED, "--precedence=config"], "--precedence", "add manager"),
+        (["--mode=auto", "--precedence=labels"], "--precedence", "--group-labels"),
+        (["--mode=config", "--precedence=config,manager"], "--precedence", "switchbox"),
+        (["--mode=auto", "--precedence=manager"], "--cluster-manager-address", "https://10.0.0.1"),
+    ],
+)
+def test_an_order_of_sources_that_cannot_be_is_refused_with_the_fix(flags, where, part):
+    """A slip, a repetition, a mode without its own source, labels or a manager that nobody has."""
+    refused = read(MasterSettings, flags)
+    assert isinstance(refused, tuple)
+    assert refused[0].where == where
+    assert part in refused[0].fix
+
+
+def test_a_named_source_is_used_and_needed_in_any_mode():
+    """The config file beside workers, and the cluster manager above NVLink domains."""
+    flags = ["--mode=auto", *LABELLED, *MANAGED, "--precedence=manager,labels,config"]
+    found = read(MasterSettings, flags)
+    assert isinstance(found, MasterSettings)
+    assert found.discovery.stated == (CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE)
+    assert all(found.uses(source) for source in SOURCES)
+    plain = read(MasterSettings, ["--mode=auto"])
+    assert isinstance(plain, MasterSettings)
+    assert [source.name for source in SOURCES if plain.uses(source)] == [WORKERS]
 
 
 def test_a_mode_reads_the_labels_that_it_is_given():

@@ -42,6 +42,7 @@ declare namespace Api {
     subjects: string[];
     text: string;
     fix: string;
+    since_s: number | null;
   }
   interface Diff {
     from: number;
@@ -59,7 +60,7 @@ declare namespace Api {
   }
   interface Finding {
     severity: "wrong" | "note";
-    code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "oversize-group" | "link-degraded" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "group-labels-vanished" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "hypernode-conflict" | "admission-certificate" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "not-read";
+    code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "oversize-group" | "link-degraded" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "hypernode-conflict" | "admission-certificate" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "not-read";
     subject: string;
     what: string;
     next_step: string;
@@ -181,6 +182,7 @@ declare namespace Api {
     reasons: Reason[];
     expected: number | null;
     source: string | null;
+    confirmed_by: string[];
     capacity: Capacity;
     child: (Node | Group)[];
   }
@@ -295,6 +297,7 @@ declare namespace Api {
     probes: ProbeHealth[];
     neighbours: string[];
     wires: NodeWire[];
+    stated: StatedPath[];
     stale: boolean;
     beat_age_s: number | null;
   }
@@ -393,6 +396,10 @@ declare namespace Api {
     fix: string;
     warnings: Reason[];
     detail: string;
+  }
+  interface StatedPath {
+    source: string;
+    path: string[];
   }
   type Status = "Ready" | "NotReady";
   interface Step {

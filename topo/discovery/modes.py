@@ -1,10 +1,13 @@
 """What the operator chose: which sources build which tiers, and the numbers of the judgement."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
 from topo.discovery.label_families import UNLABELLED, LabelSource
+from topo.model.ids import SourceName
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE
 from topo.model.wire import RECONNECT_S
 
 
@@ -26,6 +29,23 @@ class Mode(StrEnum):
 
 WITHOUT_WORKERS = frozenset({Mode.CONFIG, Mode.LABELS})
 """Modes that know the groups, and whether a node is Ready, without a worker on it."""
+
+STATING: Mapping[str, SourceName] = {
+    "manager": CLUSTER_MANAGER,
+    "labels": CLUSTER_NODES,
+    "config": CONFIG_FILE,
+}
+"""The sources that write groups down, by the words of `--precedence`; workers measure theirs."""
+_STATED: Mapping[Mode, tuple[SourceName, ...]] = {
+    Mode.CONFIG: (CONFIG_FILE, CLUSTER_NODES),
+    Mode.SWITCHBOX: (CLUSTER_MANAGER, CLUSTER_NODES),
+}
+"""The order of the sources that write groups down where nobody gives another."""
+
+
+def stated_order(mode: Mode, precedence: tuple[SourceName, ...]) -> tuple[SourceName, ...]:
+    """Return the sources that write groups down, the one that is followed first at the front."""
+    return precedence or _STATED.get(mode, (CLUSTER_NODES,))
 
 
 JoinKey = Literal[
@@ -52,10 +72,12 @@ class DiscoverySettings:
     machine that the manager drops, or a label that vanishes, is kept for `machine_forget_s`, a
     silent node or a dead link for `forget_s`, a refused report is listed for `refusal_s`.
     `missed`: the kinds of hardware whose vanishing makes a node NotReady. `labels`: the labels of
-    nodes that name groups.
+    nodes that name groups. `precedence`: the order of the sources that write groups down, empty for
+    that of the mode.
     """
 
     mode: Mode = Mode.CONFIG
+    precedence: tuple[SourceName, ...] = ()
     node_number: int = 2
     gpus_per_node: int = 0
     beat_s: float = 10.0
@@ -70,6 +92,11 @@ class DiscoverySettings:
     machine_forget_s: float = 600.0
     forget_s: float = 86_400.0
     refusal_s: float = 60.0
+
+    @property
+    def stated(self) -> tuple[SourceName, ...]:
+        """The sources that write groups down, in the order in which they are followed."""
+        return stated_order(self.mode, self.precedence)
 
     @property
     def stale_s(self) -> float:

@@ -1,17 +1,28 @@
 """What is known of one node, without its place: for `GET /v1/topology?node=`."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topo.discovery.groups.node_links import NodeLink, node_links
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.node.record import NodeRecord
-from topo.model.ids import NodeName
+from topo.model.ids import NodeName, SourceName
 from topo.model.machine import NodeFacts
+
+
+class StatedPath(NamedTuple):
+    """The groups that a source writes down for a node, outermost first."""
+
+    source: SourceName
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDetail:
-    """Its last reading and its links; of a node that has not spoken, its name alone."""
+    """Its last reading and its links; none of a node that has not spoken.
+
+    `stated`: where each source that writes groups down puts it, in the order of precedence.
+    """
 
     name: NodeName
     facts: NodeFacts | None = None
@@ -19,15 +30,21 @@ class NodeDetail:
     seen_at_s: float | None = None
     stale: bool = False
     links: tuple[NodeLink, ...] = ()
+    stated: tuple[StatedPath, ...] = ()
 
 
-def node_detail(record: NodeRecord, wiring: Wiring) -> NodeDetail:
-    """Return what is known of a node that has a worker. O(its claims)."""
+def node_detail(
+    node: NodeName, record: NodeRecord | None, wiring: Wiring, stated: tuple[StatedPath, ...]
+) -> NodeDetail:
+    """Return what is known of a node; of one without a worker what is written of it. O(claims)."""
+    if record is None:
+        return NodeDetail(node, stated=stated)
     return NodeDetail(
-        record.name,
+        node,
         record.facts,
         wiring.neighbours(record.name),
         record.seen_at_s,
         record.stale,
         node_links(record, wiring),
+        stated,
     )

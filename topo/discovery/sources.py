@@ -101,7 +101,8 @@ SettledRule = Callable[[SourceView], str]
 class Source:
     """One row of the table. `needed_in`: the modes that show no forest before it has settled.
 
-    `optional_in`: modes that use it without waiting for it. `lists_machines` says that it names
+    A mode also needs each source that is named in the operator's precedence. `optional_in`: modes
+    that use it without waiting for it. `lists_machines` says that it names
     machines before their workers speak; `is_asked`, that we ask it, and know soon what it says.
     """
 
@@ -113,9 +114,13 @@ class Source:
     is_asked: bool = True
     unsettled: SettledRule
 
-    def is_used_in(self, mode: Mode) -> bool:
-        """Return whether a mode needs the source or listens to it."""
-        return mode in self.needed_in or mode in self.optional_in
+    def is_needed_in(self, mode: Mode, precedence: tuple[SourceName, ...] = ()) -> bool:
+        """Return whether no forest is shown before the source has settled."""
+        return mode in self.needed_in or self.name in precedence
+
+    def is_used_in(self, mode: Mode, precedence: tuple[SourceName, ...] = ()) -> bool:
+        """Return whether the source is needed, or listened to."""
+        return self.is_needed_in(mode, precedence) or mode in self.optional_in
 
 
 def first_answer_rule(waiting: str) -> SettledRule:
@@ -200,10 +205,12 @@ class SourceStates:
     Mutable; owned by the discovery state.
     """
 
-    def __init__(self, sources: Iterable[Source], mode: Mode) -> None:
-        used = [source for source in sources if source.is_used_in(mode)]
+    def __init__(
+        self, sources: Iterable[Source], mode: Mode, precedence: tuple[SourceName, ...] = ()
+    ) -> None:
+        used = [source for source in sources if source.is_used_in(mode, precedence)]
         self._states = {source.name: SourceState(source.name, None) for source in used}
-        self._needed = [source.name for source in used if mode in source.needed_in]
+        self._needed = [s.name for s in used if s.is_needed_in(mode, precedence)]
         self._answered: set[SourceName] = set()
         self._warned: dict[SourceName, _Warned] = {}
         self._readings: dict[SourceName, _Reading] = {}
@@ -267,6 +274,7 @@ class Readiness:
     mode: Mode
     startup: Startup
     sources: Sequence[Source] = SOURCES
+    precedence: tuple[SourceName, ...] = ()
     restored: bool = False
     _ready: bool = False
 
@@ -276,7 +284,7 @@ class Readiness:
             self._ready = True
             return ()
         # Those that list machines come first: who else is silent may follow from their silence.
-        needed = [source for source in self.sources if self.mode in source.needed_in]
+        needed = self._needed
         needed.sort(key=lambda source: not source.lists_machines)
         # A list of nobody lists nobody's machines: it ends no wait.
         listed = bool(snapshot.forest.roots) and any(s.lists_machines for s in needed)
@@ -302,9 +310,13 @@ class Readiness:
         A kept state may be shown meanwhile, but what was published since it was kept is newer:
         nothing is to be published by it yet. Where a source fails, what was kept of it stands.
         """
-        needed = [s.name for s in self.sources if self.mode in s.needed_in and s.is_asked]
+        needed = [source.name for source in self._needed if source.is_asked]
         states = {state.source: state for state in snapshot.sources}
         return tuple(name for name in needed if not _has_been_tried(states.get(name)))
+
+    @property
+    def _needed(self) -> list[Source]:
+        return [s for s in self.sources if s.is_needed_in(self.mode, self.precedence)]
 
 
 def _has_been_tried(state: SourceState | None) -> bool:

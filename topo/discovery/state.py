@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from topo.discovery.groups.labelled import doubts
 from topo.discovery.groups.membership import Membership
-from topo.discovery.groups.tiers import Position, position
+from topo.discovery.groups.tiers import Position, position, tiers_of
 from topo.discovery.manager import contract
 from topo.discovery.marks import Marks
 from topo.discovery.memory import FORMAT, Memory
@@ -31,7 +31,8 @@ from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts
+from topo.discovery.tree.comparison import Comparison
+from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts, gpu_place
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.sources import SourceCondition
@@ -72,13 +73,15 @@ class Discovery:
     def __init__(self, settings: DiscoverySettings, sources: tuple[Source, ...] = SOURCES) -> None:
         self._settings = settings
         self._table = sources
-        self._sources = SourceStates(sources, settings.mode)
+        self._tiers = tiers_of(settings.mode, settings.stated)
+        self._sources = SourceStates(sources, settings.mode, settings.precedence)
         self._workers = Workers(settings)
         self._cluster = ClusterNodes()
         self._membership = Membership(settings)
         self._placed = PlacedNodes()
         self._gpu_counts = GroupGpuCounts()
         self._conflicts = conflicts.ConflictList()
+        self._comparison = Comparison(settings)
         self._marks = Marks()
         self._unjoined: tuple[UnjoinedMachine, ...] = ()
         self._restored_age_s: float | None = None
@@ -139,6 +142,7 @@ class Discovery:
         self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
             self._placed.keep_groups(declared.empty_groups)
+        if CONFIG_FILE in self._settings.stated:
             self._marks.moved |= self._workers.records.keys() | self._cluster.listed
         self._sources.note_answer(CONFIG_FILE)
 
@@ -279,6 +283,8 @@ class Discovery:
         moved = sorted(marks.moved)  # names of groups depend on the order of placing
         for node in moved:
             self._place(node, self._workers.records.get(node))
+        if (found := self._comparison.settle(self._membership)) is not None:
+            self._conflicts.set_sources(found)
         judged = [*moved, *(marks.judged - marks.moved)]
         for node in (*judged, *self._update_gpu_counts(judged).difference(judged)):
             self._show(node, self._workers.records.get(node))
@@ -294,7 +300,8 @@ class Discovery:
         self._sources.set_reading(CLUSTER_NODES, labelled.detail, found)
 
     def _settle_machines(self, marks: Marks) -> None:
-        moved = self._membership.settle_machines(self._workers.records.keys())
+        placeable = self._workers.records.keys() | self._membership.declared.places.keys()
+        moved = self._membership.settle_machines(placeable)
         if moved is not None:
             marks.moved |= moved
             self._unjoined = conflicts.unjoined(self._membership)
@@ -303,9 +310,11 @@ class Discovery:
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is None and not self._is_named(node):
             self._placed.remove(node)
+            self._comparison.put(self._membership, node, ())
             self._conflicts.set_node(node, ())
             return
         self._placed.place(node, self._position(node, record))
+        self._comparison.put(self._membership, node, self._placed.path(node))
         self._conflicts.set_node(node, self._conflicts_of(record))
 
     def _update_gpu_counts(self, nodes: Iterable[NodeName]) -> set[NodeName]:
@@ -316,18 +325,9 @@ class Discovery:
         return touched
 
     def _gpu_place(self, node: NodeName) -> GpuPlace | None:
-        """Return where a node is compared, once its GPUs are known: in a group that
-        hardware makes.
-        """
         if "gpus" not in self._settings.missed:
             return None
-        record, path = self._workers.records.get(node), self._placed.path(node)
-        if record is None or not path or path[-1].source != WORKERS:
-            return None
-        hardware = record.hardware
-        if hardware.gpus is None:
-            return None
-        return GpuPlace(path[-1].key, hardware.gpu_type, hardware.gpus)
+        return gpu_place(self._workers.records.get(node), self._placed.path(node))
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):
@@ -337,7 +337,8 @@ class Discovery:
         """Return the forest now; the same object as before if nothing in it differs."""
         before = self.snapshot.forest
         listed = self._conflicts.listed(self._membership.wiring)
-        after = Forest(self._placed.build(), self._placed.unplaced, listed, self._unjoined)
+        placed, confirmed = self._placed, self._comparison.confirmed
+        after = Forest(placed.build(), placed.unplaced, listed, self._unjoined, confirmed)
         return before if after == before else after
 
     def _publish(self, forest: Forest) -> tuple[Change, ...]:
@@ -360,7 +361,7 @@ class Discovery:
         mode = self._settings.mode
         if record is None and not self._membership.declares(node) and mode in REPORTED.needed_in:
             return Position((), NO_WORKER)
-        return position(self._membership, mode, node)
+        return position(self._membership, self._tiers, node)
 
     def _conflicts_of(self, record: NodeRecord | None) -> tuple[Conflict, ...]:
         if record is None:
@@ -397,9 +398,10 @@ class Discovery:
     def detail(self, node: NodeName) -> NodeDetail | None:
         """Return what is known of a node without its place; None for an unknown node."""
         record = self._workers.records.get(node)
-        if record is None:
-            return NodeDetail(node) if self._is_named(node) else None
-        return node_detail(record, self._membership.wiring)
+        if record is None and not self._is_named(node):
+            return None
+        stated = self._comparison.stated(self._membership, node)
+        return node_detail(node, record, self._membership.wiring, stated)
 
     def facts(self, node: NodeName) -> NodeFacts | None:
         """Return the facts of the node's last reading, or None."""
@@ -459,7 +461,7 @@ class Discovery:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
             self._manager_reported(ManagerReported(memory.topology), now_s)
-        self._sources = SourceStates(self._table, settings.mode)
+        self._sources = SourceStates(self._table, settings.mode, settings.precedence)
         self._restored_age_s = age_s
         self.snapshot = Snapshot(memory.generation, Forest())
         return self._next_generation(now_s)
@@ -477,7 +479,9 @@ class Discovery:
         for node, record in records.items():
             if record is not None:
                 self._membership.validate_names(record, self._cluster.find(node))
-        self._placed.validate({n: self._position(n, record) for n, record in records.items()})
+        positions = {node: self._position(node, record) for node, record in records.items()}
+        self._placed.validate(positions)
+        self._comparison.validate(self._membership, positions)
         self._gpu_counts.validate({node: self._gpu_place(node) for node in records})
         for node, record in records.items():
             require(

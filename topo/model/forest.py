@@ -1,7 +1,7 @@
 """The published forest: groups over nodes, and what could not be placed."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -142,12 +142,16 @@ class UnjoinedMachine:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """All groups and nodes in natural order; a strict tree: no vertex has two parents."""
+    """All groups and nodes in natural order; a strict tree: no vertex has two parents.
+
+    `confirmed`: by path of a group the other sources that state exactly its nodes.
+    """
 
     roots: tuple[Group, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     unjoined: tuple[UnjoinedMachine, ...] = ()
+    confirmed: Mapping[GroupPath, tuple[SourceName, ...]] = field(default_factory=dict)
 
     def walk(self) -> Iterator[tuple[GroupPath, Group | Node]]:
         """Yield every group and placed node, parents first, each with the path of its parent."""

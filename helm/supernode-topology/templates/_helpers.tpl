@@ -125,6 +125,14 @@ seccompProfile:
 {{- end }}
 
 {{/*
+Whether the masters ask the cluster manager: "true" or "".
+*/}}
+{{- define "topo.managed" -}}
+{{- $topo := .Values.topoDiscovery -}}
+{{- if or (eq $topo.mode "switchbox") (has "manager" $topo.precedence) -}}true{{- end -}}
+{{- end }}
+
+{{/*
 The credentials as the Secret holds them: base64 of the value without the end of line that
 `echo metax | base64` puts inside. Never shown in an error: it may be a password.
 (list "clusterManagerUser" .Values.topoDiscovery.switchbox.clusterManagerUser)
@@ -133,7 +141,7 @@ The credentials as the Secret holds them: base64 of the value without the end of
 {{- $name := index . 0 -}}
 {{- $encoded := index . 1 | trim -}}
 {{- if not $encoded -}}
-{{- fail (printf "topoDiscovery.switchbox.%s is empty: mode switchbox logs in at the cluster manager; give base64 of the value, or clusterManagerSecret" $name) -}}
+{{- fail (printf "topoDiscovery.switchbox.%s is empty: the masters log in at the cluster manager; give base64 of the value, or clusterManagerSecret" $name) -}}
 {{- end -}}
 {{- if not (regexMatch "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$" $encoded) -}}
 {{- fail (printf "topoDiscovery.switchbox.%s is no base64: give the output of `echo VALUE | base64`" $name) -}}

@@ -108,7 +108,7 @@ def test_a_node_tells_since_when_it_has_its_status():
     times.note(state.advance(10.0, *ring(["a", "b"])), 10.0)
 
     def since(now_s: float) -> Any:
-        view = TopologyView(state.snapshot, changed_at_s=times.copy())
+        view = TopologyView(state.snapshot, times=times.copy())
         (fly,) = document(view, "dragonfly", now_s)["groups"]
         return {node["name"]: node["since_s"] for node in fly["child"] if not is_group(node)}
 
@@ -119,6 +119,22 @@ def test_a_node_tells_since_when_it_has_its_status():
         None,
         None,
     ]
+
+
+def test_a_conflict_tells_since_when_it_is_there_and_a_group_who_confirms_it():
+    """A conflict of other words is the same conflict; one that came before the start has no age."""
+    state, times = discovery(Mode.SWITCHBOX), StatusTimes()
+    state.advance(0.0, *ring(["a", "b"]), ManagerReported(managed({"box": ["a", "b"]})))
+    times.note(state.advance(10.0, ManagerReported(managed({"x": ["a"], "y": ["b"]}))), 10.0)
+    times.note(state.advance(20.0, ManagerReported(managed({"x": ["a"], "z": ["b"]}))), 20.0)
+    view = TopologyView(state.snapshot, times=times.copy())
+    (differs,) = (c for c in document(view, "", 25.0)["conflicts"] if len(c.subjects) == 2)
+    assert (differs.code, differs.since_s) == ("wiring-differs-from-manager", 15.0)
+    assert document(TopologyView(state.snapshot), "", 25.0)["conflicts"][0].since_s is None
+    times.note(state.advance(30.0, ManagerReported(managed({"box": ["a", "b"]}))), 30.0)
+    (box,) = written(state.snapshot, "", 30.0)["groups"]
+    assert box["confirmed_by"] == ["workers"]
+    assert times.copy().conflicts == {}
 
 
 def test_depth_cuts_below_that_many_levels():

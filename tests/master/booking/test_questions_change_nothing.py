@@ -53,7 +53,7 @@ class World:
 
     def seen(self) -> tuple[object, ...]:
         """What others see: version, entity tag, touched nodes, the bytes of the tree."""
-        view = TopologyView(SNAPSHOT, self.state.usage(), {})
+        view = TopologyView(SNAPSHOT, self.state.usage())
         body = topology_document.body(view, "strict", 0.0, "run")
         touched = frozenset(self.state._capacity.touched or ())
         return self.state.version, topology_document.entity_tag(view.version), touched, body

@@ -11,8 +11,8 @@ from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS, source_works
 from tests.builders import discovery
 from tests.master.world import running, settings
-from topo.discovery.groups.tiers import TIERS
-from topo.discovery.modes import Mode
+from topo.discovery.groups.tiers import tiers_of
+from topo.discovery.modes import Mode, stated_order
 from topo.discovery.sources import SOURCES, Source, first_answer_rule
 from topo.kit.tasks import Work
 from topo.model.ids import NodeName, SourceName
@@ -85,7 +85,8 @@ async def test_one_row_adds_a_source_that_is_listed_waited_for_and_started() -> 
 def test_a_mode_needs_the_sources_of_its_tiers_and_hears_the_workers(mode: Mode) -> None:
     by_name = {source.name: source for source in SOURCES}
     needed = {name for name, source in by_name.items() if mode in source.needed_in}
-    asked = {source.source for tier in TIERS[mode] for source in tier}
+    tiers = tiers_of(mode, stated_order(mode, ()))
+    asked = {source.source for tier in tiers for source in tier}
     assert needed == asked - {CLUSTER_NODES}, "where there is a cluster every mode needs its nodes"
     assert by_name[WORKERS].is_used_in(mode)
     listed = [state.source for state in discovery(mode).snapshot.sources]

@@ -32,6 +32,7 @@ from topo.model.rest.topology import (
     NodeDetailDocument,
     NodeDocument,
     NodeWireDocument,
+    StatedPathDocument,
     TopologyDocument,
     is_group,
     walk,
@@ -69,6 +70,7 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
     path, leaf = next((found for found in leaves if found[1]["name"] == name), ((), unplaced))
     if leaf is not None:
         yield _head(leaf, path, glyphs)
+        yield from _confirmations(document, path)
         yield from reason_lines(leaf["reasons"], glyphs)
     if unplaced is not None:
         why = Text(f"in no group: {plain(unplaced['reason'].text)}", style="yellow")
@@ -79,8 +81,10 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
     detail = document["node"]
     if detail is None or detail["identity"] is None:
         yield Text("  no worker has reported this node", style="yellow")
+    else:
+        yield Text(f"  last message of its worker {age(detail['beat_age_s'])} ago", style="dim")
+    if detail is None:
         return
-    yield Text(f"  last message of its worker {age(detail['beat_age_s'])} ago", style="dim")
     for title, block in _sections(detail, glyphs):
         yield Text(f"\n{title}", style="bold")
         yield Indented(block)
@@ -93,8 +97,18 @@ def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Hanging:
     return Hanging(status_mark(node["status"], glyphs).append(" "), head)
 
 
+def _confirmations(document: TopologyDocument, path: tuple[str, ...]) -> Iterator[Text]:
+    """Yield who else states exactly the nodes of the innermost group."""
+    for at, group in walk(document["groups"]):
+        if is_group(group) and at == path and group["confirmed_by"]:
+            names = ", ".join(map(plain, group["confirmed_by"]))
+            yield Text(f"  {plain(group['name'])} is confirmed by {names}", style="dim")
+
+
 def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
-    """Yield the parts that the worker reported, each with its title; absent parts are left out."""
+    """Yield what is known of a node, each part with its title; absent parts are left out."""
+    if stated := detail["stated"]:
+        yield "where each source puts it", _stated(stated)
     if identity := detail["identity"]:
         yield "identity", _identity(identity)
     if gpus := detail["gpus"]:
@@ -111,6 +125,15 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "network ports", _nics(nics, glyphs)
     if probes := detail["probes"]:
         yield "probes", _probes(probes)
+
+
+def _stated(stated: Sequence[StatedPathDocument]) -> Rows:
+    """Return what each source writes down; the first is followed."""
+    return table(
+        "",
+        "",
+        rows=((Text(each["source"], style="dim"), path_text(each["path"])) for each in stated),
+    )
 
 
 def _identity(identity: NodeIdentity) -> Rows:

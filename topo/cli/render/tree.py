@@ -18,10 +18,10 @@ from topo.cli.render.words import (
     status_mark,
     status_style,
 )
-from topo.model.forest import Conflict
 from topo.model.observation import WORKERS
 from topo.model.rest.topology import (
     WITHOUT_WORKERS,
+    ConflictDocument,
     GroupDocument,
     NodeDocument,
     SourceDocument,
@@ -126,10 +126,12 @@ def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Hanging:
     return Hanging(Text("  ").append_text(_mark(entry["status"], glyphs)), line)
 
 
-def render_conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
-    """Render one conflict: its code, its text, and the fix on a line of its own."""
+def render_conflict(entry: ConflictDocument, glyphs: Glyphs) -> Stack:
+    """Render one conflict: code, text and age, and the fix on a line of its own."""
     line = Text(plain(entry.code), style="yellow")
     line.append(f"  {plain(entry.text)}", style="not dim default")
+    if entry.since_s is not None:
+        line.append(f" {glyphs.dot} for {age(entry.since_s)}", style="dim")
     fix = Hanging(Text(f"    {glyphs.arrow} ", style="dim"), Text(plain(entry.fix), style="dim"))
     lines = [Hanging(Text(f"  {glyphs.attention} ", style="yellow"), line)]
     return Stack(*lines, *([fix] if entry.fix else []))

@@ -18,10 +18,17 @@ from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
+from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Reason
-from topo.model.ids import DRAGONFLY, GroupName, NodeName
-from topo.model.observation import WORKERS, ListedNode
+from topo.model.ids import DRAGONFLY, GroupName, NodeName, SourceName
+from topo.model.observation import (
+    CLUSTER_MANAGER,
+    CLUSTER_NODES,
+    CONFIG_FILE,
+    WORKERS,
+    ListedNode,
+)
 
 
 class Membership:
@@ -42,6 +49,8 @@ class Membership:
         self.labelled = Labelled(settings.labels, label_family)
         self.wiring = Wiring(settings.incumbent_s)
         self._node_number = settings.node_number
+        self._stand_above_domains = bool(settings.precedence) or self.labelled.is_used
+        """Whether groups that somebody writes down stand above whole NVLink domains."""
         self._dragonfly_names = NameBook(DRAGONFLY, names)
         self.nvlink = NvlinkDomains(names)
         self.machines = Machines(settings.join_keys)
@@ -57,7 +66,7 @@ class Membership:
         self._chains: dict[Members, set[Chain]] = {}
         self._dragonflies: dict[Members, Path] = {}
         self._least: dict[Members, NodeName] = {}
-        self._above: dict[Members, Path | None] = {}
+        self._above: dict[tuple[SourceName, Members], Path | None] = {}
 
     def update(self, record: NodeRecord, listed: ListedNode | None = None) -> AbstractSet[NodeName]:
         """Take what a node states of itself; the nodes whose NVLink groups may differ now.
@@ -68,11 +77,11 @@ class Membership:
         node = record.name
         self.wiring.update(node, record.local, record.claims)
         self.machines.update_names(node, _names(record, listed))
-        if not self.labelled.is_used:
+        if not self._stand_above_domains:
             return self.nvlink.update(node, record.domain)
         before = self.nvlink.members(node)
         renamed = self.nvlink.update(node, record.domain)
-        # Labels stand above whole domains: who stays in one that changed may stand elsewhere.
+        # Who stays in a domain that changed may stand elsewhere.
         return renamed | before | self.nvlink.members(node) if renamed else renamed
 
     def update_labels(
@@ -108,26 +117,25 @@ class Membership:
         self.wiring.update(node, None, ())
         self.machines.update_names(node, ())
         self._dragonfly_names.forget(node)
-        domain = self.nvlink.members(node) if self.labelled.is_used else frozenset()
+        domain = self.nvlink.members(node) if self._stand_above_domains else frozenset()
         return {*self.nvlink.forget(node), *domain, node}
 
     def declares(self, node: NodeName) -> bool:
         """Return whether the config file names this node."""
         return node in self.declared.places
 
-    def settle_machines(self, reporting: Iterable[NodeName]) -> set[NodeName] | None:
+    def settle_machines(self, placeable: Iterable[NodeName]) -> set[NodeName] | None:
         """Join machines to nodes; return the nodes that may have moved, None if no join changed.
 
-        Another list of machines may move any node that reports; another join only those wired to
-        the node.
+        Another list of machines may move any node; another join only those around the node.
         """
         listed_anew = self.machines.listed_anew
         rejoined = self.machines.settle()
         if listed_anew:
-            return set(reporting)
+            return set(placeable)
         if not rejoined:
             return None
-        return set[NodeName]().union(*map(self.wiring.component, rejoined))
+        return self._around(rejoined)
 
     def dragonfly(self, component: Members) -> Path:
         """Return the path of nodes wired together; a complete dragonfly leaves its name on
@@ -141,16 +149,37 @@ class Membership:
             self._dragonflies[component] = (group,)
         return self._dragonflies[component]
 
-    def above(self, node: NodeName, members: Members) -> Path | Reason | None:
-        """Return the groups on which the labels of all members agree, those of one group of others.
+    def statement(self, source: SourceName, node: NodeName) -> Path | Reason | None:
+        """Return the groups that a source writes down for a node, or why it names none.
 
-        Members without usable labels follow the rest. The reason of the node where none has any;
-        None where no label is read. O(members) for the first of them.
+        None where the source is not listened to. A cluster manager's dragonflies are left out.
         """
-        if members not in self._above:
-            self._above[members] = _common([self.labelled.find(each) for each in sorted(members)])
-        path = self._above[members]
-        return path if isinstance(path, tuple) else self.labelled.find(node)
+        if source == CLUSTER_NODES:
+            return self.labelled.find(node)
+        if source == CLUSTER_MANAGER:
+            path = self.machines.groups.path(self.machines.chain(node))
+            return path or Reason.of(NodeCondition.NOT_MANAGED)
+        place = self.declared.places.get(node)
+        if place is None:
+            return Reason.of(NodeCondition.NOT_IN_CONFIG)
+        return place.path or Reason.of(NodeCondition.NO_GROUP_IN_CONFIG)
+
+    def root_names(self, source: SourceName) -> AbstractSet[GroupName]:
+        """Return the names of the outermost groups of the config file or the manager."""
+        holder = self.declared if source == CONFIG_FILE else self.machines.groups
+        return holder.root_names
+
+    def above(self, source: SourceName, node: NodeName, members: Members) -> Path | Reason | None:
+        """Return the groups on which a source's statements of all members agree.
+
+        Members without a usable statement follow the rest. The reason of the node where none has
+        any; None where the source is not listened to. O(members) for the first of them.
+        """
+        key = source, members
+        if key not in self._above:
+            self._above[key] = _common([self.statement(source, each) for each in sorted(members)])
+        path = self._above[key]
+        return path if path is not None else self.statement(source, node)
 
     def least(self, component: Members) -> NodeName:
         """Return the member under which a component's conflicts are listed."""

@@ -1,11 +1,14 @@
 """Where a node belongs: the tiers of every mode, and the sources of each tier.
 
 A *tier* turns a node into groups of its path, or into the reason why it has none. It asks its
-sources in order, and the first that places the node is followed. A mode is a list of tiers,
-outermost first. A new mode is a new entry in `TIERS`.
+sources in order, and the first that places the node is followed. There are two tiers at most: of
+the sources that write groups down, in the order of `modes.stated_order`, and inside of it the one
+that workers measure. A new mode is a new entry in `MEASURED`.
 
-A tier of labels above groups that others state follows the whole of such a group: its members are
-in the groups that all of their labels agree on, so that a label parts no cable.
+Labels, and a config file beside workers, stand above groups that were measured and follow the whole
+of such a group: its members are in the groups that all of their statements agree on, so that what
+is written parts no cable. The cluster manager is followed node by node: what it parts is shown in
+parts.
 
 Example, mode switchbox: the manager puts node a into box-1, and a is wired to b. The first tier
 answers (box-1), the second (dragonfly-0e68e453), so the path is box-1/dragonfly-0e68e453. Without
@@ -13,12 +16,12 @@ the cable the second tier answers `no-peer`: the path is box-1, and that reason 
 """
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.naming import Members
 from topo.discovery.groups.path import Path, PathGroup
-from topo.discovery.modes import Mode
+from topo.discovery.modes import WITHOUT_WORKERS, Mode
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import (
@@ -50,27 +53,90 @@ class TierSource(NamedTuple):
 Tier = tuple[TierSource, ...]
 
 
-def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
-    """Return the node's place by the tiers of a mode. O(1) but for the first node of a group."""
+def position(membership: Membership, tiers: tuple[Tier, ...], node: NodeName) -> Position:
+    """Return the node's place by these tiers. O(1) but for the first node of a group."""
     path: Path = ()
     missing: Reason | None = Reason.of(NodeCondition.UNKNOWN)
-    for tier in TIERS[mode]:
+    for tier in tiers:
         for each in tier:
             found = each.find(membership, node)
             if isinstance(found, Reason):
                 missing = found
+                if found.code == NodeCondition.NO_GROUP_IN_CONFIG:
+                    break  # to list a node outside of every group is a decision
             elif found:
                 path, missing = path + found, None
                 break
     return Position(path, missing)
 
 
-def _declared(membership: Membership, node: NodeName) -> Path | Reason:
-    """Return the groups written in the config file."""
-    place = membership.declared.places.get(node)
-    if place is None:
-        return Reason.of(NodeCondition.NOT_IN_CONFIG)
-    return place.path or Reason.of(NodeCondition.NO_GROUP_IN_CONFIG)
+def tiers_of(mode: Mode, stated: tuple[SourceName, ...]) -> tuple[Tier, ...]:
+    """Return the tiers of a mode, outermost first; `stated`: who writes groups down, in order."""
+    written = tuple(_written(mode, source, frozenset(stated)) for source in stated)
+    return tuple(tier for tier in (written, MEASURED[mode]) if tier)
+
+
+def _written(mode: Mode, source: SourceName, stated: frozenset[SourceName]) -> TierSource:
+    """Return what a source that writes groups down says of the nodes of a mode."""
+    find, members = _FIND[source], _MEMBERS[mode]
+    at = _BY_NAME.index(source)
+    others = tuple(each for each in _BY_NAME[:at] if each in stated)
+
+    def named(membership: Membership, node: NodeName) -> Path | Reason | None:
+        found = find(membership, node, members(membership, node))
+        return _beside(membership, found, source, others) if others else found
+
+    return TierSource(source, named)
+
+
+def _beside(
+    membership: Membership,
+    found: Path | Reason | None,
+    source: SourceName,
+    others: tuple[SourceName, ...],
+) -> Path | Reason | None:
+    """Return a path that shares no root with another source: equal names there mean nothing."""
+    if not isinstance(found, tuple) or not found:
+        return found
+    root, *below = found
+    word, name = _SUFFIX[source], root.name
+    if any(name in membership.root_names(other) for other in others):
+        name = GroupName(f"{name}~{word}")
+    return root._replace(key=f"{word}:{root.key}", name=name), *below
+
+
+_BY_NAME = (CLUSTER_MANAGER, CONFIG_FILE, CLUSTER_NODES)
+"""Of two groups of one name the one whose source stands here first keeps it."""
+_SUFFIX: Mapping[SourceName, str] = {CONFIG_FILE: "config", CLUSTER_NODES: "label"}
+
+
+def _stated(source: SourceName) -> "Find":
+    """Return the groups on which a source's statements of all members agree."""
+
+    def find(membership: Membership, node: NodeName, members: Members) -> Path | Reason | None:
+        if len(members) < 2:
+            return membership.statement(source, node)
+        return membership.above(source, node, members)
+
+    return find
+
+
+def _managed(membership: Membership, node: NodeName, members: Members) -> Path | Reason:
+    """Return the cluster manager's groups, without the dragonflies inside, which workers see.
+
+    A node that the manager does not list follows its dragonfly, if the rest of it agrees: a
+    dragonfly lies inside one group of the tier above.
+    """
+    chain = membership.machines.chain(node)
+    if not chain:
+        around = membership.chains(members)
+        chain = next(iter(around)) if len(around) == 1 else ()
+    if path := membership.machines.groups.path(chain):
+        return path
+    if membership.machines.machine(node) is None:
+        return Reason.of(NodeCondition.NOT_MANAGED)
+    text = "the cluster manager puts this machine in no group"
+    return Reason(NodeCondition.NOT_MANAGED, text)
 
 
 def _wired(membership: Membership, node: NodeName) -> Path | Reason:
@@ -94,24 +160,6 @@ def _why_alone(membership: Membership, node: NodeName) -> str:
     return f"{', '.join(owners)} does not confirm the link from its side"
 
 
-def _managed(membership: Membership, node: NodeName) -> Path | Reason:
-    """Return the cluster manager's groups, without the dragonflies inside, which workers see.
-
-    A node that the manager does not list follows its dragonfly, if the rest of it agrees: a
-    dragonfly lies inside one group of the tier above.
-    """
-    chain = membership.machines.chain(node)
-    if not chain:
-        around = membership.chains(membership.wiring.component(node))
-        chain = next(iter(around)) if len(around) == 1 else ()
-    if path := membership.machines.groups.path(chain):
-        return path
-    if membership.machines.machine(node) is None:
-        return Reason.of(NodeCondition.NOT_MANAGED)
-    text = "the cluster manager puts this machine in no group"
-    return Reason(NodeCondition.NOT_MANAGED, text)
-
-
 def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
     """Return the NVLink cluster and the clique that the node's GPUs state."""
     names = membership.nvlink.names(node)
@@ -127,69 +175,47 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
     )
 
 
-def _labelled(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups that the node's own labels name."""
-    return membership.labelled.find(node)
+def _alone(_membership: Membership, node: NodeName) -> Members:
+    return frozenset((node,))
 
 
-def _labelled_links(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups above the node's dragonfly that labels name."""
-    return membership.above(node, membership.wiring.component(node))
+def _component(membership: Membership, node: NodeName) -> Members:
+    return membership.wiring.component(node)
 
 
-def _labelled_domain(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups above the node's NVLink domain that labels name."""
-    return membership.above(node, membership.nvlink.members(node))
+def _domain(membership: Membership, node: NodeName) -> Members:
+    return membership.nvlink.members(node)
 
 
-def _labelled_either(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups that labels name above whatever the workers see."""
+def _either(membership: Membership, node: NodeName) -> Members:
     in_domain = membership.nvlink.names(node) is not None
-    return (_labelled_domain if in_domain else _labelled_links)(membership, node)
+    return (_domain if in_domain else _component)(membership, node)
 
 
-def _labelled_undeclared(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups that labels name for a node that the config file does not list."""
-    if membership.declares(node):
-        return None
-    return _beside(_labelled(membership, node), membership.declared.root_names)
-
-
-def _labelled_unmanaged(membership: Membership, node: NodeName) -> Path | Reason | None:
-    """Return the groups that labels name above a dragonfly that the manager does not list."""
-    found = _labelled_links(membership, node)
-    return _beside(found, membership.machines.groups.root_names)
-
-
-def _beside(found: Path | Reason | None, taken: AbstractSet[GroupName]) -> Path | Reason | None:
-    """Return a path that shares no root with another source: equal names there mean nothing."""
-    if not isinstance(found, tuple) or not found:
-        return found
-    root, *below = found
-    name = GroupName(f"{root.name}~label") if root.name in taken else root.name
-    return root._replace(key=f"label:{root.key}", name=name), *below
-
-
-DECLARED = TierSource(CONFIG_FILE, _declared)
-LABELLED = TierSource(CLUSTER_NODES, _labelled)
-LABELLED_LINKS = TierSource(CLUSTER_NODES, _labelled_links)
-LABELLED_UNDECLARED = TierSource(CLUSTER_NODES, _labelled_undeclared)
-LABELLED_UNMANAGED = TierSource(CLUSTER_NODES, _labelled_unmanaged)
-LABELLED_DOMAINS = TierSource(CLUSTER_NODES, _labelled_domain)
-LABELLED_EITHER = TierSource(CLUSTER_NODES, _labelled_either)
-MANAGED = TierSource(CLUSTER_MANAGER, _managed)
-WIRED = TierSource(WORKERS, _wired)
-NVLINK = TierSource(WORKERS, _nvlink)
-
-TIERS: Mapping[Mode, tuple[Tier, ...]] = {
-    Mode.CONFIG: ((DECLARED, LABELLED_UNDECLARED),),
-    Mode.LABELS: ((LABELLED,),),
-    Mode.DRAGONFLY: ((LABELLED_LINKS,), (WIRED,)),
-    Mode.SWITCHBOX: ((MANAGED, LABELLED_UNMANAGED), (WIRED,)),
-    Mode.NVLINK: ((LABELLED_DOMAINS,), (NVLINK,)),
-    Mode.AUTO: ((LABELLED_EITHER,), (NVLINK, WIRED)),
+Find = Callable[[Membership, NodeName, Members], Path | Reason | None]
+_FIND: Mapping[SourceName, Find] = {
+    CONFIG_FILE: _stated(CONFIG_FILE),
+    CLUSTER_NODES: _stated(CLUSTER_NODES),
+    CLUSTER_MANAGER: _managed,
 }
-"""Of each mode its tiers, outermost first, each with its sources in the order of their rank."""
+_MEMBERS: Mapping[Mode, Callable[[Membership, NodeName], Members]] = {
+    **dict.fromkeys(WITHOUT_WORKERS, _alone),
+    Mode.DRAGONFLY: _component,
+    Mode.SWITCHBOX: _component,
+    Mode.NVLINK: _domain,
+    Mode.AUTO: _either,
+}
+"""Of each mode the nodes that stand together with one by what workers measure, itself included."""
+_WIRED = TierSource(WORKERS, _wired)
+_NVLINK = TierSource(WORKERS, _nvlink)
+MEASURED: Mapping[Mode, Tier] = {
+    **dict.fromkeys(WITHOUT_WORKERS, ()),
+    Mode.DRAGONFLY: (_WIRED,),
+    Mode.SWITCHBOX: (_WIRED,),
+    Mode.NVLINK: (_NVLINK,),
+    Mode.AUTO: (_NVLINK, _WIRED),
+}
+"""Of each mode the groups that workers measure, each in the order of its rank."""
 
 
 def innermost_kind(mode: Mode) -> Kind:

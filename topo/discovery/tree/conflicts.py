@@ -37,7 +37,19 @@ def of_node(
         found.append(_degraded(node, slow))
     if len(component) > 1 and node == membership.least(component):
         found += _of_component(membership, component, settings)
+    found += _of_domain(membership, node, settings)
     return tuple(found)
+
+
+def _of_domain(
+    membership: Membership, node: NodeName, settings: DiscoverySettings
+) -> Iterator[Conflict]:
+    """Yield what labels say against an NVLink domain, for its least member."""
+    if not membership.labelled.is_used or settings.mode not in (Mode.NVLINK, Mode.AUTO):
+        return
+    members = membership.nvlink.members(node)
+    if len(members) > 1 and node == membership.least(members):
+        yield from _against_labels(membership, tuple(sorted(members, key=natural_key)), settings)
 
 
 def _of_component(
@@ -51,7 +63,7 @@ def _of_component(
     if settings.mode is Mode.CONFIG:
         yield from _against_config(membership, members)
     if membership.labelled.is_used and settings.mode not in (Mode.CONFIG, Mode.SWITCHBOX):
-        yield from _against_labels(membership, members, settings.mode)
+        yield from _against_labels(membership, members, settings)
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
         yield from _oversize(members, settings.node_number)
     if settings.mode is Mode.SWITCHBOX:
@@ -112,7 +124,7 @@ def _against_config(membership: Membership, members: tuple[NodeName, ...]) -> It
 
 
 def _against_labels(
-    membership: Membership, members: tuple[NodeName, ...], mode: Mode
+    membership: Membership, members: tuple[NodeName, ...], settings: DiscoverySettings
 ) -> Iterator[Conflict]:
     paths = {
         node: found
@@ -126,7 +138,7 @@ def _against_labels(
     named = {"/".join(group.name for group in path) for path in paths.values()}
     text = "workers see these nodes wired together; their labels put them in "
     text += f"{' and '.join(sorted(named, key=natural_key))}; "
-    text += "the labels are" if mode is Mode.LABELS else "the wiring is"
+    text += "the labels are" if settings.mode is Mode.LABELS else "the wiring is"
     yield _conflict(ConflictCondition.DIFFERS_FROM_LABELS, members, f"{text} followed")
 
 
@@ -195,6 +207,7 @@ class ConflictList:
         self._of_nodes: dict[NodeName, tuple[Conflict, ...]] = {}
         self._of_machines: tuple[Conflict, ...] = ()
         self._of_labels: tuple[Conflict, ...] = ()
+        self._of_sources: tuple[Conflict, ...] = ()
         self._refused: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
         self._changed = False
         self._listed: tuple[Conflict, ...] = ()
@@ -223,6 +236,11 @@ class ConflictList:
         """Set the conflicts of labels."""
         self._changed |= found != self._of_labels
         self._of_labels = found
+
+    def set_sources(self, found: tuple[Conflict, ...]) -> None:
+        """Set the conflicts between sources that write groups down."""
+        self._changed |= found != self._of_sources
+        self._of_sources = found
 
     def refuse(self, event: WorkerRefused, now_s: float) -> None:
         """List a report that was not accepted, until `expire` finds it too old."""
@@ -266,6 +284,7 @@ class ConflictList:
     def _all(self, wiring: Wiring) -> Iterator[Conflict]:
         yield from self._of_machines
         yield from self._of_labels
+        yield from self._of_sources
         yield from of_wiring(wiring)
         for owned in self._of_nodes.values():
             yield from owned

@@ -21,8 +21,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from topo.discovery.groups.path import Path
+from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
 from topo.model.ids import NodeName
+from topo.model.observation import WORKERS
 
 _NOBODY: AbstractSet[NodeName] = frozenset()
 _NONE: Mapping[int, int] = {}
@@ -34,6 +37,16 @@ class GpuPlace(NamedTuple):
     group: str
     gpu_type: str
     gpus: int
+
+
+def gpu_place(record: NodeRecord | None, path: Path) -> GpuPlace | None:
+    """Return where a node is compared, once its GPUs are known: in a group that hardware makes."""
+    if record is None or not path or path[-1].source != WORKERS:
+        return None
+    hardware = record.hardware
+    if hardware.gpus is None:
+        return None
+    return GpuPlace(path[-1].key, hardware.gpu_type, hardware.gpus)
 
 
 @dataclass(slots=True)

@@ -248,6 +248,12 @@ class ConflictCondition(Condition):
         "cables join what labels of nodes separate",
         "correct the labels, or check the cables",
     )
+    SOURCES_DIFFER = Row(
+        "sources-differ",
+        "two sources that write groups down put a node among different nodes",
+        "`topo node NODE` shows what each says: correct the one that is wrong, or change their "
+        "order with --precedence",
+    )
     LABELS_VANISHED = Row(
         "group-labels-vanished",
         "labels that name groups vanished from nodes; these keep their place for ten minutes",

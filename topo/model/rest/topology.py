@@ -87,7 +87,8 @@ class Capacity(TypedDict):
 class GroupDocument(TypedDict):
     """A group; `path` are the names from its root down, `expected` the nodes it should have.
 
-    `source` stated the membership and calls the group `key`. `child` is empty below `depth`.
+    `source` stated the membership and calls the group `key`. `confirmed_by`: other sources that
+    state exactly its nodes. `child` is empty below `depth`.
     """
 
     name: str
@@ -99,6 +100,7 @@ class GroupDocument(TypedDict):
     reasons: Annotated[tuple[Reason, ...], default(())]
     expected: Annotated[int | None, default(None)]
     source: Annotated[str | None, default(None)]
+    confirmed_by: Annotated[tuple[str, ...], default(())]
     capacity: Capacity
     child: Annotated["list[Child]", default([])]
 
@@ -136,6 +138,20 @@ class UnjoinedDocument(TypedDict):
     names: dict[str, str]
     group: Annotated[tuple[str, ...], default(())]
     text: Annotated[str, default("")]
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictDocument(Conflict):
+    """A conflict, and the seconds since it came; null where that was before the master started."""
+
+    since_s: float | None = None
+
+
+class StatedPathDocument(TypedDict):
+    """The groups that a source writes down for a node, outermost first."""
+
+    source: str
+    path: tuple[str, ...]
 
 
 class WireDocument(TypedDict):
@@ -208,7 +224,8 @@ class NodeWireDocument(TypedDict):
 class NodeDetailDocument(TypedDict):
     """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
 
-    `wires` are what discovery makes of the `peers` it said, now and before.
+    `wires` are what discovery makes of the `peers` it said, now and before. `stated`: where each
+    source that writes groups down puts the node, the one that is followed first at the front.
     """
 
     identity: Annotated[NodeIdentity | None, default(None)]
@@ -221,6 +238,7 @@ class NodeDetailDocument(TypedDict):
     probes: Annotated[tuple[ProbeHealth, ...], default(())]
     neighbours: Annotated[tuple[str, ...], default(())]
     wires: Annotated[list[NodeWireDocument], default([])]
+    stated: Annotated[list[StatedPathDocument], default([])]
     stale: Annotated[bool, default(False)]
     beat_age_s: Annotated[float | None, default(None)]
 
@@ -243,7 +261,7 @@ class TopologyDocument(TypedDict):
     groups: list[GroupDocument]
     unplaced: Annotated[list[UnplacedDocument], default([])]
     wires: Annotated[list[WireDocument], default([])]
-    conflicts: Annotated[tuple[Conflict, ...], default(())]
+    conflicts: Annotated[tuple[ConflictDocument, ...], default(())]
     unjoined: Annotated[list[UnjoinedDocument], default([])]
     sources: Annotated[list[SourceDocument], default([])]
     warnings: Annotated[list[WarningDocument], default([])]

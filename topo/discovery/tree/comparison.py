@@ -1,0 +1,131 @@
+"""What each source says of where a node belongs, compared with where it is shown."""
+
+from collections.abc import Mapping, Sequence
+
+from topo.discovery.groups.agreement import Agreement, Disagreement, Keys
+from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.path import Path
+from topo.discovery.groups.tiers import Position
+from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node_detail import StatedPath
+from topo.model.conditions.tree import ConflictCondition
+from topo.model.errors import require
+from topo.model.forest import Conflict
+from topo.model.ids import GroupPath, NodeName, SourceName, natural_key
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
+
+_SAYS: Mapping[SourceName, tuple[str, str, str]] = {
+    CLUSTER_MANAGER: ("the cluster manager", "puts", "is"),
+    CLUSTER_NODES: ("the labels", "put", "are"),
+    CONFIG_FILE: ("the config file", "puts", "is"),
+}
+"""What a source is called, and the verbs that follow."""
+_MEASURING = frozenset({WORKERS})
+SHOWN_NODES, SHOWN_GROUPS = 5, 3
+
+
+class Comparison:
+    """The groups of every source that is listened to, by node. Mutable; owned by the discovery
+    state.
+
+    With one source there is nothing to compare, and nothing is kept.
+    """
+
+    def __init__(self, settings: DiscoverySettings) -> None:
+        stated = [s for s in settings.stated if s != CLUSTER_NODES or settings.labels.families]
+        self._sources = (WORKERS, *stated)
+        """Workers, who measure, and those that write groups down, in their order."""
+        self._agreement = Agreement(_MEASURING)
+
+    @property
+    def confirmed(self) -> Mapping[GroupPath, tuple[SourceName, ...]]:
+        """By group the other sources that state exactly its nodes."""
+        return self._agreement.confirmed
+
+    def put(self, membership: Membership, node: NodeName, path: Path) -> None:
+        """Take where a node is shown; an empty path where it is in no group, or gone."""
+        if len(self._sources) > 1:
+            self._agreement.put(node, path, self._statements(membership, node))
+
+    def stated(self, membership: Membership, node: NodeName) -> tuple[StatedPath, ...]:
+        """Return where each source that writes groups down puts a node, in their order."""
+        found = [StatedPath(s, stated_groups(membership, s, node)) for s in self._sources[1:]]
+        return tuple(each for each in found if each.path)
+
+    def settle(self, membership: Membership) -> tuple[Conflict, ...] | None:
+        """Judge what moved; return the conflicts between sources, None where none may differ."""
+        return self._conflicts(membership) if self._agreement.settle() else None
+
+    def validate(self, membership: Membership, positions: Mapping[NodeName, Position]) -> None:
+        """Check that what is compared is what the sources state now. O(nodes)."""
+        self._agreement.validate()
+        if len(self._sources) < 2:
+            return
+        anew = Agreement(_MEASURING)
+        for node, (path, _) in positions.items():
+            anew.put(node, path, self._statements(membership, node))
+        anew.settle()
+        require(anew.confirmed == self.confirmed, "a confirmation rests on old statements")
+        found = self._agreement.disagreements
+        require(anew.disagreements == found, "a disagreement rests on old statements")
+
+    def _statements(self, membership: Membership, node: NodeName) -> dict[SourceName, Keys]:
+        found = {source: _keys(membership, source, node) for source in self._sources}
+        return {source: keys for source, keys in found.items() if keys}
+
+    def _conflicts(self, membership: Membership) -> tuple[Conflict, ...]:
+        found = self._agreement.disagreements
+        return tuple(_conflict(each, _names(membership, each)) for each in found)
+
+
+def stated_groups(membership: Membership, source: SourceName, node: NodeName) -> tuple[str, ...]:
+    """Return the names of the groups that a source writes down for a node, outermost first."""
+    if source == CLUSTER_MANAGER:
+        return tuple(group.name for group in membership.machines.chain(node))
+    path = membership.statement(source, node)
+    return tuple(group.name for group in path) if isinstance(path, tuple) else ()
+
+
+def _keys(membership: Membership, source: SourceName, node: NodeName) -> Keys:
+    """Return the keys of the groups that a source states, outermost first."""
+    if source == WORKERS:
+        if (names := membership.nvlink.names(node)) is not None:
+            return names
+        component = membership.wiring.component(node)
+        return (membership.least(component),) if len(component) > 1 else ()
+    if source == CLUSTER_MANAGER:
+        return tuple([group.id for group in membership.machines.chain(node)])
+    path = membership.statement(source, node)
+    return tuple([group.key for group in path]) if isinstance(path, tuple) else ()
+
+
+def _names(membership: Membership, found: Disagreement) -> list[str]:
+    """Return the groups into which the other source puts the nodes, as people call them."""
+    names: set[str] = set()
+    for node in found.nodes:
+        keys = _keys(membership, found.other, node)
+        path = stated_groups(membership, found.other, node)
+        depths = [len(group) for group in found.groups if keys[: len(group)] == group]
+        names.add("/".join(path[: max(depths)]))
+    return sorted(names, key=natural_key)
+
+
+def _conflict(found: Disagreement, groups: list[str]) -> Conflict:
+    nodes = sorted(found.nodes, key=natural_key)
+    whom = "it" if len(nodes) == 1 else "them"
+    (one, puts, is_), (other, put, _) = _SAYS[found.followed], _SAYS[found.other]
+    text = (
+        f"{one} {puts} {_listed(nodes, SHOWN_NODES)} into {'/'.join(found.path)}, {other} {put} "
+        f"{whom} into {_listed(groups, SHOWN_GROUPS)} with nodes of other groups; {one} {is_} "
+        "followed"
+    )
+    code = ConflictCondition.SOURCES_DIFFER
+    return Conflict(code, tuple(nodes), text, code.next_step(NODE=nodes[0]))
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    """Return the first of these names in words."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
