@@ -1,6 +1,7 @@
 """Several sources and one truth: who is followed, who is contradicted, and who confirms whom."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,6 @@ from tests.builders import (
     declared,
     discovery,
     fabric_facts,
-    groups,
     managed,
     nodes,
     report,
@@ -21,7 +21,7 @@ from tests.discovery.labels import RACKS, labelled, listed, seen
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Status
-from topo.model.ids import NodeName, SourceName
+from topo.model.ids import DRAGONFLY, GroupName, NodeName, SourceName
 from topo.model.observation import (
     CLUSTER_MANAGER,
     CLUSTER_NODES,
@@ -30,6 +30,8 @@ from topo.model.observation import (
     ClusterNodesListed,
     ConfigLoaded,
     Event,
+    ManagedGroup,
+    ManagedTopology,
     ManagerReported,
     SourceFailed,
     WorkerReported,
@@ -89,12 +91,18 @@ def test_cables_confirm_what_is_written_and_the_manager_confirms_cables():
     state.advance(0.0, ConfigLoaded(declared(FILE)), *ring(["a", "b"]))
     assert confirmed(state) == {"box/fly-1": (WORKERS,)}
     boxes = discovery(Mode.SWITCHBOX, labels=RACKS)
+    inventory = managed({"box-1": ["a", "b"], "box-2": ["c", "d"]})
+    fly = ManagedGroup("f", GroupName("f"), DRAGONFLY, "id-box-1")
+    machines = [replace(m, group_id="f") for m in inventory.machines if m.group_id == "id-box-1"]
+    inventory = ManagedTopology((*inventory.groups, fly), (*machines, *inventory.machines[2:]))
     boxes.advance(0.0, *ring(["a", "b"]), *ring(["c", "d"]), listed(ALIKE))
-    boxes.advance(1.0, ManagerReported(managed({"box-1": ["a", "b"], "box-2": ["c", "d"]})))
+    boxes.advance(1.0, ManagerReported(inventory))
     boxes.validate()
-    (one, *_) = [path for path in groups(boxes) if path.startswith("box-1/")]
-    assert confirmed(boxes)[one] == (CLUSTER_MANAGER, CLUSTER_NODES)
-    assert confirmed(boxes)["box-1"] == (CLUSTER_NODES, WORKERS)
+    found = {
+        "/".join(path.split("/")[:1]): by for path, by in confirmed(boxes).items() if "/" in path
+    }
+    assert found == {"box-1": (CLUSTER_MANAGER, CLUSTER_NODES), "box-2": (CLUSTER_NODES,)}
+    assert confirmed(boxes)["box-1"] == (CLUSTER_NODES,)
 
 
 def test_the_manager_and_labels_that_part_its_boxes_are_a_conflict():

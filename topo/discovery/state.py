@@ -16,6 +16,7 @@ Readers hold `snapshot`, which is frozen.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from topo.discovery.groups.labelled import doubts
 from topo.discovery.groups.membership import Membership
@@ -300,7 +301,7 @@ class Discovery:
         self._sources.set_reading(CLUSTER_NODES, labelled.detail, found)
 
     def _settle_machines(self, marks: Marks) -> None:
-        placeable = self._workers.records.keys() | self._membership.declared.places.keys()
+        placeable = chain(self._workers.records, self._membership.declared.places)
         moved = self._membership.settle_machines(placeable)
         if moved is not None:
             marks.moved |= moved

@@ -10,6 +10,7 @@ from master.tree.selection import find_groups, find_path
 from master.tree.status_times import StatusTimes
 from master.tree.topology_document import Part, TopologyView, document, entity_tag, version
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
+from tests.discovery.labels import RACKS, listed
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.conditions.tree import ConflictCondition
@@ -123,7 +124,7 @@ def test_a_node_tells_since_when_it_has_its_status():
 
 def test_a_conflict_tells_since_when_it_is_there_and_a_group_who_confirms_it():
     """A conflict of other words is the same conflict; one that came before the start has no age."""
-    state, times = discovery(Mode.SWITCHBOX), StatusTimes()
+    state, times = discovery(Mode.SWITCHBOX, labels=RACKS), StatusTimes()
     state.advance(0.0, *ring(["a", "b"]), ManagerReported(managed({"box": ["a", "b"]})))
     times.note(state.advance(10.0, ManagerReported(managed({"x": ["a"], "y": ["b"]}))), 10.0)
     times.note(state.advance(20.0, ManagerReported(managed({"x": ["a"], "z": ["b"]}))), 20.0)
@@ -132,9 +133,10 @@ def test_a_conflict_tells_since_when_it_is_there_and_a_group_who_confirms_it():
     assert (differs.code, differs.since_s) == ("wiring-differs-from-manager", 15.0)
     assert document(TopologyView(state.snapshot), "", 25.0)["conflicts"][0].since_s is None
     times.note(state.advance(30.0, ManagerReported(managed({"box": ["a", "b"]}))), 30.0)
-    (box,) = written(state.snapshot, "", 30.0)["groups"]
-    assert box["confirmed_by"] == ["workers"]
     assert times.copy().conflicts == {}
+    state.advance(40.0, listed({"a": "r/1", "b": "r/1"}))
+    (box,) = written(state.snapshot, "", 40.0)["groups"]
+    assert [box["confirmed_by"], box["child"][0]["confirmed_by"]] == [["cluster-nodes"]] * 2
 
 
 def test_depth_cuts_below_that_many_levels():

@@ -25,9 +25,9 @@ d2 share c, l1 has a beside it and d2 has d: they cross, and c is told. l1 and d
 so are l2 and d2. Were c labelled l2, labels would confirm both groups of the file.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from topo.discovery.groups.path import Path
@@ -62,10 +62,48 @@ class Disagreement(NamedTuple):
 
 
 class _Placing(NamedTuple):
-    """The groups of a node as shown, each with its source, and as the other sources state them."""
+    """The path at which a node is shown, and the keys of its groups by each other source."""
 
-    shown: tuple[tuple[GroupPath, SourceName], ...]
-    stated: tuple[StatedGroup, ...]
+    path: Path
+    stated: Mapping[SourceName, Keys]
+
+    def shown_groups(self) -> list[tuple[GroupPath, SourceName]]:
+        """Return the groups that are shown, outermost first, each with who states it."""
+        names = tuple([group.name for group in self.path])
+        return [
+            (GroupPath(names[: depth + 1]), group.source) for depth, group in enumerate(self.path)
+        ]
+
+    def stated_groups(self) -> list[StatedGroup]:
+        """Return the groups of all sources, of each outermost first."""
+        return [
+            StatedGroup(source, keys[: depth + 1])
+            for source, keys in self.stated.items()
+            for depth in range(len(keys))
+        ]
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A group that is shown: its nodes, how many of them stand in which stated group, and how many
+    each source places.
+    """
+
+    source: SourceName
+    nodes: set[NodeName] = field(default_factory=set)
+    parts: dict[StatedGroup, int] = field(default_factory=dict)
+    placed_by: dict[SourceName, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Stated:
+    """A group as stated: its nodes, the groups shown that it meets, and how many of its nodes are
+    shown in groups of each source.
+    """
+
+    size: int = 0
+    meets: set[GroupPath] = field(default_factory=set)
+    placed_by: dict[SourceName, int] = field(default_factory=dict)
 
 
 class _Part(NamedTuple):
@@ -75,7 +113,7 @@ class _Part(NamedTuple):
     is_most: bool
 
 
-_NOWHERE = _Placing((), ())
+_NOWHERE = _Placing((), {})
 
 
 class Agreement:
@@ -90,56 +128,52 @@ class Agreement:
 
     def __init__(self, measuring: AbstractSet[SourceName]) -> None:
         self._measuring = measuring
-        self._entries: dict[NodeName, _Placing] = {}
-        self._members: dict[GroupPath, set[NodeName]] = {}
-        self._source_of: dict[GroupPath, SourceName] = {}
-        self._sizes: Counter[StatedGroup] = Counter()
-        self._parts: dict[GroupPath, Counter[StatedGroup]] = {}
-        self._meets: dict[StatedGroup, set[GroupPath]] = {}
-        self._placed_by: Counter[tuple[GroupPath | StatedGroup, SourceName]] = Counter()
-        """How many nodes of a group another source places."""
+        self._placings: dict[NodeName, _Placing] = {}
+        self._shown: dict[GroupPath, _Shown] = {}
+        self._stated: dict[StatedGroup, _Stated] = {}
         self._touched: set[GroupPath] = set()
         self._crossing: dict[GroupPath, tuple[_Part, ...]] = {}
         self.confirmed = {}
 
     def put(self, node: NodeName, path: Path, stated: Mapping[SourceName, Keys]) -> None:
         """Take where a node is shown, and the groups of every source that places it."""
-        before, after = self._entries.get(node, _NOWHERE), _entry(path, stated)
+        before, after = self._placings.get(node, _NOWHERE), _Placing(path, stated)
         if after == before:
             return
-        self._count(node, before, -1)
-        self._count(node, after, 1)
-        if after == _NOWHERE:
-            del self._entries[node]
-        else:
-            self._entries[node] = after
+        if before is not _NOWHERE:
+            self._count(node, before, -1)
+            del self._placings[node]
+        if path or stated:
+            self._count(node, after, 1)
+            self._placings[node] = after
 
     def settle(self) -> bool:
         """Judge the groups that were touched; return whether a disagreement may differ."""
         touched, self._touched = self._touched, set()
-        if not touched:
-            return False
-        confirmed = dict(self.confirmed)
-        known = {path for path in touched if path in self._crossing}
+        may_differ = any(path in self._crossing for path in touched)
+        confirmed = {}
         for path in touched:
-            _set(confirmed, path, self._confirming(path))
+            found = self._confirming(path)
+            if found != self.confirmed.get(path, ()):
+                confirmed[path] = found
             _set(self._crossing, path, self._parts_across(path))
-        if confirmed != self.confirmed:
-            self.confirmed = confirmed
-        return bool(known) or any(path in self._crossing for path in touched)
+        if confirmed:
+            both = {**self.confirmed, **confirmed}
+            self.confirmed = {path: found for path, found in both.items() if found}
+        return may_differ or any(path in self._crossing for path in touched)
 
     @property
     def disagreements(self) -> tuple[Disagreement, ...]:
         """All of them, each told of the innermost group that shows it. O(groups that cross)."""
         told = {
-            (part.group, self._source_of[path])
+            (part.group, self._shown[path].source)
             for path, parts in self._crossing.items()
             for part in parts
             if not part.is_most
         }
         found: dict[tuple[SourceName, frozenset[NodeName]], Disagreement] = {}
         for path in sorted(self._crossing, key=lambda each: (len(each), each)):
-            followed = self._source_of[path]
+            followed = self._shown[path].source
             named = [
                 part.group
                 for part in self._crossing[path]
@@ -154,75 +188,87 @@ class Agreement:
         """Check that counting anew gives the same verdicts. O(nodes)."""
         require(not self._touched, "a group was touched and not judged")
         anew = Agreement(self._measuring)
-        for node, entry in self._entries.items():
-            anew._count(node, entry, 1)
+        for node, placing in self._placings.items():
+            anew._count(node, placing, 1)
         anew.settle()
         require(anew.confirmed == self.confirmed, "a confirmation is out of date")
         require(anew._crossing == self._crossing, "a disagreement is out of date")
+        require(anew._stated == self._stated, "the nodes of a stated group are miscounted")
 
-    def _count(self, node: NodeName, entry: _Placing, step: int) -> None:
-        shown, stated = entry
+    def _count(self, node: NodeName, placing: _Placing, step: int) -> None:
+        shown, stated = placing.shown_groups(), placing.stated_groups()
         for group in stated:
-            self._touch(group)
-            _add(self._sizes, group, step)
+            entry = self._stated.get(group)
+            if entry is None:
+                entry = self._stated[group] = _Stated()
+            self._touch(entry)
+            entry.size += step
         for path, source in shown:
             self._touched.add(path)
-            self._take(path, source, node, step)
-            self._meet(path, [group for group in stated if group.source != source], step)
+            self._meet(node, path, source, step)
+            others = [group for group in stated if group.source != source]
+            if others:
+                self._share(path, others, step)
+        written = {source for _, source in shown} - self._measuring
         for group in stated:
-            for source in {source for _, source in shown}:
-                _add(self._placed_by, (group, source), step)
-            self._touch(group)
+            entry = self._stated[group]
+            for source in written:
+                _add(entry.placed_by, source, step)
+            self._touch(entry)
+            if not entry.size:
+                del self._stated[group]
+        self._drop_empty(shown)
 
-    def _take(self, path: GroupPath, source: SourceName, node: NodeName, step: int) -> None:
-        members = self._members.setdefault(path, set())
+    def _meet(self, node: NodeName, path: GroupPath, source: SourceName, step: int) -> None:
+        entry = self._shown.get(path)
+        if entry is None:
+            entry = self._shown[path] = _Shown(source)
         if step > 0:
-            members.add(node)
-            self._source_of[path] = source
-            return
-        members.discard(node)
-        if not members:
-            del self._members[path], self._source_of[path]
+            entry.source = source
+            entry.nodes.add(node)
+        else:
+            entry.nodes.discard(node)
 
-    def _meet(self, path: GroupPath, stated: list[StatedGroup], step: int) -> None:
-        if not stated:
-            return
-        parts = self._parts.setdefault(path, Counter())
+    def _share(self, path: GroupPath, stated: list[StatedGroup], step: int) -> None:
+        entry = self._shown[path]
         for group in stated:
-            meets = self._meets.setdefault(group, set())
-            _add(parts, group, step)
-            if group in parts:
+            _add(entry.parts, group, step)
+            meets = self._stated[group].meets
+            if group in entry.parts:
                 meets.add(path)
             else:
                 meets.discard(path)
-            if not meets:
-                del self._meets[group]
-        if not parts:
-            del self._parts[path]
-        for other in {group.source for group in stated}:
-            _add(self._placed_by, (path, other), step)
+        if entry.source not in self._measuring:
+            for other in {group.source for group in stated}:
+                _add(entry.placed_by, other, step)
 
-    def _touch(self, group: StatedGroup) -> None:
-        meets = self._meets.get(group, ())
-        if len(meets) <= _FEW:
-            self._touched.update(meets)
+    def _drop_empty(self, shown: list[tuple[GroupPath, SourceName]]) -> None:
+        for path, _ in shown:
+            if not self._shown[path].nodes:
+                del self._shown[path]
+
+    def _touch(self, entry: _Stated) -> None:
+        if len(entry.meets) <= _FEW:
+            self._touched |= entry.meets
 
     def _confirming(self, path: GroupPath) -> tuple[SourceName, ...]:
-        number = len(self._members.get(path, ()))
-        if number < 2:
+        shown = self._shown.get(path)
+        if shown is None or len(shown.nodes) < 2:
             return ()
-        sizes, parts = self._sizes, self._parts.get(path, Counter())
-        return tuple(sorted({g.source for g, n in parts.items() if n == number == sizes[g]}))
+        number, stated = len(shown.nodes), self._stated
+        equal = {g.source for g, n in shown.parts.items() if n == number == stated[g].size}
+        return tuple(sorted(equal))
 
     def _parts_across(self, path: GroupPath) -> tuple[_Part, ...]:
-        followed = self._source_of.get(path)
-        if followed is None or followed in self._measuring:
+        shown = self._shown.get(path)
+        if shown is None or shown.source in self._measuring:
             return ()
         found = []
-        for group, common in self._parts.get(path, Counter()).items():
-            both = self._placed_by[path, group.source]
-            is_crossing = common < both and common < self._placed_by[group, followed]
-            if is_crossing and group.source not in self._measuring:
+        for group, common in shown.parts.items():
+            if group.source in self._measuring:
+                continue
+            both = shown.placed_by[group.source]
+            if common < both and common < self._stated[group].placed_by[shown.source]:
                 found.append(_Part(group, 2 * common > both))
         return tuple(sorted(found))
 
@@ -231,29 +277,21 @@ class Agreement:
     ) -> Disagreement:
         nodes: set[NodeName] = set()
         groups: set[Keys] = set()
-        for node in self._members[path]:
-            if own := [group for group in self._entries[node].stated if group in crossing]:
+        for node in self._shown[path].nodes:
+            stated = self._placings[node].stated_groups()
+            if own := [group for group in stated if group in crossing]:
                 nodes.add(node)
                 groups.add(own[-1].keys)
         names = tuple(sorted(groups))
-        return Disagreement(path, self._source_of[path], other, frozenset(nodes), names)
+        return Disagreement(path, self._shown[path].source, other, frozenset(nodes), names)
 
 
-def _entry(path: Path, stated: Mapping[SourceName, Keys]) -> _Placing:
-    names = tuple(group.name for group in path)
-    shown = tuple((GroupPath(names[: depth + 1]), group.source) for depth, group in enumerate(path))
-    groups = tuple(
-        StatedGroup(source, keys[: depth + 1])
-        for source, keys in stated.items()
-        for depth in range(len(keys))
-    )
-    return _Placing(shown, groups)
-
-
-def _add(counts: Counter[K], key: K, step: int) -> None:
+def _add(counts: dict[K, int], key: K, step: int) -> None:
     """Count, and keep no zero: two ways to the same counts give equal values."""
-    counts[key] += step
-    if not counts[key]:
+    number = counts.get(key, 0) + step
+    if number:
+        counts[key] = number
+    else:
         del counts[key]
 
 

@@ -6,7 +6,7 @@ from topo.discovery.groups.agreement import Agreement, Disagreement, Keys
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.path import Path
 from topo.discovery.groups.tiers import Position
-from topo.discovery.modes import DiscoverySettings
+from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings
 from topo.discovery.node_detail import StatedPath
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
@@ -32,9 +32,13 @@ class Comparison:
     """
 
     def __init__(self, settings: DiscoverySettings) -> None:
-        stated = [s for s in settings.stated if s != CLUSTER_NODES or settings.labels.families]
-        self._sources = (WORKERS, *stated)
-        """Workers, who measure, and those that write groups down, in their order."""
+        self._written = tuple(
+            s for s in settings.stated if s != CLUSTER_NODES or settings.labels.families
+        )
+        """Those that write groups down, in their order."""
+        # Where cables make groups these are shown as they are measured, and confirm themselves.
+        measured = (WORKERS,) if settings.mode in WITHOUT_WORKERS else ()
+        self._sources = (*measured, *self._written)
         self._agreement = Agreement(_MEASURING)
 
     @property
@@ -44,12 +48,12 @@ class Comparison:
 
     def put(self, membership: Membership, node: NodeName, path: Path) -> None:
         """Take where a node is shown; an empty path where it is in no group, or gone."""
-        if len(self._sources) > 1:
-            self._agreement.put(node, path, self._statements(membership, node))
+        if self._written:
+            self._agreement.put(node, path, self._statements(membership, node, path))
 
     def stated(self, membership: Membership, node: NodeName) -> tuple[StatedPath, ...]:
         """Return where each source that writes groups down puts a node, in their order."""
-        found = [StatedPath(s, stated_groups(membership, s, node)) for s in self._sources[1:]]
+        found = [StatedPath(s, stated_groups(membership, s, node)) for s in self._written]
         return tuple(each for each in found if each.path)
 
     def settle(self, membership: Membership) -> tuple[Conflict, ...] | None:
@@ -59,18 +63,27 @@ class Comparison:
     def validate(self, membership: Membership, positions: Mapping[NodeName, Position]) -> None:
         """Check that what is compared is what the sources state now. O(nodes)."""
         self._agreement.validate()
-        if len(self._sources) < 2:
+        if not self._written:
             return
         anew = Agreement(_MEASURING)
         for node, (path, _) in positions.items():
-            anew.put(node, path, self._statements(membership, node))
+            anew.put(node, path, self._statements(membership, node, path))
         anew.settle()
         require(anew.confirmed == self.confirmed, "a confirmation rests on old statements")
         found = self._agreement.disagreements
         require(anew.disagreements == found, "a disagreement rests on old statements")
 
-    def _statements(self, membership: Membership, node: NodeName) -> dict[SourceName, Keys]:
+    def _statements(
+        self, membership: Membership, node: NodeName, path: Path
+    ) -> dict[SourceName, Keys]:
+        """Return the keys of the groups of each source that says more than is shown of it.
+
+        What the first source in the order says is shown wherever it says anything.
+        """
         found = {source: _keys(membership, source, node) for source in self._sources}
+        first = self._written[0]
+        if len(found[first]) == sum([group.source == first for group in path]):
+            del found[first]
         return {source: keys for source, keys in found.items() if keys}
 
     def _conflicts(self, membership: Membership) -> tuple[Conflict, ...]:

@@ -87,8 +87,8 @@ class Capacity(TypedDict):
 class GroupDocument(TypedDict):
     """A group; `path` are the names from its root down, `expected` the nodes it should have.
 
-    `source` stated the membership and calls the group `key`. `confirmed_by`: other sources that
-    state exactly its nodes. `child` is empty below `depth`.
+    `source` stated the membership and calls the group `key`. `confirmed_by`: sources that state
+    exactly its nodes, and are not seen above it. `child` is empty below `depth`.
     """
 
     name: str
