@@ -45,6 +45,8 @@ from topo.model.observation import (
 )
 
 WRITING = (CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE)
+OWN = {Mode.CONFIG: CONFIG_FILE, Mode.SWITCHBOX: CLUSTER_MANAGER, Mode.LABELS: CLUSTER_NODES}
+"""The source that an order of each mode has to name."""
 CLIQUE = {"nvidia.com/gpu.clique": "u.1"}
 OLD = {"network.topology.nvidia.com/spine": "s", "network.topology.nvidia.com/block": "b"}
 NEW = {"fabric.topograph.run/tier-0": "t"}
@@ -87,7 +89,8 @@ class Consistency(RuleBasedStateMachine):
         """A master of any mode that has heard nothing, with any order of its sources."""
         self.mode, self.number, self.labels, self.now_s = mode, number, labels, 0.0
         is_managed = CLUSTER_MANAGER in precedence and mode in WITHOUT_WORKERS
-        self.precedence = () if is_managed else tuple(precedence)
+        lacks_own = mode in OWN and OWN[mode] not in precedence
+        self.precedence = () if is_managed or lacks_own else tuple(precedence)
         self.state = self._fresh()
         self.cables: dict[tuple[str, int], str] = {}
         self.boots = dict.fromkeys(NAMES, 1)

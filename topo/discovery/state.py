@@ -424,7 +424,7 @@ class Discovery:
             nodes=tuple(record.persistent_state() for record in self._workers.records.values()),
             links=tuple(membership.wiring.edges()),
             names=membership.names,
-            topology=topology if topology.machines else None,
+            topology=topology if topology.groups or topology.machines else None,
             declared=membership.declared.forest,
             cluster_nodes=tuple(
                 replace(each, labels=membership.labelled.counted(each.name, each.labels))

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
-from topo.discovery.modes import DiscoverySettings, Mode
+from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Reason, UnjoinedMachine
 from topo.model.ids import DRAGONFLY, NodeName, natural_key
-from topo.model.observation import ManagedGroup, WorkerRefused
+from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, ManagedGroup, WorkerRefused
 
 
 def _conflict(code: ConflictCondition, subjects: tuple[str, ...], text: str) -> Conflict:
@@ -44,30 +44,44 @@ def of_node(
 def _of_domain(
     membership: Membership, node: NodeName, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
-    """Yield what labels say against an NVLink domain, for its least member."""
-    if not membership.labelled.is_used or settings.mode not in (Mode.NVLINK, Mode.AUTO):
+    """Yield what writers of groups say against an NVLink domain, for its least member."""
+    if settings.mode not in (Mode.NVLINK, Mode.AUTO):
         return
-    members = membership.nvlink.members(node)
-    if len(members) > 1 and node == membership.least(members):
-        yield from _against_labels(membership, tuple(sorted(members, key=natural_key)), settings)
+    if not settings.precedence and not membership.labelled.is_used:
+        return
+    domain = membership.nvlink.members(node)
+    if len(domain) > 1 and node == membership.least(domain):
+        yield from _of_members(membership, domain, settings)
 
 
 def _of_component(
     membership: Membership, component: Members, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
-    fits = len(component) <= settings.node_number
+    is_plain = len(component) <= settings.node_number and _only_manager_speaks(membership, settings)
     # The usual case at scale: manager and wiring agree, and nothing below can be found.
-    if fits and settings.mode is Mode.SWITCHBOX and membership.machines.are_in_one_group(component):
+    if is_plain and membership.machines.are_in_one_group(component):
         return
-    members = tuple(sorted(component, key=natural_key))
-    if settings.mode is Mode.CONFIG:
-        yield from _against_config(membership, members)
-    if membership.labelled.is_used and settings.mode not in (Mode.CONFIG, Mode.SWITCHBOX):
-        yield from _against_labels(membership, members, settings)
+    yield from _of_members(membership, component, settings)
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
-        yield from _oversize(members, settings.node_number)
-    if settings.mode is Mode.SWITCHBOX:
-        yield from _against_manager(membership, component, members)
+        yield from _oversize(tuple(sorted(component, key=natural_key)), settings.node_number)
+
+
+def _only_manager_speaks(membership: Membership, settings: DiscoverySettings) -> bool:
+    is_alone = CONFIG_FILE not in settings.stated and not membership.labelled.is_used
+    return is_alone and settings.mode is Mode.SWITCHBOX
+
+
+def _of_members(
+    membership: Membership, together: Members, settings: DiscoverySettings
+) -> Iterator[Conflict]:
+    """Yield what each writer of groups says against nodes that stand together by measurement."""
+    members = tuple(sorted(together, key=natural_key))
+    if CONFIG_FILE in settings.stated:
+        yield from _against_config(membership, members, settings)
+    if membership.labelled.is_used:
+        yield from _against_labels(membership, members, settings)
+    if CLUSTER_MANAGER in settings.stated:
+        yield from _against_manager(membership, together, members)
 
 
 def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
@@ -114,13 +128,20 @@ def _oversize(members: tuple[NodeName, ...], node_number: int) -> Iterator[Confl
         yield _conflict(ConflictCondition.OVERSIZE_GROUP, members, text)
 
 
-def _against_config(membership: Membership, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
+def _against_config(
+    membership: Membership, members: tuple[NodeName, ...], settings: DiscoverySettings
+) -> Iterator[Conflict]:
     places = membership.declared.places
     written = {places[n].path for n in members if n in places}
     if len(written) > 1:
         text = "workers see these nodes wired together; the config file puts them in different "
-        text += "groups and is followed"
+        text += f"groups; {_followed(settings, 'the file')}"
         yield _conflict(ConflictCondition.DIFFERS_FROM_CONFIG, members, text)
+
+
+def _followed(settings: DiscoverySettings, writer: str) -> str:
+    """Return who is followed where cables and a writer of groups differ."""
+    return f"{writer if settings.mode in WITHOUT_WORKERS else 'the wiring'} is followed"
 
 
 def _against_labels(
@@ -137,9 +158,10 @@ def _against_labels(
         return
     named = {"/".join(group.name for group in path) for path in paths.values()}
     text = "workers see these nodes wired together; their labels put them in "
-    text += f"{' and '.join(sorted(named, key=natural_key))}; "
-    text += "the labels are" if settings.mode is Mode.LABELS else "the wiring is"
-    yield _conflict(ConflictCondition.DIFFERS_FROM_LABELS, members, f"{text} followed")
+    text += (
+        f"{' and '.join(sorted(named, key=natural_key))}; {_followed(settings, 'what is written')}"
+    )
+    yield _conflict(ConflictCondition.DIFFERS_FROM_LABELS, members, text)
 
 
 def of_labels(membership: Membership) -> Iterator[Conflict]:
