@@ -15,7 +15,6 @@ Readers hold `snapshot`, which is frozen.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import chain
 
 from topo.discovery.groups.labelled import doubts
@@ -23,7 +22,7 @@ from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import Position, position, tiers_of
 from topo.discovery.manager import contract
 from topo.discovery.marks import Marks
-from topo.discovery.memory import FORMAT, Memory
+from topo.discovery.memory import Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.record import NodeRecord
@@ -416,22 +415,9 @@ class Discovery:
 
     def persistent_state(self) -> Memory:
         """Return what a state file keeps; O(nodes)."""
-        membership = self._membership
-        topology = membership.machines.topology
-        return Memory(
-            format=FORMAT,
-            generation=self.snapshot.generation,
-            nodes=tuple(record.persistent_state() for record in self._workers.records.values()),
-            links=tuple(membership.wiring.edges()),
-            names=membership.names,
-            topology=topology if topology.groups or topology.machines else None,
-            declared=membership.declared.forest,
-            cluster_nodes=tuple(
-                replace(each, labels=membership.labelled.counted(each.name, each.labels))
-                for each in self._cluster.statements
-            ),
-            label_family=membership.labelled.followed,
-        )
+        records, cluster = self._workers.records.values(), self._cluster.statements
+        nodes = tuple(record.persistent_state() for record in records)
+        return self._membership.persistent_state(self.snapshot.generation, nodes, cluster)
 
     def fresh(self) -> "Discovery":
         """Return one with the same settings and sources that knows nothing yet."""
