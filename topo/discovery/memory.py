@@ -1,7 +1,9 @@
 """What survives a restart: the judgement so far, without the bulk that workers send again."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.naming import NameRecord
 from topo.discovery.node.memory import NodeMemory
 from topo.model.ids import Generation, NodeName
@@ -23,3 +25,26 @@ class Memory:
     declared: DeclaredForest | None
     cluster_nodes: tuple[ListedNode, ...] = ()
     label_family: str = ""
+
+
+def memory_of(
+    generation: Generation,
+    nodes: tuple[NodeMemory, ...],
+    cluster: Iterable[ListedNode],
+    membership: Membership,
+) -> Memory:
+    """Return what is kept of these nodes, of the cluster's, and of all statements. O(nodes)."""
+    topology, labelled = membership.machines.topology, membership.labelled
+    return Memory(
+        format=FORMAT,
+        generation=generation,
+        nodes=nodes,
+        links=tuple(membership.wiring.edges()),
+        names=membership.names,
+        topology=topology if topology.groups or topology.machines else None,
+        declared=membership.declared.forest,
+        cluster_nodes=tuple(
+            replace(each, labels=labelled.counted(each.name, each.labels)) for each in cluster
+        ),
+        label_family=labelled.followed,
+    )

@@ -22,7 +22,7 @@ from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import Position, position, tiers_of
 from topo.discovery.manager import contract
 from topo.discovery.marks import Marks
-from topo.discovery.memory import Memory
+from topo.discovery.memory import Memory, memory_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.record import NodeRecord
@@ -81,7 +81,7 @@ class Discovery:
         self._placed = PlacedNodes()
         self._gpu_counts = GroupGpuCounts()
         self._conflicts = conflicts.ConflictList()
-        self._comparison = Comparison(settings)
+        self._comparison = Comparison(settings, self._placed.paths)
         self._marks = Marks()
         self._unjoined: tuple[UnjoinedMachine, ...] = ()
         self._restored_age_s: float | None = None
@@ -415,9 +415,9 @@ class Discovery:
 
     def persistent_state(self) -> Memory:
         """Return what a state file keeps; O(nodes)."""
-        records, cluster = self._workers.records.values(), self._cluster.statements
-        nodes = tuple(record.persistent_state() for record in records)
-        return self._membership.persistent_state(self.snapshot.generation, nodes, cluster)
+        nodes = tuple(record.persistent_state() for record in self._workers.records.values())
+        generation, cluster = self.snapshot.generation, self._cluster.statements
+        return memory_of(generation, nodes, cluster, self._membership)
 
     def fresh(self) -> "Discovery":
         """Return one with the same settings and sources that knows nothing yet."""

@@ -6,7 +6,6 @@ take a node's statements, forget a node, settle what was stated.
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from itertools import takewhile
 
 from topo.discovery.groups.declared import Declared
@@ -17,14 +16,12 @@ from topo.discovery.groups.naming import Members, NameBook, NameRecord
 from topo.discovery.groups.nvlink_domains import NvlinkDomains
 from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.groups.wiring import Wiring
-from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings
-from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Reason
-from topo.model.ids import DRAGONFLY, Generation, GroupName, NodeName, SourceName
+from topo.model.ids import DRAGONFLY, GroupName, NodeName, SourceName
 from topo.model.observation import (
     CLUSTER_MANAGER,
     CLUSTER_NODES,
@@ -63,29 +60,6 @@ class Membership:
     def names(self) -> tuple[NameRecord, ...]:
         """All name records, for the state file."""
         return (*self._dragonfly_names.records, *self.nvlink.records)
-
-    def persistent_state(
-        self,
-        generation: Generation,
-        nodes: tuple[NodeMemory, ...],
-        cluster: Iterable[ListedNode],
-    ) -> Memory:
-        """Return what a state file keeps of these nodes and of all statements. O(nodes)."""
-        topology = self.machines.topology
-        return Memory(
-            format=FORMAT,
-            generation=generation,
-            nodes=nodes,
-            links=tuple(self.wiring.edges()),
-            names=self.names,
-            topology=topology if topology.groups or topology.machines else None,
-            declared=self.declared.forest,
-            cluster_nodes=tuple(
-                replace(each, labels=self.labelled.counted(each.name, each.labels))
-                for each in cluster
-            ),
-            label_family=self.labelled.followed,
-        )
 
     def begin_generation(self) -> None:
         """Forget what was worked out for the generation before."""

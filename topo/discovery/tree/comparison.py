@@ -1,6 +1,6 @@
 """What each source says of where a node belongs, compared with where it is shown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from topo.discovery.groups.agreement import Agreement, Disagreement, Keys
 from topo.discovery.groups.membership import Membership
@@ -28,10 +28,13 @@ class Comparison:
     """The groups of every source that is listened to, by node. Mutable; owned by the discovery
     state.
 
-    With one source there is nothing to compare, and nothing is kept.
+    With one source there is nothing to compare, and nothing is kept. `paths` gives where every node
+    is shown.
     """
 
-    def __init__(self, settings: DiscoverySettings) -> None:
+    def __init__(
+        self, settings: DiscoverySettings, paths: Callable[[], Mapping[NodeName, Path]]
+    ) -> None:
         self._written = tuple(
             s for s in settings.stated if s != CLUSTER_NODES or settings.labels.families
         )
@@ -39,6 +42,9 @@ class Comparison:
         # Where cables make groups these are shown as they are measured, and confirm themselves.
         measured = (WORKERS,) if settings.mode in WITHOUT_WORKERS else ()
         self._sources = (*measured, *self._written)
+        self._paths = paths
+        self._is_idle = True
+        """Whether no source has said more than is shown; until then nobody is counted."""
         self._agreement = Agreement(_MEASURING)
 
     @property
@@ -48,8 +54,16 @@ class Comparison:
 
     def put(self, membership: Membership, node: NodeName, path: Path) -> None:
         """Take where a node is shown; an empty path where it is in no group, or gone."""
-        if self._written:
-            self._agreement.put(node, path, self._statements(membership, node, path))
+        if not self._written:
+            return
+        stated = self._statements(membership, node, path)
+        if self._is_idle:
+            if not stated:
+                return
+            self._is_idle = False
+            for other, of_other in self._paths().items():
+                self._agreement.put(other, of_other, {})
+        self._agreement.put(node, path, stated)
 
     def stated(self, membership: Membership, node: NodeName) -> tuple[StatedPath, ...]:
         """Return where each source that writes groups down puts a node, in their order."""
@@ -80,11 +94,13 @@ class Comparison:
 
         What the first source in the order says is shown wherever it says anything.
         """
-        found = {source: _keys(membership, source, node) for source in self._sources}
+        found: dict[SourceName, Keys] = {}
         first = self._written[0]
-        if len(found[first]) == sum([group.source == first for group in path]):
-            del found[first]
-        return {source: keys for source, keys in found.items() if keys}
+        for source in self._sources:
+            keys = _keys(membership, source, node)
+            if keys and (source != first or len(keys) != sum([g.source == first for g in path])):
+                found[source] = keys
+        return found
 
     def _conflicts(self, membership: Membership) -> tuple[Conflict, ...]:
         found = self._agreement.disagreements

@@ -52,6 +52,10 @@ class PlacedNodes:
         position = self._positions.get(node)
         return position.path if position is not None else ()
 
+    def paths(self) -> dict[NodeName, Path]:
+        """Return the path of every node that is placed. O(nodes)."""
+        return {node: position.path for node, position in self._positions.items()}
+
     def missing_tier(self, node: NodeName) -> Reason | None:
         """Return why a node in the tree is in no innermost group; None where it is, or
         is unplaced.
