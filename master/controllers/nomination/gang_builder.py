@@ -93,6 +93,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         preempts=all(pod.may_preempt for pod in pods),
         unheeded_class=_unheeded_class(group, pods),
         takes=_most(ranked),
+        fewest_gpus=_fewest_gpus(ranked),
         labelled=context.labelled(gang_id),
         holds=context.holds(gang_id),
     )
@@ -116,10 +117,6 @@ def _stated(
         return "it has our gate, and does not say which gang and groups it belongs to"
     if first.owner is None:
         return "it belongs to no job"
-    gpus = {pod.gpus for pod in ranked}
-    if len(gpus) > 1:
-        shown = ", ".join(map(str, sorted(gpus)))
-        return f"its pods ask for different numbers of GPUs ({shown})"
     last = ranked[-1].rank
     if last >= MAX_PODS:
         return "a pod's rank is too large"
@@ -127,7 +124,7 @@ def _stated(
     request = Request(
         # A rank beyond the stamp shows that the job has more pods than it was stamped with.
         pods=max(stamp.pods, last + 1),
-        gpus_per_pod=gpus.pop(),
+        gpus_per_pod=max([pod.gpus for pod in ranked]),
         group_size=terms.group_size,
         mode=terms.mode,
         within=terms.within or _within(group, context),
@@ -137,6 +134,12 @@ def _stated(
     )
     refusal = flaw(request)
     return request if refusal is None else f"{refusal.what}; {refusal.fix}"
+
+
+def _fewest_gpus(pods: Sequence[GangPod]) -> int:
+    """Return the GPUs of the smallest pod where pods differ; else 0."""
+    gpus = {pod.gpus for pod in pods}
+    return min(gpus) if len(gpus) > 1 else 0
 
 
 def _most(pods: Iterable[GangPod]) -> Amounts:

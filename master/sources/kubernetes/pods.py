@@ -37,6 +37,12 @@ _MESSAGE_CHARS = 300
 """What is kept of a scheduler's message; the rest counts nodes by lesser reasons."""
 NEVER_PREEMPTS = "Never"
 """The `preemptionPolicy` of a pod for which no other pod is evicted."""
+LAST_GATES = frozenset({"scheduling.volcano.sh/queue-allocation-gate"})
+"""Gates whose keeper waits until its own is the last on the pod, so that ours goes first.
+
+Volcano takes its gate off while it allocates, from pods that have no other one (v1.15.1,
+pkg/scheduler/actions/allocate/allocate.go, `HasOnlyVolcanoSchedulingGate`).
+"""
 SHARED_VALUES = 1024
 """Values of templates that are kept, so that the pods of a gang share them: they save memory."""
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
@@ -58,7 +64,7 @@ class PodParser:
         annotations = metadata.annotations
         amounts = requested(spec, self._cards)
         whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
-        gates = {each.name for each in spec.scheduling_gates}
+        gates = {each.name for each in spec.scheduling_gates} - LAST_GATES
         group = annotations.get(POD_GROUP)
         owner = next((each for each in metadata.owner_references if each.controller), None)
         preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
@@ -84,7 +90,7 @@ class PodParser:
             "is_preemptable": preemptable not in _FALSE,
             "resource": whole,
             "gpus": amounts.get(whole, 0),
-            "booking": self._booking(found, amounts, note),
+            "booking": self._booking(found, amounts, note, is_held=bool(gates)),
             "names_cards": bool(amounts),
             "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
             "takes": _same(others_requested(spec, self._cards)),
@@ -101,18 +107,18 @@ class PodParser:
         return ended_pod(self.parse(found))
 
     def _booking(
-        self, found: PodObject, amounts: Mapping[str, int], note: Note | None
+        self, found: PodObject, amounts: Mapping[str, int], note: Note | None, *, is_held: bool
     ) -> PodSeen | None:
         """Return what the pod takes of GPUs or shared cards on its node; None for nothing.
 
         A bound pod takes its share until it is finished or its object is gone, also while it
         terminates. A pod that is not bound yet takes it where it is planned, else where it is
         nominated to: a scheduler clears a nomination when an attempt fails, and the plan stays. A
-        pod behind a scheduling gate takes nothing: the hold of its plan does.
+        pod that a gate holds back takes nothing: the hold of its plan does.
         """
         metadata, bound_to = found.metadata, found.spec.node_name
         is_leaving = metadata.deletion_timestamp is not None
-        waits = not (is_leaving or found.spec.scheduling_gates)
+        waits = not (is_leaving or is_held)
         planned = note.node if note is not None and note.is_booked else ""
         node = bound_to or (waits and (planned or found.status.nominated_node_name))
         if not node or not amounts or found.status.phase in FINISHED:
@@ -171,7 +177,7 @@ class PodParser:
             fixed=NodeName(fixed) if fixed else None,
             note=note,
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
-            opened=has_place and not spec.scheduling_gates,
+            opened=has_place and not (gated or common["other_gates"]),
             unplanned="" if gated or is_of_others else unplanned,
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,

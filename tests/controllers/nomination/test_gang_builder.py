@@ -155,16 +155,22 @@ def test_terms_are_those_of_the_annotations():
         ({"size": "none"}, "cannot be read"),
         ({"size": "12"}, "no whole number of pods"),
         ({"owners": ()}, "belongs to no job"),
-        ({"gpus": 4}, "different numbers of GPUs (4, 8)"),
     ],
     ids=lambda each: str(each)[:20],
 )
 def test_a_gate_that_nobody_could_open_by_a_plan_is_opened_without_one(
     broken: dict[str, Any], why: str
 ):
-    pods = [pod(0, **broken), pod(1, **(broken if "gpus" not in broken else {}))]
+    pods = [pod(0, **broken), pod(1, **broken)]
     assert pods[0].is_placed_here
     assert why in build_gang(GANG, pods, gang_context(LET_IN)).ungated
+
+
+def test_pods_that_differ_in_gpus_count_as_the_largest_of_them():
+    """A head with fewer GPUs takes the place of a worker; equal pods have no smallest one."""
+    gang = build_gang(GANG, [pod(0, gpus=4), pod(1)], gang_context(LET_IN))
+    assert (gang.request.gpus_per_pod, gang.fewest_gpus, gang.ungated) == (8, 4, "")
+    assert build_gang(GANG, [pod(0), pod(1)], gang_context(LET_IN)).fewest_gpus == 0
 
 
 def test_what_a_person_wants_opened_is():
@@ -197,6 +203,18 @@ def test_what_was_written_comes_back():
     member = build_gang(GANG, [planned], gang_context(LET_IN)).members[0]
     assert (member.note, member.nominated, member.version) == (NOTE, "n1", "7")
     assert (member.gated, member.other_gates) == (False, True)
+
+
+def test_a_gate_whose_keeper_waits_to_be_the_last_does_not_keep_ours_shut():
+    """Volcano takes the gate of its queues off once no other gate is on the pod."""
+    gate = "scheduling.volcano.sh/queue-allocation-gate"
+    place = {WORDS.placement: note_codec.encode_note(GANG, NOTE)}
+    held = pod(0, gates=(WORDS.gate, gate))
+    assert (held.gated, held.other_gates, held.booking) == (True, False, None)
+    opened = pod(0, gates=(gate,), annotations=place)
+    assert (opened.gated, opened.other_gates, opened.opened) == (False, False, True)
+    assert opened.booking is not None
+    assert opened.booking.pod.node == "n1"
 
 
 def test_a_version_alone_is_no_news_and_is_what_a_write_then_names():

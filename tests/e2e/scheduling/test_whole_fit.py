@@ -8,6 +8,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.gang_master import GangMaster
 from tests.e2e.scheduling.jobs import (
     BATCH_JOBS,
+    GPU,
     JOBS,
     PODS,
     are_whole,
@@ -54,6 +55,39 @@ async def test_a_gang_goes_where_cpus_are_left_and_waits_for_them_where_there_ar
         await api.delete(f"{PODS}/cpus-{node}")
     await eventually(lambda: bound(api, "second", 4))
     assert {each.node for each in await pods_of(api, "second")} == {*nodes[4:8]}
+
+
+async def test_on_volcano_a_head_with_fewer_gpus_is_placed_and_leaves_the_rest_free(
+    api: Api, master: GangMaster, world: World
+) -> None:
+    """Each pod counts as the largest until it is bound; a refusal says so."""
+    job = _unlike(volcano_job("heads", 4, 16))
+    await api.create(JOBS, job)
+    await eventually(lambda: bound(api, "heads", 4))
+    found = await pods_of(api, "heads")
+    assert are_whole(world, "dragonfly", [each.node for each in found], 2)
+    assert all(each.node == each.planned for each in found)
+    await api.create(PODS, taker("beside", str(found[0].node), gpus=4))
+    taken = {each.node for each in found}
+    pairs = [str(host.name) for host in world.nodes[::2] if host.name not in taken]
+    for node in pairs[:3]:
+        await api.create(PODS, taker(f"taker-{node}", node))
+    await api.create(JOBS, _unlike(volcano_job("many", 8, 16)))
+
+    async def is_told() -> bool:
+        gang = await master.gang("many")
+        text = gang.get("text", "")
+        return gang.get("state") == "no-room" and "4 to 8 GPUs, each counts as 8" in text
+
+    await eventually(is_told)
+
+
+def _unlike(job: Any) -> Any:
+    """The job with a first task of 4 GPUs."""
+    head = job["spec"]["tasks"][0]["template"]
+    for amounts in head["spec"]["containers"][0]["resources"].values():
+        amounts[GPU] = 4
+    return job
 
 
 def _cpu_taker(node: str) -> Any:

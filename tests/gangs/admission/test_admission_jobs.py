@@ -92,6 +92,21 @@ def test_tasks_without_gpus_take_no_part_and_still_start_with_the_rest() -> None
     assert after["spec"]["minAvailable"] == 5
 
 
+def test_pods_that_differ_in_gpus_are_grouped_by_the_largest_with_a_warning() -> None:
+    """A head of 4 GPUs beside workers of 8: pairs of pods, and ranks over both tasks."""
+    job = volcano(task("master", 1, 4, gpu_group_size="16"), task("worker", 3, 8))
+    outcome = admitted(job)
+    after = stamps(patched(job, outcome.patch))
+    assert [each["gang-pods-per-group"] for each in after] == ["2", "2"]
+    assert [each["gang-rank-offset"] for each in after] == ["0", "1"]
+    assert outcome.warnings == (
+        "of pods with fewer GPUs (master 4) each is planned as one of 8 GPUs",
+    )
+    odd = admitted(volcano(task("master", 1, 4, gpu_group_size="12"), task("worker", 3, 8)))
+    assert odd.refusal is not None
+    assert "no multiple of the 8 GPUs" in odd.refusal.what
+
+
 def test_all_that_was_asked_is_copied_to_every_task() -> None:
     asked = {"gpu_group_mode": "preferred", "gpu_group_wait": "10m", "placement_mode": "nomination"}
     job = volcano(task("master", 1, gpu_group_size="16", **asked), task("worker", 3))
@@ -163,11 +178,6 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "give 56 or 64",
     ),
     "less than a pod": (volcano(task("worker", 4, gpu_group_size="4")), "no multiple", "give 8"),
-    "different pods": (
-        volcano(task("master", 1, 4, gpu_group_size="16"), task("worker", 3, 8)),
-        "pods of worker take 8 GPUs, those of master 4",
-        "give all 4, or none",
-    ),
     "two sizes": (
         volcano(task("master", 1, gpu_group_size="16"), task("worker", 3, gpu_group_size="32")),
         f"is '16' at spec.tasks[0].template.metadata.annotations[{SIZE}] and '32' here",

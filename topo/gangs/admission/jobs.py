@@ -4,8 +4,9 @@
     → on both: gpu-group-size 16, gang-pods 8, gang-pods-per-group 2;
       gang-rank-offset 0 on master, 1 on worker; minAvailable 8 where the user gave none
 
-Ranks are numbered over the templates in order; templates without GPUs have no ranks. A job that has
-the right stamps is not patched. A job that gets no groups loses stamps copied from another job,
+Ranks are numbered over the templates in order; templates without GPUs have no ranks. Where pods
+take different numbers of GPUs, each is planned as one of the largest: a warning says so. A job that
+has the right stamps is not patched. A job that gets no groups loses stamps copied from another job,
 because its pods would wait for ever; its pods get an annotation with the reason instead. For a
 native job, whose nodes Volcano chooses, the job itself is stamped too, so that it stays native if
 the default changes.
@@ -42,11 +43,15 @@ class _Left:
 
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """The pods that start together: the terms of their groups, and their templates by rank."""
+    """The pods that start together: the terms of their groups, and their templates by rank.
+
+    `warning` says how pods that differ are counted, empty where they do not.
+    """
 
     terms: GroupTerms
     templates: Sequence[Template]
     request: Request
+    warning: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +127,9 @@ def _stamped(
     if not isinstance(gang, _Gang):
         return gang
     wanted = _annotations(gang, asked, rules.keys)
+    warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
     if (gang.terms.way or rules.way) is Way.NOMINATION:
-        return AdmissionOutcome(Result.STAMPED, _patch(job, parts, wanted))
+        return AdmissionOutcome(Result.STAMPED, _patch(job, parts, wanted), warnings)
     refusal = native_jobs.refusal_for(parts, gang.terms, rules, asked.places)
     if refusal is not None or not rules.tiers:
         return refusal
@@ -131,7 +137,7 @@ def _stamped(
     of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.keys)}
     everywhere = [((), of_job), *wanted]
     patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
-    warnings = tuple(native_jobs.warnings(gang.request, gang.terms, rules))
+    warnings += tuple(native_jobs.warnings(gang.request, gang.terms, rules))
     return AdmissionOutcome(Result.STAMPED, patch, warnings)
 
 
@@ -150,9 +156,19 @@ def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Le
     pods = sum(each.pods for each, _ in members)
     if not pods:
         return _Left(f"the job has no pods yet; those that it gets run without {keys.size}")
-    request = Request(pods=pods, gpus_per_pod=members[0][1], group_size=terms.group_size)
+    most = max(gpus for _, gpus in members)
+    request = Request(pods=pods, gpus_per_pod=most, group_size=terms.group_size)
     misfit = _misfit(request, keys, asked.places[keys.size])
-    return misfit or _Gang(terms, [each for each, _ in members], request)
+    return misfit or _Gang(terms, [each for each, _ in members], request, _unlike(members))
+
+
+def _unlike(members: Sequence[tuple[Template, int]]) -> str:
+    """Return how pods that take different numbers of GPUs are counted; empty for equal ones."""
+    most = max(gpus for _, gpus in members)
+    fewer = [f"{each.name} {gpus}" for each, gpus in members if gpus < most]
+    if not fewer:
+        return ""
+    return f"of pods with fewer GPUs ({', '.join(fewer)}) each is planned as one of {most} GPUs"
 
 
 def _patch(
@@ -189,8 +205,7 @@ def _members(
 ) -> Sequence[tuple[Template, int]] | Refusal:
     """Return the templates whose pods take GPUs, each with the GPUs of one pod; or a refusal.
 
-    It is refused if pods of two templates take different numbers of GPUs, if no pod takes any, or
-    if there are too many containers.
+    It is refused if no pod takes any, or if there are too many containers.
     """
     refusal = too_many_containers(sum(each.containers for each in templates))
     if refusal is not None:
@@ -201,10 +216,6 @@ def _members(
         gpus = pod_gpus(each.spec, rules.gpu_resources, path)
         if isinstance(gpus, Refusal):
             return gpus
-        if members and gpus and gpus != members[0][1]:
-            first, others = members[0]
-            what = f"pods of {each.name} take {gpus} GPUs, those of {first.name} {others}"
-            return Refusal(what, field_path(path), f"give all {others}, or none")
         if gpus:
             members.append((each, gpus))
     if not members:

@@ -89,6 +89,9 @@ def answer_place(
     text = refused.text
     if tight and not is_behind and isinstance(_place_pods(without_own, asked), Placed):
         text = f"{text}; {shortage_in_words(without_own, asked, tight)}"
+    if asked.fewest_gpus:
+        most = asked.request.gpus_per_pod
+        text = f"{text}; its pods take {asked.fewest_gpus} to {most} GPUs, each counts as {most}"
     return Refused(
         id=asked.id,
         ask=asked.ask,

@@ -118,7 +118,9 @@ class Gang:
     `created_s` is on the clock of `Gangs.advance`. After `wait_s` from then, a required group may
     be split; None for never. `preempts`: its pods may have others evicted. `unheeded_class` is the
     priority class of its pods where its scheduler goes by that of the job, which has none.
-    `takes` is the most that any of its pods takes of a node beside GPUs.
+    `takes` is the most that any of its pods takes of a node beside GPUs. Where its pods take
+    different numbers of GPUs each counts as the largest, and `fewest_gpus` is what the smallest
+    takes; else it is 0.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     """
 
@@ -139,6 +141,7 @@ class Gang:
     preempts: bool = False
     unheeded_class: str = ""
     takes: Amounts = ()
+    fewest_gpus: int = 0
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 

@@ -26,7 +26,8 @@ class Place:
     `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on
     which the job would fit first.
 
-    `takes` is what each pod takes of its node beside GPUs.
+    `takes` is what each pod takes of its node beside GPUs. `fewest_gpus`: the least that one takes
+    where pods differ, who all count as `request.gpus_per_pod`; else 0.
 
     `over`: without room, the gang may be planned over pods of a lower priority than this, if none
     of its pods is bound, but not on the nodes of `spoken_for`, on which other gangs are planned;
@@ -44,6 +45,7 @@ class Place:
     without: tuple[NodeName, ...] = ()
     reserve: bool = False
     takes: Amounts = ()
+    fewest_gpus: int = 0
     over: int | None = None
     spoken_for: tuple[NodeName, ...] = ()
     mixed: bool = False

@@ -261,6 +261,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         replaced=gang.holds,
         without=_unusable_nodes(record, need),
         takes=gang.takes,
+        fewest_gpus=gang.fewest_gpus,
         over=gang.priority
         if need.purpose is Purpose.WHOLE and record.over and record.lost
         else None,
