@@ -8,13 +8,15 @@ PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 # Hundreds of processes of the tests would compile the same modules, each for itself.
 unexport PYTHONDONTWRITEBYTECODE
+OLDEST := $(addprefix tests/e2e/kubernetes/test_,chart.py hypernodes.py policy.py worker_identity.py) \
+	tests/e2e/scheduling/test_whole_fit.py
 E2E := tests/e2e tests/helm tests/image tests/page
 PAGE := tests/page
 SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,6 +67,10 @@ test-slow: $(STAMP) ## the suites that take minutes
 e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
 	$(PYTEST) -m e2e -n 2 --dist loadfile $(E2E)
+
+e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
+	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi
+	TOPO_E2E_KUBERNETES=oldest $(PYTEST) -m e2e -n 2 --dist loadfile -k "not (whole_fit and volcano)" $(OLDEST)
 
 cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
 	@$(BIN)/python -m tests.e2e.controlplane

@@ -13,6 +13,7 @@ from docs.tables import (
     modules,
     rights,
     settings,
+    versions,
 )
 from docs.tables.section import Section
 from master.settings import MasterSettings
@@ -46,6 +47,7 @@ SECTIONS = (
     ),
     Section("docs/metrics.md", "worker", partial(metrics.render, "worker")),
     *(Section(PAGE, table.section, partial(conditions.render, table)) for table in TABLES),
+    Section("docs/install.md", "versions", versions.render),
     Section("docs/kubernetes.md", "rights", rights.render),
     Section("docs/modules.md", "modules", modules.render),
 )

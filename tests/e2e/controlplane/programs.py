@@ -42,16 +42,16 @@ class Module:
         return _folder(self) / name
 
 
-KUBE = Module(
-    "kube",
-    {
-        "kube-apiserver": f"{_KUBERNETES}/cmd/kube-apiserver",
-        "kube-controller-manager": f"{_KUBERNETES}/cmd/kube-controller-manager",
-        "kube-scheduler": f"{_KUBERNETES}/cmd/kube-scheduler",
-        "etcd": "./etcd",
-    },
-    version_of=_KUBERNETES,
-)
+_OF_KUBERNETES = {
+    "kube-apiserver": f"{_KUBERNETES}/cmd/kube-apiserver",
+    "kube-controller-manager": f"{_KUBERNETES}/cmd/kube-controller-manager",
+    "kube-scheduler": f"{_KUBERNETES}/cmd/kube-scheduler",
+    "etcd": "./etcd",
+}
+NEWEST = Module("kube", _OF_KUBERNETES, version_of=_KUBERNETES)
+OLDEST = Module("kube-oldest", _OF_KUBERNETES, version_of=_KUBERNETES)
+"""The oldest Kubernetes that the chart installs on, for a part of the suite."""
+KUBE = OLDEST if os.environ.get("TOPO_E2E_KUBERNETES") == "oldest" else NEWEST
 TOOLS = Module(
     "tools",
     {"helm": "helm.sh/helm/v4/cmd/helm", "kwok": "sigs.k8s.io/kwok/cmd/kwok"},
