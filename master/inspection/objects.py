@@ -2,7 +2,8 @@
 
 from dataclasses import field
 
-from master.kube.objects import Condition, Metadata, Resource, slim
+from master.kube.objects import Condition, Metadata, Resource
+from master.kube.schema.slim import slim
 
 
 @slim

@@ -5,7 +5,8 @@ The API group is fixed whatever `--domain` is: it names this product, not the cl
 
 from dataclasses import dataclass, field
 
-from master.kube.objects import Metadata, Resource, slim
+from master.kube.objects import Metadata, Resource
+from master.kube.schema.slim import slim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

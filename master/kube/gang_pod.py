@@ -5,7 +5,8 @@ Two equal values mean no change: `resource_version` is excluded from the compari
 
 from dataclasses import dataclass, field
 
-from master.kube.objects import Identity, Key, NodeSelector, OwnerReference
+from master.kube.objects import Identity, Key, OwnerReference
+from master.kube.schema.affinity import NodeSelector
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp
 from topo.gangs.status import Transition

@@ -11,19 +11,14 @@ from dataclasses import field
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
-from pydantic import AfterValidator, AliasGenerator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-from pydantic.dataclasses import dataclass
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
+from master.kube.schema.affinity import Affinity
+from master.kube.schema.slim import slim
 from topo.gangs.annotation_keys import CONDITION
 from topo.model.pod_requests import PodRequests
 
-_CONFIG = ConfigDict(
-    alias_generator=AliasGenerator(validation_alias=to_camel),
-    populate_by_name=True,
-    coerce_numbers_to_str=True,  # a custom resource may hold a quantity as a number
-)
 _OURS = f"/{CONDITION}"
 UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 """The query for pods that have not ended: finished ones use no resources, and may be many."""
@@ -32,7 +27,6 @@ SUCCEEDED = {"fieldSelector": f"status.phase={SUCCEEDED_PHASE}"}
 """The query for pods that have finished their work."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
-slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 
 
 @slim
@@ -172,46 +166,6 @@ class Toleration:
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-
-
-@slim
-class Requirement:
-    """A condition on a label or field of a node; `operator` is In, NotIn, Exists, …"""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-@slim
-class NodeSelectorTerm:
-    """Requirements that must all hold; a term without any matches no node."""
-
-    match_expressions: tuple[Requirement, ...] = ()
-    match_fields: tuple[Requirement, ...] = ()
-
-
-@slim
-class NodeSelector:
-    """Terms of which one must match."""
-
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
-
-
-@slim
-class NodeAffinity:
-    """The nodes that a pod requires; preferences concern the scheduler alone."""
-
-    required: NodeSelector | None = Field(
-        None, validation_alias="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-@slim
-class Affinity:
-    """A pod's affinity to nodes; those to pods are not read."""
-
-    node_affinity: NodeAffinity | None = None
 
 
 @slim

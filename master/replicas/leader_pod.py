@@ -14,8 +14,9 @@ from pydantic import Field
 
 from master.kube.client import Caller
 from master.kube.errors import KubeError
-from master.kube.objects import UNFINISHED, Metadata, Resource, slim
+from master.kube.objects import UNFINISHED, Metadata, Resource
 from master.kube.reading import read_all
+from master.kube.schema.slim import slim
 from master.kube.service_accounts.accounts import Claims, claims_of
 from master.replicas.address import Address, LeaderAddress
 from master.replicas.credential import Credential

@@ -8,7 +8,7 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from topo.model.quantity import MOST, devices, thousandths, whole
@@ -19,6 +19,10 @@ Amounts = tuple[tuple[str, int], ...]
 """Thousandths of the unit of each resource, in the order of their names."""
 HOST_PORT = "host port "
 """A port of the node is a resource of this name, such as `host port 7777/TCP`; a node has one."""
+APART = "apart "
+"""So begins the place of pods of which a node takes one, since they keep off each other."""
+ONE_TO_A_NODE = (HOST_PORT, APART)
+"""So begin the resources of which every node has one, though it states none."""
 SIDECAR = "Always"
 """The restart policy that makes an init container stay."""
 
@@ -70,17 +74,20 @@ def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
     return {name: min(_requested(spec, name, devices), MOST) for name in wanted if name in named}
 
 
-def others_requested(spec: PodRequests, cards: Collection[str]) -> Amounts:
+def others_requested(
+    spec: PodRequests, cards: Collection[str], places: Iterable[str] = ()
+) -> Amounts:
     """Return what the pod takes of its node beside cards, itself as one of `pods` included.
 
     A request that is no quantity counts as nothing: an API server refuses it. A port of the node
-    counts once, on whichever of its addresses.
+    counts once, on whichever of its addresses. `places` are further resources of which it takes
+    one.
     """
     found = {
         name: _requested(spec, name, lambda text: thousandths(text) or 0)
         for name in _named(spec).difference(cards)
     }
-    found[PODS] = 1000
+    found |= {PODS: 1000, **dict.fromkeys(places, 1000)}
     sidecars = (each for each in spec.init_containers if each.restart_policy == SIDECAR)
     for container in (*spec.containers, *sidecars):
         for port in container.ports:

@@ -8,7 +8,8 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-af
 from collections.abc import Callable, Collection, Iterable
 
 from master.kube.gang_pod import NodeWants
-from master.kube.objects import NodeObject, NodeSelector, NodeSelectorTerm, Requirement
+from master.kube.objects import NodeObject
+from master.kube.schema.affinity import NodeSelector, NodeSelectorTerm, is_met
 from topo.model.ids import NodeName
 from topo.placement.job.request import Eligibility
 
@@ -52,30 +53,6 @@ def _holds(term: NodeSelectorTerm, node: NodeObject) -> bool:
     if not (term.match_expressions or term.match_fields):
         return False
     labels, fields = node.metadata.labels, {NAME_FIELD: node.metadata.name}
-    return all(_is_met(each, labels.get(each.key)) for each in term.match_expressions) and all(
-        _is_met(each, fields.get(each.key)) for each in term.match_fields
+    return all(is_met(each, labels.get(each.key)) for each in term.match_expressions) and all(
+        is_met(each, fields.get(each.key)) for each in term.match_fields
     )
-
-
-def _is_met(wanted: Requirement, value: str | None) -> bool:
-    """Return whether the value meets the requirement; no value meets an unknown operator."""
-    match wanted.operator:
-        case "In":
-            return value in wanted.values
-        case "NotIn":
-            return value not in wanted.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(wanted, value)
-    return False
-
-
-def _compares(wanted: Requirement, value: str | None) -> bool:
-    try:
-        found, limit = int(value or ""), int(*wanted.values)
-    except (TypeError, ValueError):
-        return False
-    return found > limit if wanted.operator == "Gt" else found < limit

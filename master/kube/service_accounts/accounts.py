@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel, Field, StrictBool
 
 from master.kube.decoding import decode, malformed
-from master.kube.objects import slim
+from master.kube.schema.slim import slim
 from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName

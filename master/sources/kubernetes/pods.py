@@ -8,13 +8,14 @@ from typing import Any
 from master.kube.gang_pod import FINISHED, ClusterPod, EndedPod, GangPod, NodeWants, ended_pod
 from master.kube.objects import (
     UNSCHEDULABLE,
-    Affinity,
     Identity,
     OwnerReference,
     PodObject,
     ReportedCondition,
     Toleration,
 )
+from master.kube.schema.affinity import Affinity, NodeSelector
+from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
@@ -93,7 +94,13 @@ class PodParser:
             "booking": self._booking(found, amounts, note, is_held=bool(gates)),
             "names_cards": bool(amounts),
             "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
-            "takes": _same(others_requested(spec, self._cards)),
+            "takes": _same(
+                others_requested(
+                    spec,
+                    self._cards,
+                    places_apart(metadata.namespace, metadata.labels, spec.affinity),
+                )
+            ),
             "pod_group": (metadata.namespace, group) if group else None,
             "finished": found.status.phase in FINISHED,
             "terminating": metadata.deletion_timestamp is not None,
@@ -173,7 +180,9 @@ class PodParser:
             terms=terms,
             rank=pod_rank(stamp, annotations, metadata.labels, keys),
             created_s=_unix_s(metadata.creation_timestamp),
-            wants=_wants(selector, spec.tolerations, spec.affinity) if fixed is None else None,
+            wants=_wants(selector, spec.tolerations, _node_affinity(spec.affinity))
+            if fixed is None
+            else None,
             fixed=NodeName(fixed) if fixed else None,
             note=note,
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
@@ -224,12 +233,15 @@ def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:
 def _wants(
     selector: tuple[tuple[str, str], ...],
     tolerations: tuple[Toleration, ...],
-    affinity: Affinity | None,
+    required: NodeSelector | None,
 ) -> NodeWants:
     borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
-    of_nodes = affinity.node_affinity if affinity is not None else None
-    required = of_nodes.required if of_nodes is not None else None
     return NodeWants(selector, frozenset(borne), required)
+
+
+def _node_affinity(affinity: Affinity | None) -> NodeSelector | None:
+    of_nodes = affinity.node_affinity if affinity is not None else None
+    return of_nodes.required if of_nodes is not None else None
 
 
 def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transition | None:

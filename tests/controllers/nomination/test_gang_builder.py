@@ -205,6 +205,14 @@ def test_what_was_written_comes_back():
     assert (member.gated, member.other_gates) == (False, True)
 
 
+def test_pods_that_keep_off_each_other_take_a_place_apart():
+    term = {"labelSelector": {"matchLabels": {}}, "topologyKey": "kubernetes.io/hostname"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    apart = pod(0, affinity={"podAntiAffinity": required})
+    assert [name for name, _ in apart.takes if name.startswith("apart ")] != []
+    assert build_gang(GANG, [apart], gang_context(LET_IN)).takes == apart.takes
+
+
 def test_a_gate_whose_keeper_waits_to_be_the_last_does_not_keep_ours_shut():
     """Volcano takes the gate of its queues off once no other gate is on the pod."""
     gate = "scheduling.volcano.sh/queue-allocation-gate"

@@ -167,7 +167,20 @@ def _pod(chance: random.Random, name: str, gpus: int) -> dict[str, Any]:
     containers += [_container(chance, f"more-{at}") for at in range(chance.randrange(2))]
     init = list(_init_containers(chance))
     spec: dict[str, Any] = {"containers": containers, "initContainers": init}
-    return {"metadata": {"name": name, "labels": SELECTS}, "spec": spec}
+    apart = _apart(chance.choice(("x", "y"))) if chance.random() < 0.3 else {}
+    labels = SELECTS | apart.pop("labels", {})
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec | apart}
+
+
+def _apart(role: str) -> dict[str, Any]:
+    """Labels of pods that keep off each other, and their affinity; of two roles, written in two
+    ways.
+    """
+    in_words = {"matchExpressions": [{"key": "role", "operator": "In", "values": [role]}]}
+    selector: dict[str, Any] = {"matchLabels": {"role": role}} if role == "x" else in_words
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {"labels": {"role": role}, "affinity": {"podAntiAffinity": required}}
 
 
 def _init_containers(chance: random.Random) -> Iterator[dict[str, Any]]:

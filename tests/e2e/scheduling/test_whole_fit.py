@@ -19,6 +19,7 @@ from tests.e2e.scheduling.jobs import (
     volcano_job,
 )
 from tests.support.waiting import eventually
+from topo.gangs.annotation_keys import HOSTNAME
 from topo.gangs.stamp import Stamp
 from topo.sim.worlds.presets import World
 
@@ -55,6 +56,26 @@ async def test_a_gang_goes_where_cpus_are_left_and_waits_for_them_where_there_ar
         await api.delete(f"{PODS}/cpus-{node}")
     await eventually(lambda: bound(api, "second", 4))
     assert {each.node for each in await pods_of(api, "second")} == {*nodes[4:8]}
+
+
+@pytest.mark.parametrize("path", [JOBS, BATCH_JOBS], ids=["volcano", "kube-scheduler"])
+async def test_pods_that_keep_off_each_other_get_a_node_each(
+    api: Api, master: GangMaster, world: World, path: str
+) -> None:
+    """By GPUs two of them would stand on one node; then the scheduler would refuse one for ever."""
+    job = _job(path, "apart", gpus=4, size=8)
+    term = {"labelSelector": {"matchLabels": {"role": "apart"}}, "topologyKey": HOSTNAME}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    for each in _templates(path, job):
+        each["metadata"]["labels"] = {"role": "apart"}
+        each["spec"]["affinity"] = {"podAntiAffinity": required}
+    await api.create(path, job)
+    await eventually(lambda: bound(api, "apart", 4))
+    found = await pods_of(api, "apart")
+    assert len({each.node for each in found}) == 4
+    assert are_whole(world, "dragonfly", [each.node for each in found], 2)
+    assert all(each.node == each.planned for each in found)
+    assert (await master.gang("apart"))["state"] == "bound"
 
 
 async def test_on_volcano_a_head_with_fewer_gpus_is_placed_and_leaves_the_rest_free(
@@ -98,17 +119,21 @@ def _cpu_taker(node: str) -> Any:
     return made
 
 
-def _job(path: str, name: str) -> Any:
-    """Four pods of 8 GPUs and 8 CPUs in two groups."""
+def _job(path: str, name: str, *, gpus: int = 8, size: int = 16) -> Any:
+    """Four pods of 8 CPUs in two groups."""
     if path == JOBS:
-        job = volcano_job(name, 4, 16)
-        templates = [task["template"] for task in job["spec"]["tasks"]]
+        job = volcano_job(name, 4, size, gpus=gpus)
     else:
         spec = {"completions": 4, "parallelism": 4, "completionMode": "Indexed"}
-        templates = [template(Stamp(4, 0, 2), 16)]
-        job = {"metadata": {"name": name}, "spec": {**spec, "template": templates[0]}}
-    for each in templates:
+        made = template(Stamp(4, 0, 2), size, gpus)
+        job = {"metadata": {"name": name}, "spec": {**spec, "template": made}}
+    for each in _templates(path, job):
         resources = each["spec"]["containers"][0]["resources"]
         resources["requests"] |= CPUS
         resources["limits"] |= CPUS
     return job
+
+
+def _templates(path: str, job: Any) -> list[Any]:
+    spec = job["spec"]
+    return [task["template"] for task in spec["tasks"]] if path == JOBS else [spec["template"]]

@@ -59,6 +59,20 @@ def test_a_node_has_one_of_each_port():
     assert made.tight((("host port 7777/UDP", 1_000),), 8) == {}
 
 
+def test_places_that_no_pod_takes_are_forgotten_also_those_that_were_only_asked_for():
+    """Each job may keep its pods apart by a term of its own."""
+    found = room(n1=IDLE)
+    apart = (("apart 1", 1000), ("cpu", 1000))
+    found.set_pod("p", N1, apart)
+    assert found.tight(apart, 4)[N1] == (0, 1, "apart 1")
+    other = (("apart 2", 1000),)
+    assert found.tight(other, 4, held=[(N1, other, 1)])[N1] == (0, 1, "apart 2")
+    found.validate()
+    found.remove_pod("p")
+    found.validate()
+    assert found.tight(apart, 4)[N1] == (1, 1, "apart 1")
+
+
 def test_own_pods_count_as_gone():
     """A gang that is planned anew does not stand in its own way."""
     made = room(n1=IDLE)

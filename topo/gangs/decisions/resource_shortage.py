@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
-from topo.model.pod_requests import HOST_PORT, PODS
+from topo.model.pod_requests import APART, HOST_PORT, PODS
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
 from topo.placement.job.words import counted, listed
@@ -27,19 +27,26 @@ def shortage_in_words(capacity: CapacityView, asked: Place, tight: Mapping[NodeN
     few = Counter(each.resource for each in short if each.pods)
     takes = dict(asked.takes)
     parts = [
-        f"{number} lack {resource} ({_taken(resource, takes[resource])})"
+        f"{number} lack {_named(resource)} ({_taken(resource, takes[resource])})"
         for resource, number in sorted(counts.items())
     ]
     parts += [
-        f"{number} have {resource} for fewer pods than GPUs ({_taken(resource, takes[resource])})"
+        f"{number} have {_named(resource)} for fewer pods than GPUs "
+        f"({_taken(resource, takes[resource])})"
         for resource, number in sorted(few.items())
     ]
     return f"of {counted(len(able), 'node')} with free GPUs for a pod {listed(parts)}"
 
 
+def _named(resource: str) -> str:
+    return "a place apart" if resource.startswith(APART) else resource
+
+
 def _taken(resource: str, thousandths: int) -> str:
     if resource == PODS:
         return "a node takes no more"
+    if resource.startswith(APART):
+        return "its podAntiAffinity keeps it off pods like itself"
     if resource.startswith(HOST_PORT):
         return "another pod has it"
     return f"a pod takes {amount_in_words(resource, thousandths)}"

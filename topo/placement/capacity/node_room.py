@@ -7,7 +7,8 @@ Why it is right: kube-scheduler and Volcano bind a pod to a node if for every re
 for, allocatable minus the sum over the node's pods is enough (NodeResourcesFit). So floor(left /
 asked), least over the resources, is how many more such pods fit. A node that states no cpu, memory,
 ephemeral-storage or pods is not judged by it: its kubelet has said nothing yet. It has one of
-each of its ports, and none of any other resource that it does not state.
+each of its ports and of the places of pods that keep off each other, and none of any other resource
+that it does not state.
 
 Cost: O(resources) for a pod or node that changes; a question costs a few passes over an array for
 each resource, and O(tight nodes).
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from topo.model.errors import require
 from topo.model.ids import NodeName
-from topo.model.pod_requests import HOST_PORT, PODS, Amounts
+from topo.model.pod_requests import ONE_TO_A_NODE, PODS, Amounts
 
 SHAPES = 64
 """Shapes of which growth is told; the one asked for longest ago gives way to a new one."""
@@ -52,10 +53,14 @@ class Tight(NamedTuple):
 
 @dataclass(slots=True)
 class _Column:
-    """One resource: what each node has and what its pods take, by the number of the node."""
+    """One resource: what each node has and what its pods take, by the number of the node.
+
+    `pods`: how many take any of it.
+    """
 
     has: _Numbers
     used: _Numbers
+    pods: int = 0
 
     @classmethod
     def of(cls, resource: str, nodes: int) -> "_Column":
@@ -166,6 +171,8 @@ class NodeRoom:
             tight |= self._tight(self._fits(numbers, shape), amounts, numbers)
             for number, taken, pods in assumed:
                 self._add(number, taken, -pods)
+            for _, taken, _ in assumed:
+                self._drop_unused(taken)
         return tight
 
     def take_growth(self) -> bool:
@@ -199,6 +206,8 @@ class NodeRoom:
         for resource, column in self._columns.items():
             same = bool((column.used == used[resource]).all())
             require(same, f"the used {resource} of a node is not that of its pods")
+            is_kept = column.pods or not resource.startswith(ONE_TO_A_NODE)
+            require(bool(is_kept), f"{resource} is kept, and no pod takes it")
         taken = {*self._numbers.values()}
         require(taken.isdisjoint(self._free_numbers), "a node has a number that is free")
         require(len(taken) + len(self._free_numbers) == len(self._names), "a number is lost")
@@ -230,7 +239,18 @@ class NodeRoom:
 
     def _take(self, number: int, amounts: Amounts, sign: int) -> None:
         self._add(number, amounts, sign)
+        for resource, _ in amounts:
+            self._columns[resource].pods += sign
+        if sign < 0:
+            self._drop_unused(amounts)
         self._touch(number)
+
+    def _drop_unused(self, amounts: Amounts) -> None:
+        """Forget the ports and places of these that no pod takes: each job may bring new ones."""
+        for resource, _ in amounts:
+            column = self._columns.get(resource)
+            if column is not None and not column.pods and resource.startswith(ONE_TO_A_NODE):
+                del self._columns[resource]
 
     def _add(self, number: int, amounts: Amounts, sign: int) -> None:
         for resource, amount in amounts:
@@ -287,6 +307,6 @@ class NodeRoom:
 
 def _unstated(resource: str) -> int:
     """Return what a node has of a resource that it does not state."""
-    if resource.startswith(HOST_PORT):
+    if resource.startswith(ONE_TO_A_NODE):
         return 1000
     return _MOST if resource in _OF_KUBELET else 0

@@ -1,0 +1,1 @@
+"""How objects of Kubernetes are modelled, and what a pod requires of its place."""

@@ -1,0 +1,75 @@
+"""Pods of which a node takes one: those whose required anti-affinity matches themselves.
+
+Result: the names of the places of which such a pod takes one on its node.
+
+Why that is right: a term over the host name that matches the pod itself keeps every pod with the
+same labels and namespace off its node. So pods with the same term need a node each, as pods with
+one host port do: the term is a resource of which each node has one.
+
+What it does not see: pods that a term matches and that do not state it themselves, terms over other
+labels of nodes, and terms of which the API server alone can say whom they match (`matchLabelKeys`,
+a selector of namespaces). There the scheduler refuses a node that was planned, and the pod is
+planned elsewhere.
+
+Source: core/v1 `PodAffinityTerm`; Kubernetes, pkg/scheduler/framework/plugins/interpodaffinity.
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+
+from master.kube.schema.affinity import (
+    Affinity,
+    LabelSelector,
+    PodAffinityTerm,
+    Requirement,
+    is_met,
+)
+from topo.gangs.annotation_keys import HOSTNAME
+from topo.model.pod_requests import APART
+
+_ALL = LabelSelector()
+
+
+def places_apart(
+    namespace: str, labels: Mapping[str, str], affinity: Affinity | None
+) -> Iterator[str]:
+    """Yield the place of each term that keeps pods like this one off each other. O(terms)."""
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return
+    for term in affinity.pod_anti_affinity.required:
+        scope = _scope(term, namespace)
+        if scope and _keeps_alike_apart(term, labels):
+            text = repr((scope, _canonical(term.label_selector)))
+            yield f"{APART}{blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def _scope(term: PodAffinityTerm, namespace: str) -> tuple[str, ...]:
+    """Return the namespaces that a term means, `*` for all; none unless the pod's own is one."""
+    if term.namespace_selector is not None:
+        return ("*",) if term.namespace_selector == _ALL else ()
+    if not term.namespaces:
+        return (namespace,)
+    return tuple(sorted(term.namespaces)) if namespace in term.namespaces else ()
+
+
+def _keeps_alike_apart(term: PodAffinityTerm, labels: Mapping[str, str]) -> bool:
+    selector = term.label_selector
+    if term.topology_key != HOSTNAME or selector is None:
+        return False
+    if term.match_label_keys or term.mismatch_label_keys:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        is_met(each, labels.get(each.key)) for each in selector.match_expressions
+    )
+
+
+def _canonical(selector: LabelSelector | None) -> tuple[object, ...]:
+    if selector is None:
+        return ()
+    return tuple(sorted(selector.match_labels.items())), tuple(
+        sorted(map(_in_order, selector.match_expressions))
+    )
+
+
+def _in_order(each: Requirement) -> tuple[str, str, tuple[str, ...]]:
+    return each.key, each.operator, tuple(sorted(each.values))
