@@ -37,7 +37,8 @@ class FindingSettings(GroupLabelSettings):
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""
-    """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode."""
+    """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode and where
+    precedence names manager."""
     cluster_manager_poll_topo_period: Annotated[
         Seconds, Field(ge=0.1), Chart("topoDiscovery.switchbox.clusterManagerPollTopoPeriod")
     ] = 30.0

@@ -16,7 +16,7 @@ from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
 from tests.e2e.kubernetes.agreement import HYPERNODES, disagreements, of_document
 from tests.e2e.scheduling.asking import batch_job
-from tests.e2e.scheduling.jobs import BATCH_JOBS, are_whole, bound, pods_of
+from tests.e2e.scheduling.jobs import BATCH_JOBS, are_as_planned, are_whole, bound, pods_of
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.clustermanager.certificates import Authority
@@ -96,7 +96,7 @@ async def _place_a_pair(release: Release, api: Api) -> None:
     await api.create(BATCH_JOBS, batch_job("pair", 2, 16))
     await eventually(lambda: bound(api, "pair", 2))
     pods = await pods_of(api, "pair")
-    assert [each.node for each in pods] == [each.planned for each in pods]
+    assert are_as_planned(pods, 2)
     assert are_whole(release.hosts.world, "dragonfly", [each.node for each in pods], 2)
     await api.delete(f"{BATCH_JOBS}/pair")
     logs = [pod.log for pod in release.kubelet.pods("topo-master")]

@@ -30,6 +30,7 @@ from tests.e2e.scheduling.jobs import (
     JOBS,
     PODS,
     Seen,
+    are_as_planned,
     are_whole,
     bound,
     events_of,
@@ -198,7 +199,7 @@ async def test_pods_of_a_stamped_job_wait_for_the_webhook_and_no_group_is_split(
     assert await pods_of(api, "patient") == []
     behind.door.heal()
     found = await _in_pairs(api, world, "patient")
-    assert all(each.planned == each.node for each in found)
+    assert are_as_planned(found, 2)
     assert await behind.slipped() == 0
 
 

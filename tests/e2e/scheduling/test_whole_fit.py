@@ -11,6 +11,7 @@ from tests.e2e.scheduling.jobs import (
     GPU,
     JOBS,
     PODS,
+    are_as_planned,
     are_whole,
     bound,
     pods_of,
@@ -39,7 +40,7 @@ async def test_a_gang_goes_where_cpus_are_left_and_waits_for_them_where_there_ar
     found = [each.node for each in await pods_of(api, "first")]
     assert are_whole(world, "dragonfly", found, 2)
     assert {*found} <= {*nodes[8:]}
-    assert all(each.node == each.planned for each in await pods_of(api, "first"))
+    assert are_as_planned(await pods_of(api, "first"), 2)
 
     for node in set(nodes[8:]) - set(found):
         await api.create(PODS, _cpu_taker(node))
@@ -74,7 +75,7 @@ async def test_pods_that_keep_off_each_other_get_a_node_each(
     found = await pods_of(api, "apart")
     assert len({each.node for each in found}) == 4
     assert are_whole(world, "dragonfly", [each.node for each in found], 2)
-    assert all(each.node == each.planned for each in found)
+    assert are_as_planned(found, 2)
     assert (await master.gang("apart"))["state"] == "bound"
 
 

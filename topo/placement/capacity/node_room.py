@@ -72,6 +72,14 @@ class _Column:
         self.used = np.concatenate((self.used, more.used))
 
 
+class _Assumed(NamedTuple):
+    """Pods of one shape that are counted for one question: nodes, and how many on each."""
+
+    amounts: Amounts
+    numbers: NDArray[np.intp]
+    pods: _Numbers
+
+
 class _Fits(NamedTuple):
     """For some nodes: pods by GPUs alone, by all resources, on the idle node; the scarcest one."""
 
@@ -156,24 +164,38 @@ class NodeRoom:
         found = self._fits(np.arange(len(self._gpus)), shape)
         tight = self._tight(found, amounts)
         self._note(found, shape)
-        assumed = [(*self._pods[uid], -1) for uid in own if uid in self._pods]
-        assumed += [
-            (self._numbers[node], taken, pods)
-            for node, taken, pods in held
-            if node in self._numbers
-        ]
-        if assumed:
-            numbers = np.array(sorted({number for number, _, _ in assumed}))
-            for number, taken, pods in assumed:
-                self._add(number, taken, pods)
+        if assumed := self._assumed(own, held):
+            numbers = np.unique(np.concatenate([each.numbers for each in assumed]))
+            for each in assumed:
+                self._add_all(each, 1)
             for number in numbers.tolist():
                 tight.pop(self._names[number], None)
             tight |= self._tight(self._fits(numbers, shape), amounts, numbers)
-            for number, taken, pods in assumed:
-                self._add(number, taken, -pods)
-            for _, taken, _ in assumed:
-                self._drop_unused(taken)
+            for each in assumed:
+                self._add_all(each, -1)
+                self._drop_unused(each.amounts)
         return tight
+
+    def _assumed(self, own: Iterable[PodId], held: Iterable[Held]) -> list[_Assumed]:
+        """Return the pods that count as gone, and those that count as there, by what they take.
+
+        Gangs hold many nodes and have few shapes, so that each shape is added in one pass.
+        """
+        found: dict[Amounts, tuple[list[int], list[int]]] = {}
+        for number, amounts in (self._pods[uid] for uid in own if uid in self._pods):
+            numbers, pods = found.setdefault(amounts, ([], []))
+            numbers.append(number)
+            pods.append(-1)
+        known = self._numbers
+        for node, amounts, number_of_pods in held:
+            if node in known:
+                numbers, pods = found.setdefault(amounts, ([], []))
+                numbers.append(known[node])
+                pods.append(number_of_pods)
+        return [
+            _Assumed(amounts, np.array(numbers), np.array(pods))
+            for amounts, (numbers, pods) in found.items()
+        ]
 
     def take_growth(self) -> bool:
         """Return whether more pods of a shape asked for fit on a tight node than at the last call.
@@ -257,6 +279,13 @@ class NodeRoom:
             if resource not in self._columns:
                 self._columns[resource] = _Column.of(resource, len(self._gpus))
             self._columns[resource].used[number] += sign * amount
+
+    def _add_all(self, assumed: _Assumed, sign: int) -> None:
+        for resource, amount in assumed.amounts:
+            if resource not in self._columns:
+                self._columns[resource] = _Column.of(resource, len(self._gpus))
+            used = self._columns[resource].used
+            np.add.at(used, assumed.numbers, sign * amount * assumed.pods)
 
     def _touch(self, number: int) -> None:
         if not self._asked:
