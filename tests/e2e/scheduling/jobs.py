@@ -127,8 +127,8 @@ def are_whole(world: World, kind: str, nodes: Sequence[str], pods_per_group: int
 def are_as_planned(found: Sequence[Seen], pods_per_group: int) -> bool:
     """Whether every group of so many pods has the nodes that are planned for it.
 
-    kube-scheduler binds pods one by one, and hears of pods and of labels of nodes on two streams: it
-    may give a pod the node of a sibling, which the selector of their group allows.
+    kube-scheduler binds pods one by one, and hears of pods and of labels of nodes on two streams:
+    it may give a pod the node of a sibling, which the selector of their group allows.
     """
     groups = [found[at : at + pods_per_group] for at in range(0, len(found), pods_per_group)]
     return all(
