@@ -76,7 +76,11 @@ async def test_pods_that_keep_off_each_other_get_a_node_each(
     assert len({each.node for each in found}) == 4
     assert are_whole(world, "dragonfly", [each.node for each in found], 2)
     assert are_as_planned(found, 2)
-    assert (await master.gang("apart"))["state"] == "bound"
+
+    async def is_told() -> bool:
+        return (await master.gang("apart")).get("state") == "bound"
+
+    await eventually(is_told)
 
 
 async def test_on_volcano_a_head_with_fewer_gpus_is_placed_and_leaves_the_rest_free(
