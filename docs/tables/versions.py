@@ -1,7 +1,6 @@
 """The table of the versions that are tested: read from the Go modules of the real programs."""
 
 import re
-from pathlib import Path
 
 from docs.tables.section import ROOT, table
 
@@ -34,7 +33,7 @@ def render() -> str:
 
 def _version(module: str, path: str) -> str:
     """Return the version of a Go module that one of ours requires."""
-    found = re.search(rf"{re.escape(path)} v(\S+)", Path(_MODULES / module / "go.mod").read_text())
+    found = re.search(rf"{re.escape(path)} v(\S+)", (_MODULES / module / "go.mod").read_text())
     if found is None:
         raise ValueError(f"{module}/go.mod does not require {path}")
     return found.group(1)

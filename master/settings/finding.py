@@ -174,8 +174,6 @@ def refusal_of_precedence(
     if "labels" in words and not reads_labels:
         return Refusal("no label is read", where, "say which in --group-labels, such as auto")
     if "manager" in words and mode in WITHOUT_WORKERS:
-        what = (
-            f"machines of the manager are joined to nodes by workers, without which mode {mode} is"
-        )
+        what = f"workers join the manager's machines to nodes, and mode {mode} needs no worker"
         return Refusal(what, where, "choose another --mode, such as switchbox")
     return None

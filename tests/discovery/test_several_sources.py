@@ -1,4 +1,4 @@
-"""Several sources and one truth: who is followed, who is contradicted, and who confirms whom."""
+"""Several sources of groups: the one that is followed, disagreements, and confirmations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -96,7 +96,7 @@ MANAGED = ("--cluster-manager-address=https://10.0.0.1",)
     ],
 )
 def test_an_order_of_sources_that_cannot_be_is_refused_with_the_fix(flags, where, part):
-    """A slip, a repetition, a mode without its own source, labels or a manager that nobody has."""
+    """A misspelt or repeated source, a missing one, labels that are not read, no manager."""
     refused = read(MasterSettings, flags)
     assert isinstance(refused, tuple)
     assert refused[0].where == where

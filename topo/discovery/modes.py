@@ -95,8 +95,12 @@ class DiscoverySettings:
 
     @property
     def stated(self) -> tuple[SourceName, ...]:
-        """The sources that write groups down, in the order in which they are followed."""
-        return stated_order(self.mode, self.precedence)
+        """The sources that write groups down, in the order in which they are followed.
+
+        Labels are one only where any are read.
+        """
+        order = stated_order(self.mode, self.precedence)
+        return tuple(s for s in order if s != CLUSTER_NODES or self.labels.families)
 
     @property
     def stale_s(self) -> float:

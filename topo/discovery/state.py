@@ -31,10 +31,10 @@ from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.comparison import Comparison
 from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts, gpu_place
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
+from topo.discovery.tree.source_comparison import SourceComparison
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import require
 from topo.model.forest import Change, Conflict, Forest, Node, Reason, Snapshot, UnjoinedMachine
@@ -81,7 +81,7 @@ class Discovery:
         self._placed = PlacedNodes()
         self._gpu_counts = GroupGpuCounts()
         self._conflicts = conflicts.ConflictList()
-        self._comparison = Comparison(settings, self._placed.paths)
+        self._comparison = SourceComparison(settings, self._placed.paths)
         self._marks = Marks()
         self._unjoined: tuple[UnjoinedMachine, ...] = ()
         self._restored_age_s: float | None = None

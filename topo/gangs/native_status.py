@@ -13,9 +13,9 @@ from topo.gangs.machine.gang import Gang
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import GroupPath, Kind, NodeName
+from topo.model.words import counted, listed
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.job.words import counted, listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from topo.model.words import counted
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.capacity.slots import Groups, Slots
 from topo.placement.job.plan import Allocation, FitTest, NoFit, Share
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.job.words import counted
 
 TAIL_CANNOT_FIT = 1 << 40
 """The loss of a domain that cannot take the tail at all."""

@@ -15,10 +15,10 @@ from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Place
 from topo.model.ids import Kind
+from topo.model.words import counted, listed
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held
-from topo.placement.job.words import counted, listed
 
 _PREFIX = "gang/"
 """Keys of the holds of gangs begin with it; the gang's id follows."""

@@ -37,9 +37,9 @@ def places_apart(
     if affinity is None or affinity.pod_anti_affinity is None:
         return
     for term in affinity.pod_anti_affinity.required:
-        scope = _scope(term, namespace)
-        if scope and _keeps_alike_apart(term, labels):
-            text = repr((scope, _canonical(term.label_selector)))
+        scope, selector = _scope(term, namespace), term.label_selector
+        if scope and selector is not None and _is_over_hosts(term) and _matches(selector, labels):
+            text = repr((scope, _canonical(selector)))
             yield f"{APART}{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
@@ -52,23 +52,20 @@ def _scope(term: PodAffinityTerm, namespace: str) -> tuple[str, ...]:
     return tuple(sorted(term.namespaces)) if namespace in term.namespaces else ()
 
 
-def _keeps_alike_apart(term: PodAffinityTerm, labels: Mapping[str, str]) -> bool:
-    selector = term.label_selector
-    if term.topology_key != HOSTNAME or selector is None:
-        return False
-    if term.match_label_keys or term.mismatch_label_keys:
-        return False
+def _is_over_hosts(term: PodAffinityTerm) -> bool:
+    """Return whether a term is over the host name, and its selector alone says whom it matches."""
+    return term.topology_key == HOSTNAME and not (term.match_label_keys or term.mismatch_label_keys)
+
+
+def _matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         is_met(each, labels.get(each.key)) for each in selector.match_expressions
     )
 
 
-def _canonical(selector: LabelSelector | None) -> tuple[object, ...]:
-    if selector is None:
-        return ()
-    return tuple(sorted(selector.match_labels.items())), tuple(
-        sorted(map(_in_order, selector.match_expressions))
-    )
+def _canonical(selector: LabelSelector) -> tuple[object, ...]:
+    expressions = tuple(sorted(map(_in_order, selector.match_expressions)))
+    return tuple(sorted(selector.match_labels.items())), expressions
 
 
 def _in_order(each: Requirement) -> tuple[str, str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 import pytest
 
-from topo.placement.job.words import counted, listed, plural
+from topo.model.words import counted, listed, plural
 
 
 @pytest.mark.parametrize(

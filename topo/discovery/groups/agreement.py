@@ -151,15 +151,15 @@ class Agreement:
         """Judge the groups that were touched; return whether a disagreement may differ."""
         touched, self._touched = self._touched, set()
         may_differ = any(path in self._crossing for path in touched)
-        confirmed = {}
+        changed = {}
         for path in touched:
             found = self._confirming(path)
             if found != self.confirmed.get(path, ()):
-                confirmed[path] = found
+                changed[path] = found
             _set(self._crossing, path, self._parts_across(path))
-        if confirmed:
-            both = {**self.confirmed, **confirmed}
-            self.confirmed = {path: found for path, found in both.items() if found}
+        if changed:
+            merged = {**self.confirmed, **changed}
+            self.confirmed = {path: found for path, found in merged.items() if found}
         return may_differ or any(path in self._crossing for path in touched)
 
     @property
@@ -187,13 +187,13 @@ class Agreement:
     def validate(self) -> None:
         """Check that counting anew gives the same verdicts. O(nodes)."""
         require(not self._touched, "a group was touched and not judged")
-        anew = Agreement(self._measuring)
+        recount = Agreement(self._measuring)
         for node, placing in self._placings.items():
-            anew._count(node, placing, 1)
-        anew.settle()
-        require(anew.confirmed == self.confirmed, "a confirmation is out of date")
-        require(anew._crossing == self._crossing, "a disagreement is out of date")
-        require(anew._stated == self._stated, "the nodes of a stated group are miscounted")
+            recount._count(node, placing, 1)
+        recount.settle()
+        require(recount.confirmed == self.confirmed, "confirmations differ from a recount")
+        require(recount._crossing == self._crossing, "crossing groups differ from a recount")
+        require(recount._stated == self._stated, "stated groups differ from a recount")
 
     def _count(self, node: NodeName, placing: _Placing, step: int) -> None:
         shown, stated = placing.shown_groups(), placing.stated_groups()

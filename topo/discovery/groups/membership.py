@@ -23,7 +23,6 @@ from topo.model.errors import require
 from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, GroupName, NodeName, SourceName
 from topo.model.observation import (
-    CLUSTER_MANAGER,
     CLUSTER_NODES,
     CONFIG_FILE,
     WORKERS,
@@ -81,7 +80,7 @@ class Membership:
             return self.nvlink.update(node, record.domain)
         before = self.nvlink.members(node)
         renamed = self.nvlink.update(node, record.domain)
-        # Who stays in a domain that changed may stand elsewhere.
+        # The groups above follow a whole domain: if it changes, its other nodes may move, too.
         return renamed | before | self.nvlink.members(node) if renamed else renamed
 
     def update_labels(
@@ -150,15 +149,12 @@ class Membership:
         return self._dragonflies[component]
 
     def statement(self, source: SourceName, node: NodeName) -> Path | Reason | None:
-        """Return the groups that a source writes down for a node, or why it names none.
+        """Return the groups that labels or the config file name for a node, or why they name none.
 
-        None where the source is not listened to. A cluster manager's dragonflies are left out.
+        None where no label is read.
         """
         if source == CLUSTER_NODES:
             return self.labelled.find(node)
-        if source == CLUSTER_MANAGER:
-            path = self.machines.groups.path(self.machines.chain(node))
-            return path or Reason.of(NodeCondition.NOT_MANAGED)
         place = self.declared.places.get(node)
         if place is None:
             return Reason.of(NodeCondition.NOT_IN_CONFIG)

@@ -45,9 +45,7 @@ def _of_domain(
     membership: Membership, node: NodeName, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
     """Yield what writers of groups say against an NVLink domain, for its least member."""
-    if settings.mode not in (Mode.NVLINK, Mode.AUTO):
-        return
-    if not settings.precedence and not membership.labelled.is_used:
+    if settings.mode not in (Mode.NVLINK, Mode.AUTO) or not settings.stated:
         return
     domain = membership.nvlink.members(node)
     if len(domain) > 1 and node == membership.least(domain):
@@ -57,18 +55,14 @@ def _of_domain(
 def _of_component(
     membership: Membership, component: Members, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
-    is_plain = len(component) <= settings.node_number and _only_manager_speaks(membership, settings)
+    fits = len(component) <= settings.node_number
+    is_managed = settings.stated == (CLUSTER_MANAGER,) and not membership.labelled.is_used
     # The usual case at scale: manager and wiring agree, and nothing below can be found.
-    if is_plain and membership.machines.are_in_one_group(component):
+    if fits and is_managed and membership.machines.are_in_one_group(component):
         return
     yield from _of_members(membership, component, settings)
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
         yield from _oversize(tuple(sorted(component, key=natural_key)), settings.node_number)
-
-
-def _only_manager_speaks(membership: Membership, settings: DiscoverySettings) -> bool:
-    is_alone = CONFIG_FILE not in settings.stated and not membership.labelled.is_used
-    return is_alone and settings.mode is Mode.SWITCHBOX
 
 
 def _of_members(

@@ -23,13 +23,13 @@ from topo.gangs.decisions.resource_shortage import shortage_in_words
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
+from topo.model.words import counted
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.job.words import counted
 from topo.placement.view import view_of
 
 _TIGHT = "gangs: short of other resources"

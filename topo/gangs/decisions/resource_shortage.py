@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.model.pod_requests import APART, HOST_PORT, PODS
+from topo.model.words import counted, listed
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
-from topo.placement.job.words import counted, listed
 
 _BYTES = frozenset({"memory", "ephemeral-storage"})
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

@@ -9,8 +9,8 @@ from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid,
 from topo.gangs.machine.instructions import Instruction, Place
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
+from topo.model.words import listed
 from topo.placement.booking.holds import HoldId
-from topo.placement.job.words import listed
 
 Key = tuple[str, str]
 """The subject of a write: ("pod", uid), ("node", name) or ("hold", id)."""

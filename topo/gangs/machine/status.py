@@ -5,7 +5,7 @@ from topo.gangs.machine.placement_requests import Blocker, Need, PlacementNeed, 
 from topo.gangs.machine.record import Record
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
-from topo.placement.job.words import listed
+from topo.model.words import listed
 
 UNGROUPED = "`topo doctor` says what to do; gpu-group-wait of a job lets it run ungrouped after it"
 

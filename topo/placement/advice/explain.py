@@ -34,6 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topo.model.words import counted, listed, plural
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import find_best
@@ -48,7 +49,6 @@ from topo.placement.job.plan import (
     objective_values,
     profile_difference,
 )
-from topo.placement.job.words import counted, listed, plural
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.view import FreeView, view_of

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from topo.model.limits import MAX_PODS
+from topo.model.words import counted, listed
 from topo.placement.advice.suggestion import RefusedJob, Region, Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.capacity.capacity_view import CapacityView
@@ -39,7 +40,6 @@ from topo.placement.capacity.layout import Counts
 from topo.placement.engine import fits, place
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
-from topo.placement.job.words import counted, listed
 
 _OTHER_TYPES = 3
 _Condition = Callable[[Request], Request]

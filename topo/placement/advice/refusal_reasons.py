@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from topo.model.words import counted, listed, plural
 from topo.placement.advice.suggestion import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, hosts_of_unknown_size, is_eligible
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration
-from topo.placement.job.words import counted, listed, plural
 
 _SHOWN = 3
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from topo.model.ids import NodeName
+from topo.model.words import counted, listed
 from topo.placement.advice.other_requests import (
     fewer_pods,
     most_pods,
@@ -36,7 +37,6 @@ from topo.placement.capacity.what_if import Assumptions, open_host
 from topo.placement.engine import could_place, fits, place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
-from topo.placement.job.words import counted, listed
 from topo.placement.view import view_on
 
 MOST = 6

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from topo.model.words import listed
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
 from topo.placement.job.plan import Plan, PlannedGroup, Pods, objective_names
 from topo.placement.job.request import PlacementMode, Request
-from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import objective_of, pods_by_domain
 from topo.placement.search.policies import reserve_taken_from

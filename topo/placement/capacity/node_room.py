@@ -113,8 +113,8 @@ class NodeRoom:
         """Set what a node has: all of its resources but cards, and its whole GPUs."""
         number = self._number(name)
         self._stated.add(number)
-        for resource in allocatable.keys() - self._columns.keys():
-            self._columns[resource] = _Column.of(resource, len(self._gpus))
+        for resource in allocatable:
+            self._column(resource)
         for resource, column in self._columns.items():
             stated = allocatable.get(resource)
             column.has[number] = _unstated(resource) if stated is None else min(stated, _MOST)
@@ -167,12 +167,12 @@ class NodeRoom:
         if assumed := self._assumed(own, held):
             numbers = np.unique(np.concatenate([each.numbers for each in assumed]))
             for each in assumed:
-                self._add_all(each, 1)
+                self._assume(each, 1)
             for number in numbers.tolist():
                 tight.pop(self._names[number], None)
             tight |= self._tight(self._fits(numbers, shape), amounts, numbers)
             for each in assumed:
-                self._add_all(each, -1)
+                self._assume(each, -1)
                 self._drop_unused(each.amounts)
         return tight
 
@@ -260,9 +260,10 @@ class NodeRoom:
         self._free_numbers.append(number)
 
     def _take(self, number: int, amounts: Amounts, sign: int) -> None:
-        self._add(number, amounts, sign)
-        for resource, _ in amounts:
-            self._columns[resource].pods += sign
+        for resource, amount in amounts:
+            column = self._column(resource)
+            column.used[number] += sign * amount
+            column.pods += sign
         if sign < 0:
             self._drop_unused(amounts)
         self._touch(number)
@@ -274,18 +275,17 @@ class NodeRoom:
             if column is not None and not column.pods and resource.startswith(ONE_TO_A_NODE):
                 del self._columns[resource]
 
-    def _add(self, number: int, amounts: Amounts, sign: int) -> None:
-        for resource, amount in amounts:
-            if resource not in self._columns:
-                self._columns[resource] = _Column.of(resource, len(self._gpus))
-            self._columns[resource].used[number] += sign * amount
-
-    def _add_all(self, assumed: _Assumed, sign: int) -> None:
+    def _assume(self, assumed: _Assumed, sign: int) -> None:
         for resource, amount in assumed.amounts:
-            if resource not in self._columns:
-                self._columns[resource] = _Column.of(resource, len(self._gpus))
-            used = self._columns[resource].used
+            used = self._column(resource).used
             np.add.at(used, assumed.numbers, sign * amount * assumed.pods)
+
+    def _column(self, resource: str) -> _Column:
+        """Return the column of a resource, made where there is none yet."""
+        column = self._columns.get(resource)
+        if column is None:
+            column = self._columns[resource] = _Column.of(resource, len(self._gpus))
+        return column
 
     def _touch(self, number: int) -> None:
         if not self._asked:

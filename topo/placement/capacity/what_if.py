@@ -7,10 +7,10 @@ from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName, natural_key
 from topo.model.nearest import did_you_mean
+from topo.model.words import listed
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, joined
 from topo.placement.job.policy import Policy
-from topo.placement.job.words import listed
 
 LIFECYCLE_TAINTS = frozenset(
     f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")

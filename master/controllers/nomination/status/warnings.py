@@ -11,7 +11,7 @@ from master.kube.objects import Key
 from topo.gangs.status import GangStatus
 from topo.model.conditions.master import GangCondition
 from topo.model.rest.topology import WarningDocument
-from topo.placement.job.words import counted, listed
+from topo.model.words import counted, listed
 
 NOT_BOUND_S = 60.0
 """A scheduler binds a gang that is opened within seconds."""

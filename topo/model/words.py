@@ -1,4 +1,4 @@
-"""The words of sentences about placement: counted nouns, and lists that stay short."""
+"""The words of sentences for people: counted nouns, and lists that stay short."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """What each source says of where a node belongs, compared with where it is shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from topo.discovery.groups.agreement import Agreement, Disagreement, Keys
 from topo.discovery.groups.membership import Membership
@@ -13,6 +13,7 @@ from topo.model.errors import require
 from topo.model.forest import Conflict
 from topo.model.ids import GroupPath, NodeName, SourceName, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
+from topo.model.words import listed
 
 _SAYS: Mapping[SourceName, tuple[str, str, str]] = {
     CLUSTER_MANAGER: ("the cluster manager", "puts", "is"),
@@ -24,7 +25,7 @@ _MEASURING = frozenset({WORKERS})
 SHOWN_NODES, SHOWN_GROUPS = 5, 3
 
 
-class Comparison:
+class SourceComparison:
     """The groups of every source that is listened to, by node. Mutable; owned by the discovery
     state.
 
@@ -35,16 +36,13 @@ class Comparison:
     def __init__(
         self, settings: DiscoverySettings, paths: Callable[[], Mapping[NodeName, Path]]
     ) -> None:
-        self._written = tuple(
-            s for s in settings.stated if s != CLUSTER_NODES or settings.labels.families
-        )
-        """Those that write groups down, in their order."""
+        self._written = settings.stated
         # Where cables make groups these are shown as they are measured, and confirm themselves.
         measured = (WORKERS,) if settings.mode in WITHOUT_WORKERS else ()
         self._sources = (*measured, *self._written)
         self._paths = paths
         self._is_idle = True
-        """Whether no source has said more than is shown; until then nobody is counted."""
+        """True until a source says more than is shown; until then no node is counted."""
         self._agreement = Agreement(_MEASURING)
 
     @property
@@ -67,8 +65,12 @@ class Comparison:
 
     def stated(self, membership: Membership, node: NodeName) -> tuple[StatedPath, ...]:
         """Return where each source that writes groups down puts a node, in their order."""
-        found = [StatedPath(s, stated_groups(membership, s, node)) for s in self._written]
-        return tuple(each for each in found if each.path)
+        groups = {s: _written_groups(membership, s, node) for s in self._written}
+        return tuple(
+            StatedPath(source, tuple(name for _, name in found))
+            for source, found in groups.items()
+            if found
+        )
 
     def settle(self, membership: Membership) -> tuple[Conflict, ...] | None:
         """Judge what moved; return the conflicts between sources, None where none may differ."""
@@ -79,13 +81,13 @@ class Comparison:
         self._agreement.validate()
         if not self._written:
             return
-        anew = Agreement(_MEASURING)
+        current = Agreement(_MEASURING)
         for node, (path, _) in positions.items():
-            anew.put(node, path, self._statements(membership, node, path))
-        anew.settle()
-        require(anew.confirmed == self.confirmed, "a confirmation rests on old statements")
+            current.put(node, path, self._statements(membership, node, path))
+        current.settle()
+        require(current.confirmed == self.confirmed, "a confirmation rests on old statements")
         found = self._agreement.disagreements
-        require(anew.disagreements == found, "a disagreement rests on old statements")
+        require(current.disagreements == found, "a disagreement rests on old statements")
 
     def _statements(
         self, membership: Membership, node: NodeName, path: Path
@@ -107,33 +109,31 @@ class Comparison:
         return tuple(_conflict(each, _names(membership, each)) for each in found)
 
 
-def stated_groups(membership: Membership, source: SourceName, node: NodeName) -> tuple[str, ...]:
-    """Return the names of the groups that a source writes down for a node, outermost first."""
+def _written_groups(
+    membership: Membership, source: SourceName, node: NodeName
+) -> list[tuple[str, str]]:
+    """Return the key and the name of each group that a source writes down, outermost first."""
     if source == CLUSTER_MANAGER:
-        return tuple(group.name for group in membership.machines.chain(node))
+        return [(group.id, group.name) for group in membership.machines.chain(node)]
     path = membership.statement(source, node)
-    return tuple(group.name for group in path) if isinstance(path, tuple) else ()
+    return [(group.key, group.name) for group in path] if isinstance(path, tuple) else []
 
 
 def _keys(membership: Membership, source: SourceName, node: NodeName) -> Keys:
     """Return the keys of the groups that a source states, outermost first."""
-    if source == WORKERS:
-        if (names := membership.nvlink.names(node)) is not None:
-            return names
-        component = membership.wiring.component(node)
-        return (membership.least(component),) if len(component) > 1 else ()
-    if source == CLUSTER_MANAGER:
-        return tuple([group.id for group in membership.machines.chain(node)])
-    path = membership.statement(source, node)
-    return tuple([group.key for group in path]) if isinstance(path, tuple) else ()
+    if source != WORKERS:
+        return tuple([key for key, _ in _written_groups(membership, source, node)])
+    if (names := membership.nvlink.names(node)) is not None:
+        return names
+    component = membership.wiring.component(node)
+    return (membership.least(component),) if len(component) > 1 else ()
 
 
 def _names(membership: Membership, found: Disagreement) -> list[str]:
     """Return the groups into which the other source puts the nodes, as people call them."""
     names: set[str] = set()
     for node in found.nodes:
-        keys = _keys(membership, found.other, node)
-        path = stated_groups(membership, found.other, node)
+        keys, path = zip(*_written_groups(membership, found.other, node), strict=True)
         depths = [len(group) for group in found.groups if keys[: len(group)] == group]
         names.add("/".join(path[: max(depths)]))
     return sorted(names, key=natural_key)
@@ -144,17 +144,9 @@ def _conflict(found: Disagreement, groups: list[str]) -> Conflict:
     whom = "it" if len(nodes) == 1 else "them"
     (one, puts, is_), (other, put, _) = _SAYS[found.followed], _SAYS[found.other]
     text = (
-        f"{one} {puts} {_listed(nodes, SHOWN_NODES)} into {'/'.join(found.path)}, {other} {put} "
-        f"{whom} into {_listed(groups, SHOWN_GROUPS)} with nodes of other groups; {one} {is_} "
+        f"{one} {puts} {listed(nodes, SHOWN_NODES)} into {'/'.join(found.path)}, {other} {put} "
+        f"{whom} into {listed(groups, SHOWN_GROUPS)} with nodes of other groups; {one} {is_} "
         "followed"
     )
     code = ConflictCondition.SOURCES_DIFFER
     return Conflict(code, tuple(nodes), text, code.next_step(NODE=nodes[0]))
-
-
-def _listed(names: Sequence[str], most: int) -> str:
-    """Return the first of these names in words."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
