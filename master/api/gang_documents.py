@@ -25,7 +25,7 @@ from topo.placement.capacity.host import Host
 HostOf = Callable[[NodeName], Host | None]
 
 
-class History(NamedTuple):
+class GangHistory(NamedTuple):
     """The last transitions of a gang, and since when they are seen (Unix time)."""
 
     transitions: Sequence[Transition] = ()
@@ -58,7 +58,7 @@ def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
 
 
 def gang_document(
-    summary: GangSummary, gang: Gang, status: GangStatus, host: HostOf, *, history: History
+    summary: GangSummary, gang: Gang, status: GangStatus, host: HostOf, *, history: GangHistory
 ) -> GangDocument:
     """Return the gang with its pods by rank, its nodes, groups and history.
 

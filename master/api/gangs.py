@@ -10,7 +10,7 @@ from aiohttp import web
 from yarl import URL
 
 from master.api.answers import json_response
-from master.api.gang_documents import History, gang_document, gang_summary, in_turn
+from master.api.gang_documents import GangHistory, gang_document, gang_summary, in_turn
 from master.api.requests.reading import Parameter, Query
 from master.controllers.nomination.status.gang_view import GangView
 from master.replicas.peer import NoAnswerError
@@ -77,7 +77,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
         return _unknown(nomination.view, asked)
     gang, status = found
     summary = gang_summary(gang, status, service.engine.clock())
-    history = History(nomination.view.history(gang_id), nomination.view.known_from_s())
+    history = GangHistory(nomination.view.history(gang_id), nomination.view.known_from_s())
     host = service.placements.state.capacity.host
     return json_response(orjson.dumps(gang_document(summary, gang, status, host, history=history)))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from master.kube.objects import Condition, Metadata, Resource
+from master.kube.objects import Metadata, ObjectCondition, Resource
 from master.kube.schema.slim import slim
 
 
@@ -89,7 +89,7 @@ class _ContainerStatus:
 
 
 @slim
-class _PodCondition(Condition):
+class _PodCondition(ObjectCondition):
     message: str = ""
 
 

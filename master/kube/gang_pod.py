@@ -5,7 +5,7 @@ Two equal values mean no change: `resource_version` is excluded from the compari
 
 from dataclasses import dataclass, field
 
-from master.kube.objects import Identity, Key, OwnerReference
+from master.kube.objects import Key, ObjectIdentity, OwnerReference
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp
@@ -35,7 +35,7 @@ class ClusterPod:
     it is being deleted.
     """
 
-    metadata: Identity
+    metadata: ObjectIdentity
     gang_id: GangId
     owner: OwnerReference | None = None
     node: NodeName | None = None
@@ -110,7 +110,7 @@ class GangPod(ClusterPod):
 class EndedPod:
     """A pod that has succeeded. `gang_id` is empty for one of no gang."""
 
-    metadata: Identity
+    metadata: ObjectIdentity
     gang_id: GangId
     rank: int
 

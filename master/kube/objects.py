@@ -41,7 +41,7 @@ class OwnerReference:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ObjectIdentity:
     """The identity of an object. `deletion_timestamp` is set while it is being deleted."""
 
     name: str
@@ -52,7 +52,7 @@ class Identity:
 
 
 @slim
-class Metadata(Identity):
+class Metadata(ObjectIdentity):
     """The metadata of an object."""
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Metadata(Identity):
 
 
 @slim
-class Taint:
+class NodeTaint:
     """A taint: it keeps pods without a toleration away."""
 
     key: str
@@ -71,7 +71,7 @@ class Taint:
 
 
 @slim
-class Condition:
+class ObjectCondition:
     """A condition that a controller reports; `status` is True, False or Unknown."""
 
     type: str
@@ -79,7 +79,7 @@ class Condition:
     reason: str = ""
 
 
-def _ready(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+def _ready(conditions: tuple[ObjectCondition, ...]) -> tuple[ObjectCondition, ...]:
     return tuple(each for each in conditions if each.type == "Ready")
 
 
@@ -96,7 +96,7 @@ class NodeSpec:
     """The desired state of a node."""
 
     unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[NodeTaint, ...] = ()
     provider_id: str = Field("", validation_alias="providerID")
 
 
@@ -112,7 +112,7 @@ class NodeStatus:
     """A node's allocatable resources and its `Ready` condition; other conditions are dropped."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
-    conditions: Annotated[tuple[Condition, ...], AfterValidator(_ready)] = ()
+    conditions: Annotated[tuple[ObjectCondition, ...], AfterValidator(_ready)] = ()
     addresses: tuple[NodeAddress, ...] = ()
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
 
@@ -159,7 +159,7 @@ class SchedulingGate:
 
 
 @slim
-class Toleration:
+class PodToleration:
     """A tolerated taint; an empty key with `Exists` tolerates all."""
 
     key: str = ""
@@ -174,7 +174,7 @@ class PodSpec(PodRequests):
 
     node_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[PodToleration, ...] = ()
     affinity: Affinity | None = None
     priority: int = 0
     priority_class_name: str = ""
@@ -368,7 +368,7 @@ class KubeObject(Protocol):
     """An object with metadata."""
 
     @property
-    def metadata(self) -> Identity:
+    def metadata(self) -> ObjectIdentity:
         """Its identity."""
         ...
 
@@ -379,7 +379,7 @@ Key = tuple[str, str]
 """Namespace (empty for a cluster-wide object) and name."""
 
 
-def key_of(metadata: Identity) -> Key:
+def key_of(metadata: ObjectIdentity) -> Key:
     """Return the key of an object among those of its resource."""
     return metadata.namespace, metadata.name
 

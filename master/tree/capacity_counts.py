@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from topo.model.forest import Forest, Group, Status
 from topo.model.ids import GroupPath, NodeName
-from topo.model.rest.topology import Capacity
+from topo.model.rest.topology import CapacityCounts
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeCounts, NodeUsage
 
 Row = tuple[int, int, int, int, int, int, int, int]
-"""The fields of `topo.model.rest.topology.Capacity`, in their order."""
+"""The fields of `topo.model.rest.topology.CapacityCounts`, in their order."""
 
 
 class SubtreeCounts:
@@ -54,7 +54,7 @@ def _sum(rows: Sequence[Row]) -> Row:
     return nodes, ready, gpus, ready_gpus, free, used, held, cordoned
 
 
-def capacity_document(row: Row) -> Capacity:
+def capacity_document(row: Row) -> CapacityCounts:
     """Return a row as the documents have it."""
     nodes, ready, gpus, ready_gpus, free, used, held, cordoned = row
     return {

@@ -10,7 +10,7 @@ declare namespace Api {
     down: string[];
     drain: string[];
   }
-  interface Capacity {
+  interface CapacityCounts {
     nodes: number;
     ready: number;
     gpus: number;
@@ -170,7 +170,7 @@ declare namespace Api {
   }
   interface GroupCapacity {
     path: string[];
-    capacity: Capacity;
+    capacity: CapacityCounts;
   }
   interface Group {
     name: string;
@@ -183,7 +183,7 @@ declare namespace Api {
     expected: number | null;
     source: string | null;
     confirmed_by: string[];
-    capacity: Capacity;
+    capacity: CapacityCounts;
     child: (Node | Group)[];
   }
   interface History {

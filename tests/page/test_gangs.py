@@ -11,7 +11,7 @@ import orjson
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from master.api.gang_documents import History, gang_document, gang_summary, in_turn
+from master.api.gang_documents import GangHistory, gang_document, gang_summary, in_turn
 from tests.e2e.conftest import RunningDemo
 from tests.master.api.test_gang_documents import gang, member, stands
 from tests.page.conftest import CEILING_MS, shot
@@ -33,7 +33,7 @@ NODES = tuple(NodeName(f"node-sample{number}") for number in range(1, 5))
 WHY = "2 whole groups of 16 GPUs are needed, 1 is free"
 FITS = "2 of the 4 pods fit now, 2 fewer"
 
-HISTORY = History(
+HISTORY = GangHistory(
     (
         Transition(0.0, GangState.NO_ROOM, "8 GPUs are free"),
         Transition(60.0, GangState.BOUND, "all of its pods run"),

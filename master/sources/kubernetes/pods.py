@@ -8,11 +8,11 @@ from typing import Any
 from master.kube.gang_pod import FINISHED, ClusterPod, EndedPod, GangPod, NodeWants, ended_pod
 from master.kube.objects import (
     UNSCHEDULABLE,
-    Identity,
+    ObjectIdentity,
     OwnerReference,
     PodObject,
+    PodToleration,
     ReportedCondition,
-    Toleration,
 )
 from master.kube.schema.affinity import Affinity, NodeSelector
 from master.sources.kubernetes.pods_apart import places_apart
@@ -73,7 +73,7 @@ class PodParser:
         place = annotations.get(self._keys.placement)
         note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         common: dict[str, Any] = {
-            "metadata": Identity(
+            "metadata": ObjectIdentity(
                 name=metadata.name,
                 namespace=metadata.namespace,
                 uid=metadata.uid,
@@ -232,7 +232,7 @@ def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:
 @lru_cache(maxsize=SHARED_VALUES)
 def _wants(
     selector: tuple[tuple[str, str], ...],
-    tolerations: tuple[Toleration, ...],
+    tolerations: tuple[PodToleration, ...],
     required: NodeSelector | None,
 ) -> NodeWants:
     borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 
-from master.api.gang_documents import History, gang_document, gang_summary, in_turn
+from master.api.gang_documents import GangHistory, gang_document, gang_summary, in_turn
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.status import GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
@@ -10,7 +10,7 @@ from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request, Toleration
 
-NO_HISTORY = History()
+NO_HISTORY = GangHistory()
 NODES = [NodeName(f"n{number}") for number in range(4)]
 
 
@@ -120,7 +120,7 @@ def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by
 
 def test_each_change_of_state_is_told_with_its_time_its_cause_and_how_it_is_known() -> None:
     found = gang(member(0))
-    seen = History(
+    seen = GangHistory(
         (
             Transition(1.0, GangState.NO_ROOM, "1 group is missing", is_read=True),
             Transition(3.5, GangState.PLACED, "its nodes are being prepared"),

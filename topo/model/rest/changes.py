@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from topo.model.rest.document import default, one_of
 from topo.model.rest.placements import HoldSummary
-from topo.model.rest.topology import Capacity
+from topo.model.rest.topology import CapacityCounts
 
 
 class ChangeDocument(TypedDict):
@@ -48,7 +48,7 @@ class GroupCapacityDocument(TypedDict):
     """The capacity that a group has now."""
 
     path: tuple[str, ...]
-    capacity: Capacity
+    capacity: CapacityCounts
 
 
 class NodeCapacityDocument(TypedDict):

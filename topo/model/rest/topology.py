@@ -67,7 +67,7 @@ class NodeDocument(TypedDict):
     shared: NotRequired[Annotated[list[SharedCardsDocument], default([])]]
 
 
-class Capacity(TypedDict):
+class CapacityCounts(TypedDict):
     """Counts over a whole subtree, whatever of it is shown.
 
     Free, used and held as of a node. `cordoned_gpus`: of cordoned nodes, booked by nobody. What is
@@ -101,7 +101,7 @@ class GroupDocument(TypedDict):
     expected: Annotated[int | None, default(None)]
     source: Annotated[str | None, default(None)]
     confirmed_by: Annotated[tuple[str, ...], default(())]
-    capacity: Capacity
+    capacity: CapacityCounts
     child: Annotated["list[Child]", default([])]
 
 
