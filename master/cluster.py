@@ -40,8 +40,9 @@ from master.kube.objects import (
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
+from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
+from master.kube.schedulers.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.service_accounts.token_review import TokenReviews
-from master.kube.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -87,6 +88,8 @@ class Cluster:
     quotas: Reflector[QuotaObject]
     ended_pods: Reflector[EndedPod]
     """Pods of gangs that have succeeded, which `pods` leaves out."""
+    scheduling_groups: Reflector[SchedulingGroupObject]
+    """PodGroups of Kubernetes; the kind does not exist where its gate is off."""
     gangs: Reflector[GangObject]
     """Ours; the kind does not exist where the chart does not define it."""
     writer: Writer
@@ -165,6 +168,9 @@ def build_cluster(
         queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
         ended_pods=ended_pods,
         quotas=Reflector(client, QUOTAS, metrics=metrics, clock=clock),
+        scheduling_groups=Reflector(
+            client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
+        ),
         gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
@@ -236,6 +242,8 @@ def cluster_controllers(
         ),
         registry=registry,
         gangs=cluster.gangs,
+        pods=cluster.pods,
+        scheduling_groups=cluster.scheduling_groups,
         nomination=cache(partial(nomination, cluster)),
     )
     controllers = build_controllers(view, settings.controllers)

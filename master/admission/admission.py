@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import prometheus_client as prom
 from aiohttp import web
@@ -14,10 +15,12 @@ from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
 from master.admission.tiers import KnownTiers
 from master.admission.volcano_config_check import ConfigMapName, SchedulerConfigReader
-from master.controllers.table import HYPERNODES
+from master.controllers.table import HYPERNODES, LABELS, POD_GROUPS
 from master.kube.client import Caller
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.store import Store
 from master.settings import MasterSettings
-from topo.gangs.admission.outcome import Rules
+from topo.gangs.admission.outcome import NamedGroup, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.terms import Way
 from topo.kit.serving.connections import Connections
@@ -44,12 +47,14 @@ def build_admission(
     registry: prom.CollectorRegistry,
     *,
     tiers: KnownTiers,
+    groups: Store[SchedulingGroupObject],
     acts: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Admission:
     """Build the parts of the webhook; nothing is served yet.
 
-    `acts` returns whether this master leads. `tiers` are the tiers of the HyperNodes.
+    `acts` returns whether this master leads. `tiers` are the tiers of the HyperNodes, `groups` the
+    PodGroups of Kubernetes.
     """
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(ADMISSION, settings.pod_namespace)
@@ -59,12 +64,22 @@ def build_admission(
         client, ConfigMapName(*settings.volcano_config), resources, registry
     )
     rules = Rules(
-        keys=AnnotationKeys(settings.domain), gpu_resources=resources, way=Way(settings.placement)
+        keys=AnnotationKeys(settings.domain),
+        gpu_resources=resources,
+        way=Way(settings.placement),
+        label_keys=settings.label_keys if LABELS in settings.controllers else {},
+        named_group=partial(_named_group, groups),
     )
+    makes_groups = POD_GROUPS in settings.controllers
     no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
 
     def rules_now() -> Rules:
-        return replace(rules, tiers=tiers.now(), unheeded=no_tree or reader.unheeded)
+        return replace(
+            rules,
+            tiers=tiers.now(),
+            unheeded=no_tree or reader.unheeded,
+            makes_groups=makes_groups and groups.synced,
+        )
 
     return Admission(
         app=admission_app(rules_now, settings.admission_invalid, metrics),
@@ -87,6 +102,14 @@ def build_admission(
         reader=reader,
         tiers=tiers,
     )
+
+
+def _named_group(
+    groups: Store[SchedulingGroupObject], namespace: str, name: str
+) -> NamedGroup | None:
+    """Return a PodGroup of Kubernetes as admission reads it; None for one that is not known."""
+    found = groups.objects.get((namespace, name))
+    return NamedGroup(found.metadata.annotations, found.min_count) if found is not None else None
 
 
 def _names(service: str, namespace: str) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ Source: kubernetes.io, "Dynamic Admission Control", webhook request and response
 """
 
 import base64
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
 MAX_UID_CHARS = 128
 MAX_WARNING_CHARS = 400
 """Source: the same page: 256 characters, or a few more where they are needed."""
+_TOKEN_CHARS = 10
 _MISSHAPEN = "a field has another type than its schema gives it, so no groups are planned for it"
 Invalid = Literal["warn", "deny"]
 Judge = Callable[[Mapping[str, Any], Rules], AdmissionOutcome]
@@ -57,6 +59,8 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
         text = "topo-master judges new jobs, PodGroups and pods alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = judged
+    if rules.makes_groups:
+        rules = replace(rules, token=_token(uid))
     outcome = judge(created, rules)
     if not fits(created, outcome.patch):
         outcome = AdmissionOutcome(Result.LEFT, warnings=(_MISSHAPEN,))
@@ -70,6 +74,11 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     text = f"the job runs without groups: {outcome.refusal}"
     answer = _answer(uid, patch=outcome.patch, warnings=(text, *outcome.warnings))
     return Reviewed(answer, name, outcome.result.value)
+
+
+def _token(uid: str) -> str:
+    """Return the end of the name of a PodGroup: a job that is created has no uid yet."""
+    return hashlib.sha256(uid.encode()).hexdigest()[:_TOKEN_CHARS]
 
 
 def _judge(group: str, version: str, kind: str) -> tuple[str, Judge] | None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 
 import structlog
@@ -10,7 +11,7 @@ from aiohttp import web
 
 from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
 from master.admission.reviews import Invalid, Reviewed, review
-from topo.gangs.admission.outcome import Rules
+from topo.gangs.admission.outcome import Result, Rules
 from topo.kit.serving.bodies import Bodies
 from topo.kit.serving.problem import answer_expectation, problem, problems
 from topo.model.errors import BadInputError
@@ -29,6 +30,8 @@ BODIES_BYTES = 32 << 20
 INLINE_BYTES = 64 << 10
 """A larger review takes longer than a thread costs and is judged in one, one at a time: JSON of 4
 MiB may become objects of 140 MiB."""
+LOOKS, LOOK_S = 20, 0.05
+"""How often a pod is judged again whose PodGroup is not known: the watch may show it later."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +55,7 @@ def admission_app(
         try:
             async with bodies.read(request) as content:
                 began_s = clock()
-                reviewed = await judged(content)
+                reviewed = await _patiently(partial(judged, content))
         except BadInputError:
             metrics.reviews.labels("other", UNREADABLE).inc()
             raise
@@ -75,3 +78,14 @@ def admission_app(
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
     app.router.add_post(PATH, post_review, expect_handler=answer_expectation)
     return app
+
+
+async def _patiently(judge: Callable[[], Awaitable[Reviewed]]) -> Reviewed:
+    """Return what was judged, again where a PodGroup is not known that was created just before."""
+    found = await judge()
+    for _ in range(LOOKS):
+        if found.result != Result.AWAITED:
+            break
+        await asyncio.sleep(LOOK_S)
+        found = await judge()
+    return found

@@ -21,7 +21,7 @@ from master.kube.client import Caller
 from master.kube.errors import Failure, KubeError
 from master.kube.objects import CONFIG_MAPS
 from master.kube.reading import read
-from master.kube.volcano_config import (
+from master.kube.schedulers.volcano_config import (
     SchedulerConfig,
     scheduler_config,
     with_action,

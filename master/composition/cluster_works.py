@@ -10,6 +10,7 @@ from master.cluster import Cluster
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.status.gate_timeout import GateTimeout
 from master.controllers.nomination.status.no_fit_audit import NoFitAudit
+from master.controllers.table import POD_GROUPS
 from master.service import Service
 from master.sources.kubernetes.node_source import NodeSource
 from master.sources.kubernetes.nodes import listed_node
@@ -33,6 +34,8 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
     if "gang-objects" in service.controllers.running:
         works["kubernetes-gangs"] = cluster.gangs.run
+    if POD_GROUPS in service.controllers.running:
+        works["kubernetes-scheduling-groups"] = cluster.scheduling_groups.run
     if service.controllers.nomination is not None:
         unattended = _unattended(service, cluster, service.controllers.nomination)
         cluster.gang_writer.may_write = lambda: service.replica.role.acts or unattended.is_over

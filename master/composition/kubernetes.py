@@ -12,7 +12,7 @@ from master.controllers.events import PRODUCT
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.controllers.table import Controllers
-from master.kube.volcano_config import NOT_READ, Configured
+from master.kube.schedulers.volcano_config import NOT_READ, Configured
 from topo.gangs.machine.settings import GangSettings
 from topo.publish.event_series import Reporter
 
@@ -44,12 +44,14 @@ def _nomination(
             queues=cluster.queues,
             quotas=cluster.quotas,
             ended_pods=cluster.ended_pods,
+            scheduling_groups=cluster.scheduling_groups,
         ),
         writer=cluster.gang_writer,
         placements=core.placements,
         is_counted=lambda: availability.may_place,
         uncounted=availability.uncounted,
         domain=settings.domain,
+        label_keys=settings.label_keys,
         settings=GangSettings(order=settings.gang_order, preempt_s=settings.preempt_after or None),
         max_hold_s=settings.hold_limits.hold_s,
         reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
@@ -77,6 +79,7 @@ def admission(core: Core, cluster: Cluster | None, availability: Availability) -
         cluster.client,
         core.registry,
         tiers=tiers,
+        groups=cluster.scheduling_groups,
         acts=lambda: replica.role.acts,
         clock=time.monotonic,
     )

@@ -1,7 +1,7 @@
 """The controller of gangs, put together from its parts."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import prometheus_client as prom
@@ -32,13 +32,17 @@ from master.controllers.nomination.status.status_writer import StatusWriter
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
 from master.controllers.nomination.writing.node_labels import NodeLabels
-from master.kube.volcano_config import NOT_READ, Configured
+from master.kube.objects import Key
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.schedulers.volcano_config import NOT_READ, Configured
+from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
+from topo.model.ids import Kind
 from topo.publish.event_series import Reporter
 
 
@@ -47,8 +51,9 @@ class NominationConfig:
     """What the controller of gangs is built from.
 
     `is_counted`: the groups and what is free in the cluster are known; `uncounted`: what of it is
-    not, in words. `volcano`: how Volcano's scheduler is configured. `now` is Unix time;
-    `server_now` is the same by the clock of the API servers, which date the pods.
+    not, in words. `label_keys`: the label of each kind of group. `volcano`: how Volcano's scheduler
+    is configured. `now` is Unix time; `server_now` is the same by the clock of the API servers,
+    which date the pods.
     """
 
     sources: Sources
@@ -58,6 +63,7 @@ class NominationConfig:
     domain: str
     settings: GangSettings
     max_hold_s: float
+    label_keys: Mapping[Kind, str]
     reporter: Reporter
     registry: prom.CollectorRegistry
     uncounted: Callable[[], Sequence[str]] = tuple
@@ -132,7 +138,10 @@ def _reading(config: NominationConfig) -> _Reading:
         nodes=lambda: sources.nodes.objects.values(),  # noqa: PLW0108 - a list replaces it
         pod_groups=lambda: sources.pod_groups.objects,
         missing_quota=queues.missing,
+        scheduling_groups=lambda: _listed(sources.scheduling_groups),
         kind_of_tier=answers.kind_of_tier,
+        tier_of_kind=answers.tier_of_kind,
+        kind_of_label={label: kind for kind, label in config.label_keys.items()}.get,
         labelled=index.labelled,
         holds=answers.holds_of,
         ended=ended.of,
@@ -150,6 +159,10 @@ def _reading(config: NominationConfig) -> _Reading:
         context=context,
         reader=reader,
     )
+
+
+def _listed(groups: Store[SchedulingGroupObject]) -> Mapping[Key, SchedulingGroupObject] | None:
+    return groups.objects if groups.synced else None
 
 
 def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> StatusParts:

@@ -14,9 +14,12 @@ from master.controllers.gang_objects import GangObjects
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
+from master.controllers.pod_groups import PodGroups
 from master.controllers.retention_grace import RetentionGrace
 from master.kube.gang_object import GangObject
+from master.kube.gang_pod import ClusterPod
 from master.kube.objects import HyperNodeObject, NodeObject
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.kit.tasks import Work
@@ -49,6 +52,8 @@ class ControllerView:
     about_service: Callable[[], Awaitable[Regarding | None]]
     registry: prom.CollectorRegistry
     gangs: Store[GangObject]
+    pods: Store[ClusterPod]
+    scheduling_groups: Store[SchedulingGroupObject]
     nomination: Callable[[], Nomination]
     """Returns the controller of gangs, which is built by the first call."""
 
@@ -143,8 +148,20 @@ def _build_gang_objects(view: ControllerView) -> Running:
     )
 
 
+def _build_pod_groups(view: ControllerView) -> Running:
+    reader = view.nomination().reader
+    pod_groups = PodGroups(
+        store=view.scheduling_groups,
+        pods=view.pods,
+        writer=view.writer,
+        succeeded=reader.succeeded,
+        domain=view.domain,
+    )
+    return Running(pod_groups, pod_groups.warnings)
+
+
 LABELS, HYPERNODES = "labels", "hypernodes"
-NOMINATION, GANG_OBJECTS = "nomination", "gang-objects"
+NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
     HYPERNODES: _build_hypernodes,
@@ -152,11 +169,13 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     "events": _build_events,
     NOMINATION: _build_nomination,
     GANG_OBJECTS: _build_gang_objects,
+    POD_GROUPS: _build_pod_groups,
 }
 """By the name that `--controllers` takes."""
-BY_DEFAULT = tuple(name for name in ROWS if name not in (NOMINATION, GANG_OBJECTS))
+OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
+BY_DEFAULT = tuple(name for name in ROWS if name not in OF_GANGS)
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
-need the definition of their kind."""
+need the definition of their kind, and PodGroups of Kubernetes a gate of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
-from master.kube.volcano import POD_GROUPS, QUEUES
+from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
+from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 
 
 class RightScope(StrEnum):
@@ -99,10 +100,13 @@ RIGHTS = (
         RightScope.CLUSTER,
         "gang-objects",
     ),
+    Right(
+        SCHEDULING_GROUPS, ("list", "watch", "create", "patch"), RightScope.CLUSTER, "pod-groups"
+    ),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
-CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION, "gang-objects"}
+CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION, "gang-objects", "pod-groups"}
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG}
 """Parts of a master that its flags can switch off or move."""

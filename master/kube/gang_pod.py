@@ -25,12 +25,13 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 class ClusterPod:
     """A pod of the cluster: its identity, where it is, and which GPUs or shared cards it takes.
 
-    `gang_id` is the uid of its controller, `owner`, else its own. `gated`: our scheduling gate is
-    on; `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested
-    whole GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None
-    for nothing. `names_cards`: the pod names at least one resource of cards. `doubts`: requests
-    that are not valid quantities, a sentence each. `takes` is what it asks of its node beside
-    cards. `pod_group`: the key of its PodGroup.
+    `gang_id` is the uid of its controller, `owner`, else its own; of a pod whose gang is a PodGroup
+    of Kubernetes it is made from the name of that. `gated`: our scheduling gate is on;
+    `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested whole
+    GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None for
+    nothing. `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
+    are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
+    `pod_group`: the key of its PodGroup of Volcano.
     `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:
     it is being deleted.
     """
@@ -82,6 +83,9 @@ class GangPod(ClusterPod):
     `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
     why its gate was opened without a plan; that holds for the whole gang, also under a later
     leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
+    `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
+    that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
+    that object are the gang, whoever owns them.
     `reported`: the gang's state that a leader wrote on the pod; a change of it does not count as a
     change of the pod.
     """
@@ -93,6 +97,10 @@ class GangPod(ClusterPod):
     stamp: Stamp | Refusal | None = None
     terms: GroupTerms | Refusal | None = None
     rank: int = 0
+    scheduling_group: Key | None = None
+    makes_group: bool = False
+    topology_key: str = ""
+    is_of_group: bool = False
     created_s: float = 0.0
     wants: NodeWants | None = None
     fixed: NodeName | None = None

@@ -159,6 +159,13 @@ class SchedulingGate:
 
 
 @slim
+class PodSchedulingGroup:
+    """The PodGroup of Kubernetes that a pod is of, in its namespace."""
+
+    pod_group_name: str = ""
+
+
+@slim
 class PodToleration:
     """A tolerated taint; an empty key with `Exists` tolerates all."""
 
@@ -180,6 +187,12 @@ class PodSpec(PodRequests):
     priority_class_name: str = ""
     preemption_policy: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
+
+    @property
+    def group_name(self) -> str:
+        """The name of its PodGroup of Kubernetes; empty for none."""
+        return self.scheduling_group.pod_group_name if self.scheduling_group is not None else ""
 
 
 class ReportedCondition(TypedDict, total=False):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.controllers.table import BY_DEFAULT, GANG_OBJECTS, NOMINATION, ROWS
+from master.controllers.table import BY_DEFAULT, NOMINATION, OF_GANGS, ROWS
 from master.kube.credentials.config import KubeConfig
 from master.kube.service_accounts.accounts import Wanted
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -58,7 +58,7 @@ class ClusterSettings(ServiceSettings):
         BY_DEFAULT
     )
     """What the leader writes in Kubernetes: labels and annotations of nodes, HyperNodes of Volcano,
-    Events, nominations of gangs' pods, objects of gangs; or none."""
+    Events, nominations of gangs' pods, objects and Kubernetes' own PodGroups of gangs; or none."""
     label_names: Annotated[CommaList, Chart("topoDiscovery.master.labelNames", is_plain=False)] = ()
     """Labels of kinds of groups where they are not `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
@@ -92,9 +92,10 @@ class ClusterSettings(ServiceSettings):
             fix = f"write {NO_CONTROLLERS}, or the names of those that are wanted"
             what = f"{NO_CONTROLLERS} stands beside other names"
             return (Refusal(what, "--controllers", fix),)
-        if GANG_OBJECTS in self.controllers and NOMINATION not in self.controllers:
+        of_gangs = [name for name in OF_GANGS if name in self.controllers]
+        if of_gangs and NOMINATION not in of_gangs:
             fix = f"name {NOMINATION} among them, too"
-            what = f"{GANG_OBJECTS} shows the gangs of {NOMINATION}, which is not on"
+            what = f"{of_gangs[0]} is for the gangs of {NOMINATION}, which is not on"
             return (Refusal(what, "--controllers", fix),)
         return ()
 

@@ -13,7 +13,8 @@ import pytest
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
 from master.kube.gang_object import GANGS
-from master.kube.objects import HYPERNODES, NODES, collection_path
+from master.kube.objects import HYPERNODES, NODES, PODS, collection_path
+from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
@@ -117,6 +118,7 @@ async def _leading(
     world.hypernode_store = ModelStore(
         world.api, HYPERNODES, delay_s=WATCH_DELAY_S, synced=has_volcano
     )
+    pods: Any = ModelStore(world.api, PODS, synced=False)
     registry = prom.CollectorRegistry()
     metrics, rng = WriterMetrics(registry), random.Random(1)  # noqa: S311
     writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
@@ -135,6 +137,8 @@ async def _leading(
         about_service=_nothing,
         registry=registry,
         gangs=ModelStore(world.api, GANGS, synced=False),
+        pods=pods,
+        scheduling_groups=ModelStore(world.api, SCHEDULING_GROUPS, synced=False),
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, ("labels", "hypernodes"))

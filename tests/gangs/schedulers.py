@@ -1,6 +1,6 @@
-"""The schedulers of the small cluster: Volcano binds whole gangs, kube-scheduler single pods."""
+"""The schedulers of the small cluster: Volcano binds gangs, kube-scheduler pods and PodGroups."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.gangs.world import Cluster
 from topo.gangs.decisions.eviction import Evictable
@@ -14,6 +14,8 @@ def scheduled(cluster: Cluster) -> bool:
     for gang_id, job in cluster.jobs.items():
         if job.binding is Binding.WHOLE:
             did |= schedule_whole(cluster, gang_id)
+        elif job.binding is Binding.POD_GROUP:
+            did |= schedule_group(cluster, gang_id)
         else:
             for uid in cluster.uids(gang_id):
                 did |= cluster.pods[uid].opened and schedule_pod(cluster, uid)
@@ -115,6 +117,75 @@ def schedule_pod(cluster: Cluster, uid: PodUid) -> bool:
         cluster.change(uid, nominated=None)
         return True
     return False
+
+
+def schedule_group(cluster: Cluster, gang_id: GangId) -> bool:
+    """kube-scheduler: a PodGroup, all or none, and none of it while one pod has a gate.
+
+    The nominations of pods that would fit are cleared where one does not.
+    """
+    members = [cluster.pods[uid] for uid in cluster.uids(gang_id)]
+    waiting = [each for each in members if each.waits]
+    if not waiting or any(each.gated for each in waiting):
+        return False
+    gpus = cluster.jobs[gang_id].request.gpus_per_pod
+    taken: dict[NodeName, int] = {}
+    chosen: dict[PodUid, NodeName] = {}
+    for each in waiting:
+        places = cluster.selected(each.uid)
+        if each.nominated in places:
+            places = [each.nominated, *places]
+        for node in places:
+            others = taken.get(node, 0) + sum(
+                cluster.jobs[cluster.owner[other.uid]].request.gpus_per_pod
+                for other in cluster.pods.values()
+                if other.uid != each.uid and other.uid not in chosen
+                if other.node is None and other.nominated == node
+            )
+            is_free = cluster.free(node, nominated_for=others) >= gpus
+            if is_free and node not in cluster.starved:
+                taken[node] = taken.get(node, 0) + gpus
+                chosen[each.uid] = node
+                break
+    if len(chosen) == len(waiting):
+        for uid, node in chosen.items():
+            cluster.bind(uid, node)
+        return True
+    misfits = [each.uid for each in waiting if each.uid not in chosen]
+    _refuse(cluster, misfits)
+    if cluster.preempts and _clear_group(cluster, misfits, chosen):
+        return True
+    cleared = [uid for uid in chosen if cluster.pods[uid].nominated is not None]
+    for uid in cleared:
+        cluster.change(uid, nominated=None)
+    return bool(cleared)
+
+
+def _clear_group(
+    cluster: Cluster, misfits: Sequence[PodUid], chosen: Mapping[PodUid, NodeName]
+) -> bool:
+    """kube-scheduler evicts for a PodGroup only where all of its pods fit afterwards.
+
+    Then it nominates all of them.
+    """
+    gang_id = cluster.owner[misfits[0]]
+    there = cluster.evictable(gang_id, cluster.jobs[gang_id].priority)
+    cleared = dict(chosen)
+    for uid in misfits:
+        places = cluster.selected(uid) if cluster.pods[uid].selection else []
+        places.sort(key=lambda node: node != cluster.pods[uid].nominated)
+        for node in places:
+            is_new = node not in cleared.values()
+            if is_new and node not in cluster.starved and any(pod.node == node for pod in there):
+                cleared[uid] = node
+                break
+        else:
+            return False
+    for uid, node in cleared.items():
+        for pod in [pod for pod in there if pod.node == node]:
+            cluster.evict(pod)
+        cluster.change(uid, nominated=node)
+    return True
 
 
 def _refuse(cluster: Cluster, uids: Sequence[PodUid]) -> None:

@@ -8,7 +8,7 @@ passes where nothing is under way.
 
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from topo.gangs.machine.events import (
@@ -341,7 +341,7 @@ class Model:
             case Open(_, pod, note):
                 member = state.members[pod.rank]
                 if member.version == pod.version:
-                    evicts = note.over and self.setting.binding is Binding.WHOLE
+                    evicts = note.over and self.setting.binding.is_together
                     nominee = None if evicts else note.node
                     assert member.nominated == nominee, "opened before it is nominated"
                     # A nomination that a later leader took back leaves its note.
@@ -374,24 +374,40 @@ class Model:
         is_kept = whole and any(member.nominated for member in waiting)  # so Volcano evicts nobody
         if self.setting.over and state.foreign in selected and not is_kept:
             yield "bind over others", replace(state, foreign=None, left=True)
+        if self.setting.binding is Binding.POD_GROUP and any(m.gated for m in state.members):
+            return
         if self.setting.binding is Binding.PIECEMEAL:
             for member in waiting:
                 yield f"try {member.uid}", self._try(state, member)
             return
-        taken: dict[int, NodeName] = {}
-        for member in waiting:
-            places = self._selected(state, member)
-            room = (n for n in places if self._free(state, n) and n not in taken.values())
-            node = next(room, None)
-            if node is None:
-                return
-            taken[member.rank] = node
+        taken = self._seats(state, waiting)
+        if len(taken) < len(waiting):
+            if self.setting.binding is Binding.POD_GROUP:
+                yield "try", self._cleared(state, taken)
+            return
         bound = sum(member.node is not None for member in state.members)
         if bound + len(taken) < self.setting.pods:
             return
         for rank, node in taken.items():
             state = self._changed(state, rank, node=node, nominated=None)
         yield "bind", state
+
+    def _seats(self, state: State, waiting: list[Member]) -> dict[int, NodeName]:
+        """A free node for each of these pods that can have one, by rank."""
+        taken: dict[int, NodeName] = {}
+        for member in waiting:
+            places = self._selected(state, member)
+            room = (n for n in places if self._free(state, n) and n not in taken.values())
+            if (node := next(room, None)) is not None:
+                taken[member.rank] = node
+        return taken
+
+    def _cleared(self, state: State, ranks: Iterable[int]) -> State:
+        """Pods of a PodGroup that would fit lose their nominations where another does not."""
+        for rank in ranks:
+            if state.members[rank].nominated is not None:
+                state = self._changed(state, rank, nominated=None)
+        return state
 
     def _try(self, state: State, member: Member) -> State:
         """An attempt at one pod: nominations of others are respected, a failed one is cleared."""

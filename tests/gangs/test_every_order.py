@@ -48,6 +48,8 @@ LARGER = [
     Setting(2, 1, Binding.WHOLE, takes=(0,), over=True),
     Setting(2, 2, Binding.WHOLE, takes=(0,)),
     Setting(2, 2, Binding.PIECEMEAL, takes=(0,), second=False),
+    Setting(2, 2, Binding.POD_GROUP, takes=(0,), second=False),
+    Setting(4, 3, Binding.POD_GROUP, takes=(0,), second=False),
     Setting(4, 3, Binding.WHOLE, takes=(0,), second=False),
 ]
 

@@ -87,7 +87,7 @@ def test_the_head_is_placed_once_all_have_ended_that_ran_when_it_became_the_head
 
 
 def test_the_same_is_seen_to_fail_where_others_start_wherever_there_is_room() -> None:
-    assert stream(0, QueueOrder.GREEDY).run()
+    assert stream(1, QueueOrder.GREEDY).run()
 
 
 def test_each_gang_is_told_its_own_numbers_and_at_once_that_it_never_fits() -> None:

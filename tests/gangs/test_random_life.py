@@ -25,6 +25,8 @@ Issued = tuple[Instruction, dict[NodeName, int]]
 STEPS = 120
 ELASTIC = 1_000_000
 """From this seed on jobs may have fewer pods to start with."""
+GROUPED = 2_000_000
+"""From this seed on jobs may be PodGroups of Kubernetes."""
 WAITING = {GangState.NO_ROOM, GangState.NEVER_FITS, GangState.BEHIND}
 
 
@@ -41,8 +43,9 @@ class Life:
         self.late: list[Issued] = []
         """Writes of leaders that are dead: each may land at any time yet, or never."""
         self.names = 0
-        self.is_elastic = seed >= ELASTIC
+        self.is_elastic = ELASTIC <= seed < GROUPED
         """Whether some jobs start with fewer pods than all."""
+        self.bindings = [*Binding] if seed >= GROUPED else [Binding.WHOLE, Binding.PIECEMEAL]
 
     def step(self) -> None:
         """One thing happens."""
@@ -91,7 +94,7 @@ class Life:
     def submit(self) -> None:
         if len(self.cluster.jobs) < 4:
             self.names += 1
-            binding = self.random.choice(list(Binding))
+            binding = self.random.choice(self.bindings)
             mode = self.random.choice(("required", "required", "preferred"))
             pods, size = self.random.choice(((1, 8), (2, 16), (3, 16), (4, 16), (4, 32), (6, 16)))
             priority = self.random.randint(0, 2)
@@ -236,6 +239,7 @@ with the hold of a plan that waits for evictions; a label that a dead leader sen
     [
         *range(25),
         *range(ELASTIC, ELASTIC + 25),
+        *range(GROUPED, GROUPED + 25),
         *FOUND,
         *(pytest.param(each, marks=pytest.mark.slow) for each in range(25, 500)),
     ],

@@ -380,7 +380,7 @@ def test_after_its_time_in_line_a_gang_is_opened_over_the_cheapest_pods_of_lower
 
 
 @pytest.mark.parametrize("binding", list(Binding))
-def test_pods_over_others_are_nominated_for_kube_scheduler_alone(binding: Binding) -> None:
+def test_pods_over_others_are_nominated_where_they_are_bound_one_by_one(binding: Binding) -> None:
     """Volcano takes the nomination of a pod for room that it has made for it already."""
     cluster, leader = preempting(1)
     cluster.preempts = False
@@ -393,7 +393,7 @@ def test_pods_over_others_are_nominated_for_kube_scheduler_alone(binding: Bindin
     given = [each for each in leader.given if isinstance(each, Nominate)]
     assert len({each.pod.uid for each in given}) == 2
     nominees = {each.node for each in given}
-    assert nominees == ({None} if binding is Binding.WHOLE else {"n1-1-1", "n1-1-2"})
+    assert nominees == ({None} if binding.is_together else {"n1-1-1", "n1-1-2"})
     assert {each.note.node for each in given} == {"n1-1-1", "n1-1-2"}
 
 

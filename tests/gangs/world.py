@@ -21,7 +21,7 @@ from topo.gangs.machine.events import (
     Vanished,
     WriteRefused,
 )
-from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import Gang, GangId, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import (
     Check,
     Instruction,
@@ -256,8 +256,8 @@ class Cluster:
         if pod is not None and pod.version == version:
             # What must hold in the cluster itself, whoever wrote it, whenever a gate comes off.
             assert pod.gated, "a gate is taken off twice"
-            evicts = note.over and self.jobs[gang_id].binding is Binding.WHOLE
-            nominee = None if evicts else note.node  # Volcano evicts for nobody who has a node
+            evicts = note.over and self.jobs[gang_id].binding.is_together
+            nominee = None if evicts else note.node  # it is nominated once pods are evicted
             assert pod.nominated == nominee, "it is opened before it is nominated"
             live = [each for each in self.members(gang_id) if each.live]
             # A leader may have opened it beside a pod that slipped through and is gone.

@@ -35,12 +35,13 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", set()),
-        ("placement-cert-manager", {CERTIFICATES}),
+        ("vendor", {"pod-groups"}),
+        ("podgroups", set()),
+        ("placement-cert-manager", {CERTIFICATES, "pod-groups"}),
         (
             "nvlink",
             {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
-            | {"hypernodes", "annotations", "gang-objects"},
+            | {"hypernodes", "annotations", "gang-objects", "pod-groups"},
         ),
     ],
 )

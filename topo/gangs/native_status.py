@@ -1,7 +1,7 @@
-"""The status of a gang whose nodes Volcano chooses: its constraints, and the result.
+"""The status of a gang whose nodes its scheduler chooses: its constraints, and the result.
 
-The result is counted from the forest and not from Volcano's reports: a group is whole if all its
-running pods share one group of the requested tier, or are on one node. If the PodGroup has no
+The result is counted from the forest and not from reports of the scheduler: a group is whole if all
+its running pods share one group of the requested tier, or are on one node. If the PodGroup has no
 constraints, because it was created without our webhook, the lowest tier with a group that holds the
 pods counts. A gang whose pods do not state their groups is not judged.
 """
@@ -30,13 +30,14 @@ class Nearness:
 class NativeAsked:
     """A gang's PodGroup: its policies, the constraint on all pods, and its phase.
 
-    `unheeded` says why Volcano ignores groups or may ignore them; empty if it honours them.
+    `unheeded` says why `scheduler` ignores groups or may ignore them; empty if it honours them.
     """
 
     policies: Sequence[Nearness] = ()
     together: Nearness | None = None
     phase: str = ""
     unheeded: str = ""
+    scheduler: str = "Volcano"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +120,9 @@ def _groups_of(host: Host, tier: int) -> Iterator[GroupPath]:
 
 def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]) -> str:
     if asked is None:
-        return "Volcano chooses its nodes, and its PodGroup is not known yet"
+        return "its scheduler chooses its nodes, and its PodGroup is not known yet"
     if not asked.policies and asked.together is None:
-        return "its PodGroup asks Volcano for no groups: it was made without our webhook"
+        return f"its PodGroup asks {asked.scheduler} for no groups: it was made without our webhook"
     wishes = [
         f"{counted(each.pods, 'pod') if each.pods else 'each group'} {_where(each, kind_of_tier)}"
         for each in asked.policies
@@ -129,7 +130,7 @@ def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]
     if asked.together is not None:
         wishes.append(f"all pods {_where(asked.together, kind_of_tier)}")
     heeded = f", but {asked.unheeded}" if asked.unheeded else ", which it heeds"
-    return f"Volcano chooses its nodes; asked of it: {', '.join(wishes)}{heeded}"
+    return f"{asked.scheduler} chooses its nodes; asked of it: {', '.join(wishes)}{heeded}"
 
 
 def _where(near: Nearness, kind_of_tier: Callable[[int], Kind | None]) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.annotation_keys import POD_INDEX, AnnotationKeys
 from topo.gangs.job_kinds import kinds
 from topo.gangs.terms import shown
 from topo.model.errors import Refusal
@@ -75,11 +75,12 @@ def pod_rank(
 def pod_index(annotations: Mapping[str, object], labels: Mapping[str, object]) -> int | None:
     """Return a pod's number within its template, from its annotations, else its labels.
 
-    Returns None if neither has the index key of any kind of job.
+    Returns None if neither has the index key of any kind of job, nor that of a StatefulSet, whose
+    pods may be of a PodGroup.
     """
-    for kind in kinds.JOB_KINDS:
+    for key in (*(kind.index_key for kind in kinds.JOB_KINDS), POD_INDEX):
         for place in (annotations, labels):
-            text = place.get(kind.index_key)
+            text = place.get(key)
             if text is not None and (number := read_number(text)) is not None:
                 return number
     return None

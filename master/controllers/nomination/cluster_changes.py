@@ -14,7 +14,8 @@ from master.controllers.nomination.writing.node_labels import NodeLabels
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
-from master.kube.volcano import PodGroupObject
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.schedulers.volcano import PodGroupObject
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
 
@@ -38,6 +39,7 @@ class ClusterChanges:
         self.sources.pods.subscribe(self._follow_pods)
         self.sources.nodes.subscribe(self._follow_nodes)
         self.sources.pod_groups.subscribe(self._follow_pod_groups)
+        self.sources.scheduling_groups.subscribe(self._follow_scheduling_groups)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
 
     @property
@@ -101,6 +103,13 @@ class ClusterChanges:
             self._mark_gated()
         else:
             self.index.pod_group(event.key)
+        self.debounce.wake()
+
+    def _follow_scheduling_groups(self, event: StoreEvent[SchedulingGroupObject]) -> None:
+        if isinstance(event, Listed):
+            self._mark_gated()
+        else:
+            self.index.scheduling_group(event.key)
         self.debounce.wake()
 
     def _mark_gated(self) -> None:

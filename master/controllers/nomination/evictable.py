@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import Key
-from master.kube.volcano import PodGroupObject
+from master.kube.schedulers.volcano import PodGroupObject
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.machine.gang import Binding, Gang
 from topo.model.ids import NodeName

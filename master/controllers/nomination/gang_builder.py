@@ -1,8 +1,9 @@
 """Pods and their context → gangs, as the machine of `topo.gangs` takes them.
 
-A gang is the pods of one controller that the admission webhook stamped. The stamp on each pod
-describes the whole gang, so no job is read. PodGroup and Queue are read, because they decide
-whether Volcano admits a gang.
+A gang is the pods of one controller, or of one PodGroup of Kubernetes, that the admission webhook
+stamped. The stamp on each pod describes the whole gang, so no job is read. PodGroup and Queue are
+read, because they decide whether Volcano admits a gang, and PodGroups of Kubernetes (scheduling
+groups here), because they decide how kube-scheduler binds it.
 
 Every gate must be opened eventually. So a gated pod whose gang cannot be determined is a gang of
 its own that is *ungated*: its gate is opened and it is scheduled without a plan.
@@ -16,7 +17,8 @@ from master.controllers.nomination.eligibility import eligibility_of
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
 from master.kube.gang_pod import EndedPod, GangPod
 from master.kube.objects import Key, NodeObject
-from master.kube.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid, Selection
 from topo.gangs.terms import GroupTerms
@@ -37,18 +39,22 @@ _BY_RANK = attrgetter("rank", "metadata.name")
 class GangContext:
     """The facts, besides its pods, from which a gang is built; each callable is read per gang.
 
-    `pod_groups` is None where Volcano is not installed. `missing_quota` returns why a queue cannot
-    take a number of GPUs now. `kind_of_tier` returns the kind of group that a Volcano tier number
-    stands for. `ended` returns the pods of a gang that have succeeded. `ungated` maps gangs whose
-    gates a person wants opened to the reason. `ahead_s` is Unix time minus the master's clock; it
-    is constant during a leader's term.
+    `pod_groups` is None where Volcano is not installed, `scheduling_groups` where those are not
+    listed. `missing_quota` returns why a queue cannot take a number of GPUs now. `kind_of_tier`
+    returns the kind of group that a Volcano tier number stands for, `tier_of_kind` the reverse,
+    `kind_of_label` the kind whose name a node label holds. `ended` returns the pods of a gang that
+    have succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `ahead_s`
+    is Unix time minus the master's clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
     nodes: Callable[[], Iterable[NodeObject]]
     pod_groups: Callable[[], Mapping[Key, PodGroupObject] | None]
+    scheduling_groups: Callable[[], Mapping[Key, SchedulingGroupObject] | None]
     missing_quota: Callable[[AskedGpus], MissingQuota | None]
     kind_of_tier: Callable[[int], Kind | None]
+    tier_of_kind: Callable[[Kind], int | None]
+    kind_of_label: Callable[[str], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
     ended: Callable[[GangId], Iterable[EndedPod]]
@@ -59,6 +65,11 @@ class GangContext:
         """Return the PodGroup of a pod; None if it has none or the PodGroup is unknown."""
         groups = self.pod_groups() if pod.pod_group is not None else None
         return groups.get(pod.pod_group) if groups and pod.pod_group is not None else None
+
+    def scheduling_group(self, pod: GangPod) -> SchedulingGroupObject | None:
+        """Return the PodGroup of Kubernetes of a pod; None if it has none or it is unknown."""
+        groups = self.scheduling_groups() if pod.scheduling_group is not None else None
+        return groups.get(pod.scheduling_group) if groups and pod.scheduling_group else None
 
 
 def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
@@ -71,14 +82,15 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     fallback = Request(pods=len(pods), gpus_per_pod=1)
     request = stated if isinstance(stated, Request) else fallback
     awaits = awaited_quota(gang_id, ranked, context)
-    least = group.spec.min_member if group is not None else 0
+    least = group.spec.min_member if group is not None else _min_count(first, context)
+    kind, name = _named(first)
     order = next((pod.unplanned for pod in ranked if pod.unplanned), "")
     return Gang(
         id=gang_id,
         namespace=first.metadata.namespace,
-        name=first.owner.name if first.owner is not None else first.metadata.name,
-        kind=first.owner.kind if first.owner is not None else "Pod",
-        binding=Binding.PIECEMEAL if first.pod_group is None else Binding.WHOLE,
+        name=name,
+        kind=kind,
+        binding=_binding(first, context),
         request=request,
         at_least=min(least or request.pods, request.pods),
         priority=max([pod.priority for pod in pods]),
@@ -99,6 +111,29 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     )
 
 
+def _named(first: GangPod) -> tuple[str, str]:
+    """Return the kind and the name of the object whose pods are the gang."""
+    if first.is_of_group and first.scheduling_group is not None:
+        return "PodGroup", first.scheduling_group[1]
+    if first.owner is None:
+        return "Pod", first.metadata.name
+    return first.owner.kind, first.owner.name
+
+
+def _binding(first: GangPod, context: GangContext) -> Binding:
+    """Return how the gang's scheduler binds it; an unknown PodGroup counts as all or none."""
+    if first.pod_group is not None:
+        return Binding.WHOLE
+    group = context.scheduling_group(first)
+    is_basic = group is not None and not group.is_gang
+    return Binding.PIECEMEAL if first.scheduling_group is None or is_basic else Binding.POD_GROUP
+
+
+def _min_count(first: GangPod, context: GangContext) -> int:
+    group = context.scheduling_group(first)
+    return group.min_count if group is not None and group.is_gang else 0
+
+
 def first_of(pods: Iterable[GangPod]) -> GangPod | None:
     """Return the pod of the lowest rank, which carries the gang's status; None without pods."""
     return min(pods, key=_BY_RANK, default=None)
@@ -115,8 +150,13 @@ def _stated(
         return f"what it asks for cannot be read: {refused}"
     if stamp is None or terms is None:
         return "it has our gate, and does not say which gang and groups it belongs to"
-    if first.owner is None:
+    if first.owner is None and not first.is_of_group:
         return "it belongs to no job"
+    within = terms.within or _within(group, context)
+    if (key := _topology_key(first, context)) and within is None:
+        within = context.kind_of_label(key)
+        if within is None:
+            return f"its PodGroup wants one {key}, which is no label of a group that is known here"
     last = ranked[-1].rank
     if last >= MAX_PODS:
         return "a pod's rank is too large"
@@ -127,7 +167,7 @@ def _stated(
         gpus_per_pod=max([pod.gpus for pod in ranked]),
         group_size=terms.group_size,
         mode=terms.mode,
-        within=terms.within or _within(group, context),
+        within=within,
         eligible=eligibility_of(
             wants, context.nodes, context.keys.node_label_prefix + first.gang_id
         ),
@@ -151,6 +191,11 @@ def _most(pods: Iterable[GangPod]) -> Amounts:
     for resource, amount in (each for takes in of_templates for each in takes):
         most[resource] = max(most.get(resource, 0), amount)
     return tuple(sorted(most.items()))
+
+
+def _topology_key(first: GangPod, context: GangContext) -> str:
+    group = context.scheduling_group(first)
+    return group.topology_key if group is not None else ""
 
 
 def _within(group: PodGroupObject | None, context: GangContext) -> Kind | None:
@@ -206,10 +251,10 @@ def _unheeded_class(group: PodGroupObject | None, pods: Iterable[GangPod]) -> st
 def awaited_quota(
     gang_id: GangId, pods: Sequence[GangPod], context: GangContext
 ) -> MissingQuota | None:
-    """Return why Volcano does not admit the gang yet; None for a gang that may start."""
+    """Return why its scheduler does not admit the gang yet; None for a gang that may start."""
     key = pods[0].pod_group
     if key is None:
-        return None
+        return _awaited_group(pods[0], context)
     group = context.pod_group(pods[0])
     if group is None:
         return MissingQuota(f"its PodGroup {key[1]} is not there yet")
@@ -221,6 +266,15 @@ def awaited_quota(
     phase = group.status.phase or "not looked at yet"
     said = f": {why[:200]}" if why else ""
     return MissingQuota(f"its PodGroup is {phase} in queue {group.spec.queue}{said}")
+
+
+def _awaited_group(first: GangPod, context: GangContext) -> MissingQuota | None:
+    """Return that the PodGroup of Kubernetes is not there, without which no pod of it is tried."""
+    if first.scheduling_group is None or context.scheduling_groups() is None:
+        return None
+    if context.scheduling_group(first) is not None:
+        return None
+    return MissingQuota(f"its PodGroup {first.scheduling_group[1]} is not there yet")
 
 
 def asked_gpus(

@@ -66,6 +66,10 @@ class GangReader:
             if any(member.gated for member in gang.members):
                 yield gang_id
 
+    def succeeded(self, gang_id: GangId) -> int:
+        """Return how many ranks of a gang have succeeded."""
+        return len({pod.rank for pod in self._context.ended(gang_id)})
+
     def namespace(self, gang_id: GangId) -> str:
         """Return the namespace of a gang's pods; empty for a gang that is unknown."""
         gang = self.known.get(gang_id)

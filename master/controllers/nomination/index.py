@@ -22,6 +22,7 @@ class GangIndex:
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
         self._by_group: dict[Key, GangId] = {}
+        self._by_scheduling_group: dict[Key, GangId] = {}
         self._marked: dict[GangId, None] = {}
         self.bypassed: dict[Key, GangPod] = {}
         """Pods that ask for groups and were made without a gate, until they are gone."""
@@ -75,6 +76,8 @@ class GangIndex:
             self._pods.setdefault(now.gang_id, {})[key] = None
             if now.pod_group is not None:
                 self._by_group[now.pod_group] = now.gang_id
+            if now.scheduling_group is not None:
+                self._by_scheduling_group[now.scheduling_group] = now.gang_id
             self._marked[now.gang_id] = None
         self._follow_ungated(key, found)
 
@@ -112,6 +115,11 @@ class GangIndex:
     def pod_group(self, key: Key) -> None:
         """Mark the gang of a PodGroup that was created, changed or deleted."""
         if (gang_id := self._by_group.get(key)) is not None:
+            self.mark(gang_id)
+
+    def scheduling_group(self, key: Key) -> None:
+        """Mark the gang of a PodGroup of Kubernetes that was created, changed or deleted."""
+        if (gang_id := self._by_scheduling_group.get(key)) is not None:
             self.mark(gang_id)
 
     # What changed
@@ -166,6 +174,8 @@ class GangIndex:
             del self._pods[gang_id]
             if pod.pod_group is not None:
                 self._by_group.pop(pod.pod_group, None)
+            if pod.scheduling_group is not None:
+                self._by_scheduling_group.pop(pod.scheduling_group, None)
         self._marked[gang_id] = None
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:

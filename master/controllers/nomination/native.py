@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
-from master.kube.volcano import PodGroupObject
+from master.kube.schedulers.volcano import PodGroupObject
 from topo.gangs.machine.gang import GangId
 
 

@@ -43,6 +43,10 @@ class PlacementAnswers:
         kinds = self._state.capacity.kinds()
         return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)
 
+    def tier_of_kind(self, kind: Kind) -> int | None:
+        """Return the tier of a kind of group; None if no group is of this kind."""
+        return self._state.capacity.kinds().get(kind)
+
     def gangs_with_holds(self) -> tuple[GangId, ...]:
         """Return the gangs for which holds were made."""
         return tuple(self._by_gang())

@@ -4,13 +4,17 @@ from dataclasses import dataclass
 
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import NodeObject, QuotaObject
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.kube.store import Store
-from master.kube.volcano import PodGroupObject, QueueObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The watched resources; PodGroups and queues only if Volcano is installed."""
+    """The watched resources; PodGroups and queues only if Volcano is installed.
+
+    `scheduling_groups` are the PodGroups of Kubernetes, only where those are used.
+    """
 
     nodes: Store[NodeObject]
     pods: Store[ClusterPod]
@@ -18,3 +22,4 @@ class Sources:
     queues: Store[QueueObject]
     quotas: Store[QuotaObject]
     ended_pods: Store[EndedPod]
+    scheduling_groups: Store[SchedulingGroupObject]

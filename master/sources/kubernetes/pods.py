@@ -19,7 +19,7 @@ from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
-from topo.gangs.machine.gang import GangId, Note, Selection
+from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group
 from topo.gangs.stamp import Stamp, pod_rank, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -36,6 +36,9 @@ from topo.placement.job.policy import Policy
 MAX_HOLD_CHARS = 64
 _MESSAGE_CHARS = 300
 """What is kept of a scheduler's message; the rest counts nodes by lesser reasons."""
+_OF_GROUP = "pod group is unschedulable"
+"""How kube-scheduler's message begins where a pod would fit, and others of its PodGroup do not.
+Source: pkg/scheduler/schedule_one_podgroup.go, v1.37."""
 NEVER_PREEMPTS = "Never"
 """The `preemptionPolicy` of a pod for which no other pod is evicted."""
 LAST_GATES = frozenset({"scheduling.volcano.sh/queue-allocation-gate"})
@@ -70,6 +73,8 @@ class PodParser:
         owner = next((each for each in metadata.owner_references if each.controller), None)
         preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
         gang_id = GangId(owner.uid if owner is not None else metadata.uid)
+        if self._is_of_group(found):
+            gang_id = gang_of_group(metadata.namespace, spec.group_name)
         place = annotations.get(self._keys.placement)
         note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         common: dict[str, Any] = {
@@ -108,6 +113,11 @@ class PodParser:
         if common["gated"] or not self._marks.isdisjoint(annotations):
             return self._gang_pod(found, common, (note, unplanned))
         return ClusterPod(**common)
+
+    def _is_of_group(self, found: PodObject) -> bool:
+        """Return whether the pod's gang is its PodGroup of Kubernetes, as the stamp says."""
+        name = found.metadata.annotations.get(self._keys.of_pod_group)
+        return bool(name) and name == found.spec.group_name
 
     def parse_ended(self, found: PodObject) -> EndedPod:
         """Return what is kept of a pod that has succeeded; O(containers)."""
@@ -161,7 +171,8 @@ class PodParser:
         selector = tuple(sorted(spec.node_selector.items()))
         # A gate that was opened because another gate keeper chose the node is no order to the gang.
         is_of_others = fixed is not None and unplanned != ""
-        is_planned = isinstance(stamp, Stamp) and owner is not None
+        group, is_of_group = spec.group_name, self._is_of_group(found)
+        is_planned = isinstance(stamp, Stamp) and (owner is not None or is_of_group)
         # A gated pod is always placed here, so that its gate is opened whatever else is wrong.
         is_placed_here = gated or (
             not is_of_others if has_place else is_planned and way is Way.NOMINATION
@@ -179,6 +190,10 @@ class PodParser:
             stamp=stamp,
             terms=terms,
             rank=pod_rank(stamp, annotations, metadata.labels, keys),
+            scheduling_group=(metadata.namespace, group) if group else None,
+            makes_group=bool(group) and annotations.get(keys.pod_group) == group,
+            topology_key=annotations.get(keys.topology_key, ""),
+            is_of_group=is_of_group,
             created_s=_unix_s(metadata.creation_timestamp),
             wants=_wants(selector, spec.tolerations, _node_affinity(spec.affinity))
             if fixed is None
@@ -254,9 +269,13 @@ def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transiti
 
 
 def _unscheduled(conditions: Sequence[ReportedCondition]) -> str:
-    """Return why the pod's scheduler did not bind it at its last attempt; empty if it is silent."""
+    """Return why the pod's scheduler did not bind it at its last attempt.
+
+    Empty if it is silent, or if the reason is another pod of its PodGroup.
+    """
     found = (each for each in conditions if each.get("reason") == UNSCHEDULABLE)
-    return next((each.get("message", "")[:_MESSAGE_CHARS] for each in found), "")
+    message = next((each.get("message", "")[:_MESSAGE_CHARS] for each in found), "")
+    return "" if message.startswith(_OF_GROUP) else message
 
 
 @lru_cache(maxsize=SHARED_VALUES)

@@ -10,7 +10,7 @@ import prometheus_client as prom
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination
 from master.kube.objects import NODES, PODS
-from master.kube.volcano import POD_GROUPS, QUEUES
+from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from tests.controllers.nomination.masters import NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, PAIR, WORDS, gated_pod
 from tests.kube.api_model import ApiModel

@@ -17,7 +17,8 @@ from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
-from master.kube.volcano import POD_GROUPS, QUEUES
+from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
+from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.pods import PodParser
@@ -270,6 +271,7 @@ async def leading(
             queues=ModelStore(api, QUEUES, delay_s=0.02, synced=in_volcano),
             quotas=ModelStore(api, QUOTAS, delay_s=0.02),
             ended_pods=ended,
+            scheduling_groups=ModelStore(api, SCHEDULING_GROUPS, delay_s=0.02, synced=False),
         ),
         writer=writer,
         placements=placements,
@@ -277,6 +279,7 @@ async def leading(
         domain="metax-tech.com",
         settings=settings,
         max_hold_s=3600.0,
+        label_keys={},
         reporter=Reporter("topo-master", "topo-master-0"),
         registry=registry,
         clock=loop.time,

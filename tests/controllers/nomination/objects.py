@@ -8,7 +8,7 @@ from master.controllers.nomination.gang_builder import GangContext
 from master.controllers.nomination.status.status_store import StatusStore
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject, PodObject
-from master.kube.volcano import PodGroupObject, QueueObject
+from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.sources.kubernetes.pods import PodParser
 from tests.support.kubernetes import node_manifest
 from topo.gangs.annotation_keys import POD_GROUP, TASK_INDEX, AnnotationKeys
@@ -151,6 +151,9 @@ def gang_context(*groups: PodGroupObject, **more: Any) -> GangContext:
         "keys": WORDS,
         "nodes": lambda: (),
         "pod_groups": lambda: by_key,
+        "scheduling_groups": lambda: None,
+        "kind_of_label": lambda _: None,
+        "tier_of_kind": lambda _: None,
         "missing_quota": lambda _: None,
         "kind_of_tier": lambda _: None,
         "labelled": lambda _: {},

@@ -33,7 +33,7 @@ class Cluster:
     """One control plane. `start` and `stop` may be called from any loop: it holds none.
 
     `lease_s`: how long the lease of a node is. More nodes need longer ones, and controllers that
-    wait for them.
+    wait for them. `pod_groups`: the gangs of Kubernetes are switched on.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Cluster:
         *,
         volcano_configuration: str | None = None,
         lease_s: int = LEASE_S,
+        pod_groups: bool = False,
     ) -> None:
         with_volcano = volcano_configuration is not None
         build(KUBE, TOOLS, *((VOLCANO,) if with_volcano else ()))
@@ -55,6 +56,10 @@ class Cluster:
         if lease_s > LEASE_S:
             self.controllers.argv += (f"--node-monitor-grace-period={2 * lease_s}s",)
         self.scheduler = core.scheduler(self.files)
+        if pod_groups:
+            self.api_server.argv += core.SERVES_POD_GROUPS
+            for program in (self.api_server, self.controllers, self.scheduler):
+                program.argv += core.POD_GROUPS
         self.kwok = kwok(self.files, lease_s=lease_s)
         self.volcano: tuple[Program, ...] = ()
         if volcano_configuration is not None:

@@ -13,6 +13,9 @@ from topo.kit.files import write_private
 from topo.sim.clustermanager.certificates import Authority
 
 LOOPBACK = "127.0.0.1"
+POD_GROUPS = ("--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",)
+"""The gates of Kubernetes' own gangs, for three programs."""
+SERVES_POD_GROUPS = ("--runtime-config=scheduling.k8s.io/v1beta1=true",)
 _RUNS = 100
 """Clusters beside each other on one machine: each has addresses of its own."""
 

@@ -20,7 +20,10 @@ from tests.helm.chart import golden, one, rules
 from tests.support.waiting import eventually
 
 OWN = "vendor"
-"""The rendering of the chart in which the masters make their certificates."""
+WITH_POD_GROUPS = "podgroups"
+OWN_CERTIFICATES = (OWN, WITH_POD_GROUPS)
+"""The renderings of the chart in which the masters make their certificates."""
+MAKES_POD_GROUPS = "--controllers=labels,nomination,pod-groups"
 _OWN_OCTET = 201
 """The last of the address that its webhook listens on."""
 _numbers = itertools.count(1)
@@ -77,7 +80,7 @@ async def admission_master(
     try:
         service = f"{cluster.ports.services}.{reached_at}"
         await install_webhook(api, namespace, service, rendering=rendering)
-        if rendering == OWN:
+        if rendering in OWN_CERTIFICATES:
             await eventually(lambda: _is_installed(api, program))
         yield AdmissionMaster(program, namespace, address)
     finally:
@@ -123,7 +126,7 @@ def _objects(rendering: str, namespace: str, address: str) -> Iterator[tuple[str
     service["spec"] = {"clusterIP": address, "ports": [{"port": 443}]}
     for each in configuration["webhooks"]:
         each["clientConfig"]["service"]["namespace"] = namespace
-    if rendering == OWN:
+    if rendering in OWN_CERTIFICATES:
         secret = one(found, "Secret", NAME)
         secret["metadata"]["namespace"] = namespace
         yield f"/api/v1/namespaces/{namespace}/secrets", secret

@@ -12,7 +12,7 @@ from tests.e2e.controlplane.admission import is_trusted
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.processes import Program
-from tests.e2e.scheduling.admission_master import command, granted, install_webhook
+from tests.e2e.scheduling.admission_master import OWN, command, granted, install_webhook
 from tests.e2e.scheduling.service_proxy import ServiceProxy
 from tests.support.leading import leads, shows
 from tests.support.waiting import eventually
@@ -92,10 +92,10 @@ class ElectedAdmission:
 
 @asynccontextmanager
 async def elected_admission(
-    cluster: Cluster, api: Api, home: Path, *flags: str
+    cluster: Cluster, api: Api, home: Path, *flags: str, rendering: str = OWN
 ) -> AsyncIterator[ElectedAdmission]:
     """Both masters run and their webhook is trusted, until the block ends."""
-    kubeconfig = await granted(cluster, api, _NAMESPACE, home)
+    kubeconfig = await granted(cluster, api, _NAMESPACE, home, rendering=rendering)
     write_private(home / "replica-token", b"a-token-that-all-masters-share")
     masters: dict[str, Program] = {}
     for number, octet in enumerate(_OCTETS):
@@ -116,7 +116,7 @@ async def elected_admission(
         both = ElectedAdmission(masters, proxy)
         both.start()
         try:
-            await install_webhook(api, _NAMESPACE, service)
+            await install_webhook(api, _NAMESPACE, service, rendering=rendering)
             await eventually(lambda: is_trusted(api))
             await eventually(lambda: _is_led(both))
             yield both

@@ -24,12 +24,17 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.kwok import LEASE_S
 from tests.e2e.controlplane.volcano import vendor_configuration
-from tests.e2e.scheduling.admission_master import admission_master
+from tests.e2e.scheduling.admission_master import (
+    MAKES_POD_GROUPS,
+    OWN,
+    WITH_POD_GROUPS,
+    admission_master,
+)
 from tests.e2e.scheduling.elected_admission import ElectedAdmission, elected_admission
 from tests.e2e.scheduling.gang_master import api_url, document
 from tests.e2e.scheduling.recount import Wish, ground
 from tests.e2e.scheduling.replayed import Optima, replayed
-from tests.e2e.scheduling.stream import HIGH, KINDS, Course, Stream
+from tests.e2e.scheduling.stream import HIGH, KINDS, KUBE_PODGROUP, Course, Stream
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
@@ -83,8 +88,10 @@ class RandomRun:
         """
         log = self.home / "bookings.log"
         await self._prepare()
-        flag = f"--booking-log={log}"
-        async with admission_master(self.cluster, self.api, self.home, flag) as master:
+        flags = (f"--booking-log={log}", *self._flags)
+        async with admission_master(
+            self.cluster, self.api, self.home, *flags, rendering=self._rendering
+        ) as master:
             on = await ground(self.api, api_url(master.program))
             stream = Stream(self.api, master, KINDS[self.scheduler], on, away_s=away_s)
             await self._go(stream, self.tell)
@@ -97,12 +104,22 @@ class RandomRun:
         One of them is killed while each burst of jobs arrives.
         """
         await self._prepare()
-        async with elected_admission(self.cluster, self.api, self.home) as masters:
+        async with elected_admission(
+            self.cluster, self.api, self.home, *self._flags, rendering=self._rendering
+        ) as masters:
             on = await ground(self.api, await masters.url())
             kind = KINDS[self.scheduler]
             stream = Stream(self.api, masters, kind, on, burst=_BURST_UNDER_KILLS)
             await self._go(stream, lambda text: self.tell(f"{masters}; {text}"))
         return stream.course, masters
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return (MAKES_POD_GROUPS,) if self.scheduler == KUBE_PODGROUP else ()
+
+    @property
+    def _rendering(self) -> str:
+        return WITH_POD_GROUPS if self.scheduler == KUBE_PODGROUP else OWN
 
     async def _prepare(self) -> None:
         (self.home / "nodegroup.yaml").write_text(yaml.safe_dump(document(self.world)))
@@ -157,11 +174,13 @@ def main() -> int:
     parser.add_argument("--scheduler", choices=KINDS, default="volcano")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-random-"))
+    has_pod_groups = options.scheduler == KUBE_PODGROUP
     with own_ports() as ports:
         cluster = Cluster(
             home,
             Ports(*ports),
-            volcano_configuration=vendor_configuration(),
+            volcano_configuration=None if has_pod_groups else vendor_configuration(),
+            pod_groups=has_pod_groups,
             lease_s=_LONG_LEASE_S if options.nodes > _MANY_NODES else LEASE_S,
         )
         try:

@@ -60,9 +60,12 @@ class Kind:
     label: str
 
 
+KUBE_PODGROUP = "kube-podgroup"
+"""kube-scheduler where the gangs of Kubernetes are on, and each job gets a PodGroup."""
 KINDS = {
     "volcano": Kind(JOBS, asking.volcano_job, "volcano.sh/job-name"),
     "kube": Kind(BATCH_JOBS, asking.batch_job, "batch.kubernetes.io/job-name"),
+    KUBE_PODGROUP: Kind(BATCH_JOBS, asking.batch_job, "batch.kubernetes.io/job-name"),
 }
 
 

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import ConfigMapObject, NodeObject, PodObject
-from master.kube.volcano import PodGroupObject, QueueObject
+from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from topo.gangs.admission import native_jobs, unread_keys
+from topo.gangs.admission import native_jobs, scheduling_groups, unread_keys
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import (
@@ -83,7 +83,11 @@ def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admission
         return replace(found, result=result, patch=patch)
     stamps = (keys.pods, keys.rank_offset, keys.pods_per_group)
     why = found.text if isinstance(found, _Left) else str(found)
-    patch = (*_without(job, templates, stamps), *_ungrouped(job, templates, keys, why))
+    patch = (
+        *_without(job, templates, stamps),
+        *_without_copied_group(job, parts, keys),
+        *_ungrouped(job, templates, keys, why),
+    )
     if isinstance(found, _Left):
         return AdmissionOutcome(Result.LEFT, patch, (found.text,))
     return AdmissionOutcome(Result.INVALID, patch, refusal=found)
@@ -129,7 +133,9 @@ def _stamped(
     wanted = _annotations(gang, asked, rules.keys)
     warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
     if (gang.terms.way or rules.way) is Way.NOMINATION:
-        return AdmissionOutcome(Result.STAMPED, _patch(job, parts, wanted), warnings)
+        return AdmissionOutcome(Result.STAMPED, _nominated(job, parts, wanted, rules), warnings)
+    if parts.single is not None and rules.makes_groups:
+        return _native_group(job, parts, asked, rules, gang=gang)
     refusal = native_jobs.refusal_for(parts, gang.terms, rules, asked.places)
     if refusal is not None or not rules.tiers:
         return refusal
@@ -137,8 +143,55 @@ def _stamped(
     of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.keys)}
     everywhere = [((), of_job), *wanted]
     patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
+    patch += _without_copied_group(job, parts, rules.keys)
     warnings += tuple(native_jobs.warnings(gang.request, gang.terms, rules))
     return AdmissionOutcome(Result.STAMPED, patch, warnings)
+
+
+def _native_group(
+    job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules, *, gang: _Gang
+) -> AdmissionOutcome | Refusal | _Left | None:
+    """Return the stamps of a job whose nodes kube-scheduler chooses, by its PodGroup."""
+    if not rules.tiers:
+        return None
+    keys = rules.keys
+    key = native_jobs.topology_key(gang.request, gang.terms, rules, asked.places)
+    if isinstance(key, Refusal):
+        return key
+    name, named = scheduling_groups.name_group(job, parts.single, rules)
+    if not name:
+        return _Left(f"schedulingGroup is set, so {keys.size} is left alone; remove one of the two")
+    more = {keys.way: Way.NATIVE.value, keys.pod_group: name}
+    more |= {keys.topology_key: key} if key else {}
+    wanted = _annotations(gang, asked, keys)
+    patch = _patch(job, parts, ((at, {**values, **more}) for at, values in wanted))
+    warnings = (gang.warning,) if gang.warning else ()
+    if gang.terms.wait_s is not None:
+        warnings = (*warnings, f"{keys.wait} does nothing here: the PodGroup stays as it is")
+    return AdmissionOutcome(Result.STAMPED, (*patch, *named), warnings)
+
+
+def _nominated(
+    job: Mapping[str, Any],
+    parts: JobParts,
+    wanted: Iterable[tuple[Path, dict[str, str]]],
+    rules: Rules,
+) -> tuple[Operation, ...]:
+    """Return the patch of a job whose pods are nominated, with the PodGroup that it gets."""
+    name, named = scheduling_groups.name_group(job, parts.single, rules)
+    if name:
+        wanted = [(at, {**values, rules.keys.pod_group: name}) for at, values in wanted]
+        copied = _without(job, parts.templates, (rules.keys.topology_key,))
+        return (*_patch(job, parts, wanted), *named, *copied)
+    return (*_patch(job, parts, wanted), *_without_copied_group(job, parts, rules.keys))
+
+
+def _without_copied_group(
+    job: Mapping[str, Any], parts: JobParts, keys: AnnotationKeys
+) -> tuple[Operation, ...]:
+    """Return the operations that remove the PodGroup of the job that this one is a copy of."""
+    fields = scheduling_groups.without_copied_group(parts.single, keys)
+    return (*fields, *_without(job, parts.templates, (keys.pod_group, keys.topology_key)))
 
 
 def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:

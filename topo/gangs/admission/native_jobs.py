@@ -1,7 +1,8 @@
-"""Jobs whose nodes Volcano chooses: refusals, and warnings for the user.
+"""Jobs whose nodes their scheduler chooses: refusals, and warnings for the user.
 
 The annotations of the job itself get the stamp, too: Volcano copies them to the PodGroup, which
-`pod_group` judges.
+`pod_group` judges. A PodGroup of Kubernetes has one constraint, that all of its pods are on nodes
+with one value of a label: a batch Job of one group can be native, one of several cannot.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,9 +23,40 @@ def refusal_for(
     if not parts.has_pod_group:
         where = places.get(keys.way, places[keys.size])
         fix = f"write {keys.way}: nomination, or submit a Volcano Job"
-        return Refusal(
-            "native placement needs a Volcano Job, and this is a batch/v1 Job", where, fix
+        what = "native placement needs a Volcano Job, or PodGroups of Kubernetes for a batch/v1 Job"
+        return Refusal(what, where, fix)
+    return _unknown_kind(terms, rules, places)
+
+
+def topology_key(
+    request: Request, terms: GroupTerms, rules: Rules, places: Mapping[str, str]
+) -> str | Refusal:
+    """Return the node label of which the pods of a batch Job need one value, or why it has none.
+
+    Empty where groups are only preferred: a PodGroup of Kubernetes has no preference.
+    """
+    keys = rules.keys
+    where = places.get(keys.way, places[keys.size])
+    if request.pods > request.pods_per_group:
+        groups = len(request.group_pods)
+        what = f"kube-scheduler keeps one group together, and this job has {groups}"
+        return Refusal(what, where, f"write {keys.way}: nomination, or submit a Volcano Job")
+    if terms.mode is PlacementMode.PREFERRED:
+        return ""
+    if (refusal := _unknown_kind(terms, rules, places)) is not None:
+        return refusal
+    tier = lowest_tier_for(rules.tiers, request.pods, request.gpus_per_pod)
+    inside = terms.within or next(iter(sorted(tier.kinds)) if tier is not None else iter(()), None)
+    if inside is None or inside not in rules.label_keys:
+        what = (
+            f"no label of nodes names groups of {request.pods} pods of {request.gpus_per_pod} GPUs"
         )
+        return Refusal(what, where, f"write {keys.way}: nomination; `topo tree` shows the groups")
+    return rules.label_keys[inside]
+
+
+def _unknown_kind(terms: GroupTerms, rules: Rules, places: Mapping[str, str]) -> Refusal | None:
+    keys = rules.keys
     if terms.within is not None and rules.tiers and tier_of_kind(rules.tiers, terms.within) is None:
         what = f"{keys.within} is {str(terms.within)!r}, and no group is one"
         return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")

@@ -1,6 +1,7 @@
 """The rules of admission, and the outcome for one object."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -8,7 +9,16 @@ from topo.gangs.json_patch import Operation
 from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
 from topo.model.errors import Refusal
+from topo.model.ids import Kind
 from topo.placement.job.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGroup:
+    """What is read of a PodGroup of Kubernetes: its annotations, and how many pods start it."""
+
+    annotations: Mapping[str, object]
+    min_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +29,11 @@ class Rules:
     name none. Two rules are for jobs whose nodes Volcano chooses: `tiers` are the tiers of its
     HyperNodes; `unheeded` says why its scheduler ignores groups or may ignore them, and is empty if
     it honours them.
+
+    Four are for PodGroups of Kubernetes: with `makes_groups` gangs of kube-scheduler get one; its
+    name ends with `token`, which differs from review to review. `named_group` returns the PodGroup
+    of a namespace and a name, None for one that is not known. `label_keys` are the labels of nodes
+    by kind of group, for jobs whose nodes kube-scheduler chooses.
     """
 
     keys: AnnotationKeys
@@ -26,6 +41,10 @@ class Rules:
     way: Way = Way.NOMINATION
     tiers: Tiers = ()
     unheeded: str = ""
+    makes_groups: bool = False
+    token: str = ""
+    label_keys: Mapping[Kind, str] = field(default_factory=dict)
+    named_group: Callable[[str, str], NamedGroup | None] = lambda _namespace, _name: None
 
 
 class Result(StrEnum):
@@ -45,6 +64,8 @@ class Result(StrEnum):
     """A job whose user chooses nodes by other means; a warning says which."""
     INVALID = "invalid"
     """What is asked of its groups cannot be."""
+    AWAITED = "awaited"
+    """A pod whose PodGroup of Kubernetes is not known: it may ask for groups."""
     UNDECIDED = "undecided"
     """Which groups there are is not known yet."""
 
@@ -63,4 +84,5 @@ class AdmissionOutcome:
 
 
 UNCHANGED = AdmissionOutcome(Result.UNCHANGED)
+AWAITED = AdmissionOutcome(Result.AWAITED)
 UNDECIDED = AdmissionOutcome(Result.UNDECIDED)

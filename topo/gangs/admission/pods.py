@@ -1,19 +1,31 @@
 """A pod of a stamped template at its creation: its rank, its group, and the gate that holds it.
 
 A gate that is never opened is the worst possible fault. So a pod gets a gate only if the controller
-can find and place its gang: the pod has a job as its controller, an index, and GPUs.
+can find and place its gang: the pod has a job as its controller or a PodGroup of Kubernetes that
+asks for groups, an index, and GPUs.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from topo.gangs.admission.outcome import UNCHANGED, AdmissionOutcome, Result, Rules
+from topo.gangs.admission.outcome import AWAITED, UNCHANGED, AdmissionOutcome, Result, Rules
+from topo.gangs.admission.scheduling_groups import group_name, grouped_pod
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.templates import pod_gpus
 from topo.gangs.json_patch import Operation, add, entries, mapping, mappings, sequence
-from topo.gangs.stamp import Stamp, pod_index, read_stamp
+from topo.gangs.stamp import Stamp, pod_index, read_number, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a pod in its gang."""
+
+    rank: int
+    group: int
+    terms: GroupTerms
 
 
 def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
@@ -22,24 +34,60 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     metadata, spec = mappings(pod, "metadata", "spec")
     annotations, labels = mappings(metadata, "annotations", "labels")
     stamp = read_stamp(annotations, keys)
-    if stamp is None:
-        return UNCHANGED
+    if stamp is None or keys.of_pod_group in annotations:
+        return _of_group(pod, rules)
     terms = read_terms(annotations, keys)
     index = pod_index(annotations, labels)
     why = _why_not(stamp, terms, index, metadata)
     if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
-        text = f"the pod is scheduled without a group: {why}"
-        return AdmissionOutcome(Result.LEFT, warnings=(text,))
+        return _left(why)
     gpus = pod_gpus(spec, rules.gpu_resources)
     if isinstance(gpus, Refusal) or not gpus:
         return UNCHANGED
     rank = stamp.rank_offset + index
-    group = {keys.group: str(stamp.group(rank))}
+    return _grouped(pod, rules, _Place(rank, stamp.group(rank), terms), {})
+
+
+def _of_group(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    """Return the outcome for a pod whose job is not stamped: its PodGroup may ask for groups."""
+    metadata, spec = mappings(pod, "metadata", "spec")
+    gpus = pod_gpus(spec, rules.gpu_resources)
+    if isinstance(gpus, Refusal) or not gpus:
+        return UNCHANGED
+    name = group_name(spec)
+    named = rules.named_group(str(metadata.get("namespace", "")), name) if name else None
+    if named is None:
+        return AWAITED if name else UNCHANGED
+    found = grouped_pod(name, named, gpus, rules)
+    if found is None:
+        return UNCHANGED
+    if isinstance(found, Refusal):
+        return _left(str(found))
+    annotations, labels = mappings(metadata, "annotations", "labels")
+    rank = read_number(annotations.get(rules.keys.rank))
+    rank = rank if rank is not None else pod_index(annotations, labels)
+    if rank is None:
+        return _left(f"it has no index; give it one in the annotation {rules.keys.rank}")
+    place = _Place(rank, found.stamp.group(rank), found.terms)
+    return _grouped(pod, rules, place, found.annotations)
+
+
+def _left(why: str) -> AdmissionOutcome:
+    text = f"the pod is scheduled without a group: {why}"
+    return AdmissionOutcome(Result.LEFT, warnings=(text,))
+
+
+def _grouped(
+    pod: Mapping[str, Any], rules: Rules, place: _Place, annotations: Mapping[str, str]
+) -> AdmissionOutcome:
+    """Return the outcome for a pod of a gang: its rank, its group, more annotations, the gate."""
+    keys, spec = rules.keys, mapping(pod.get("spec"))
+    of_pod = {**annotations, keys.rank: str(place.rank)}
     patch = [
-        *entries(pod, ("metadata", "labels"), group),
-        *entries(pod, ("metadata", "annotations"), {keys.rank: str(rank)}),
+        *entries(pod, ("metadata", "labels"), {keys.group: str(place.group)}),
+        *entries(pod, ("metadata", "annotations"), of_pod),
     ]
-    held = (terms.way or rules.way) is Way.NOMINATION and not spec.get("nodeName")
+    held = (place.terms.way or rules.way) is Way.NOMINATION and not spec.get("nodeName")
     if held:
         patch += _gate(spec, keys.gate)
     if not patch:

@@ -7,6 +7,9 @@ from topo.gangs.job_kinds.templates import JobParts, Template, count
 from topo.gangs.json_patch import mapping
 from topo.model.errors import Refusal
 
+_STOCK = (None, "", "default-scheduler")
+"""Names of kube-scheduler, as far as they are known: another program may have any other."""
+
 
 def batch_job(job: Mapping[str, Any]) -> JobParts:
     """Return the parts of a batch Job; O(1)."""
@@ -17,7 +20,8 @@ def batch_job(job: Mapping[str, Any]) -> JobParts:
         pods=count(spec.get("completions")),
         body=mapping(spec.get("template")),
     )
-    return JobParts(templates=(template,), flaw=_flaw(spec))
+    is_stock = template.spec.get("schedulerName") in _STOCK
+    return JobParts(templates=(template,), flaw=_flaw(spec), single=template if is_stock else None)
 
 
 def _flaw(spec: Mapping[str, Any]) -> Refusal | None:

@@ -51,7 +51,8 @@ class JobParts:
 
     `own` says by what other means the user chooses nodes, `flaw` why the job can have no groups.
     `more` are operations besides the stamps. `has_pod_group`: Volcano creates a PodGroup with the
-    job's annotations.
+    job's annotations. `single` is the template whose pods kube-scheduler binds one by one, unless
+    they are of a PodGroup of Kubernetes.
     """
 
     templates: tuple[Template, ...]
@@ -59,6 +60,7 @@ class JobParts:
     flaw: Refusal | None = None
     more: tuple[Operation, ...] = ()
     has_pod_group: bool = False
+    single: Template | None = None
 
 
 def count(value: object) -> int:

@@ -7,7 +7,9 @@ Each observation states the whole gang. What the controller wrote comes back in 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import NewType
+from uuid import UUID, uuid5
 
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
@@ -15,7 +17,8 @@ from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
 GangId = NewType("GangId", str)
-"""The uid of the controller that owns the pods. A job that restarts keeps it, its pods do not."""
+"""The uid of the controller that owns the pods, or `gang_of_group`. A job that restarts keeps it,
+its pods do not."""
 PodUid = NewType("PodUid", str)
 Selection = NewType("Selection", str)
 """The value of the gang's label on a node. Pods select it, so that they go to such nodes alone.
@@ -23,6 +26,19 @@ Selection = NewType("Selection", str)
 Unique for each plan of a gang: a label that an earlier plan writes late selects nothing. Empty for
 none.
 """
+
+
+_OF_GROUPS = UUID("3c0f6c1e-6f0d-4f43-9d5b-6a0f6f1b7c52")
+
+
+@lru_cache(maxsize=1024)
+def gang_of_group(namespace: str, name: str) -> GangId:
+    """Return the id of the gang that is a PodGroup of Kubernetes.
+
+    Its pods name the PodGroup and not its uid, so one that is made again under its name is the
+    same gang.
+    """
+    return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/{name}")))
 
 
 class Binding(StrEnum):
@@ -34,6 +50,14 @@ class Binding(StrEnum):
     PIECEMEAL = "piecemeal"
     """Each pod by itself (kube-scheduler), so that the pods of a group select the nodes of that
     group: a pod whose node is taken can go to no other group."""
+    POD_GROUP = "pod-group"
+    """All or none by kube-scheduler, for a PodGroup of Kubernetes; the pods of a group select the
+    nodes of that group. It tries none of them while one has a gate."""
+
+    @property
+    def is_together(self) -> bool:
+        """Whether its pods are bound together, so that a part of the places is of no use."""
+        return self is not Binding.PIECEMEAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +172,11 @@ class Gang:
     def bypassed_webhook(self) -> frozenset[PodUid]:
         """Return the pods that were created without a gate and wait for planned ones; O(members).
 
-        Only for a gang that is bound as a whole: kube-scheduler binds such a pod at once. They are
-        planned like the others, since their scheduler puts a pod without a nomination anywhere,
-        also on the node of a sibling, which can then be bound nowhere.
+        Only for a gang that is bound together: otherwise kube-scheduler binds such a pod at once.
+        They are planned like the others, since their scheduler puts a pod without a nomination
+        anywhere, also on the node of a sibling, which can then be bound nowhere.
         """
-        if self.binding is not Binding.WHOLE or self.ungated:
+        if not self.binding.is_together or self.ungated:
             return frozenset()
         found = [
             member.uid
@@ -164,9 +188,10 @@ class Gang:
 
     @property
     def start_pods(self) -> int:
-        """How many pods, from rank 0, start a gang that its scheduler binds as a whole.
+        """How many pods, from rank 0, start a gang that Volcano binds as a whole.
 
-        They are `at_least` pods and the others of their last group.
+        They are `at_least` pods and the others of their last group. kube-scheduler starts a
+        PodGroup only once no pod of it has a gate, and so with all of them.
         """
         size, pods = self.request.pods_per_group, self.request.pods
         least = self.at_least if self.binding is Binding.WHOLE else pods

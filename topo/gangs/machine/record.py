@@ -165,13 +165,14 @@ class Record:
         return self.gang.labelled.get(member.nominated) != member.selection
 
     def nominated_node(self, note: Note) -> NodeName | None:
-        """Return the node to nominate a pod with this note to; None if Volcano has to evict first.
+        """Return the node to nominate a pod with this note to; None if pods are evicted first.
 
         Volcano evicts no pod for one whose nominated node lacks only room: it assumes that it made
         that room itself (`taskEligibleToPreempt` in pkg/scheduler/actions/preempt/preempt.go, v1.13
-        and newer). Such pods still select the planned nodes.
+        and newer). kube-scheduler evicts for all of a PodGroup at once, and nominates its pods
+        then. Such pods still select the planned nodes.
         """
-        needs_eviction = note.over and self.gang.binding is Binding.WHOLE
+        needs_eviction = note.over and self.gang.binding.is_together
         return None if needs_eviction else note.node
 
     @property
@@ -295,14 +296,14 @@ def drop_lost_places(record: Record) -> Record:
     """Return the record without the places of waiting pods that cannot be bound any more.
 
     These are the pods whose nodes are lost, but for those that wait for evictions and book nothing.
-    Of a gang that is bound as a whole they are all waiting pods, if none of its pods runs and those
+    Of a gang that is bound together they are all waiting pods, if none of its pods runs and those
     that keep their nodes are too few to start. O(members).
     """
     gang = record.gang
     waiting = [(member, note) for member, note in record.waiting_pods() if not note.over]
     dropped = {member.uid for member, note in waiting if note.node in record.lost}
-    is_whole = gang.binding is Binding.WHOLE and not (record.is_running or record.over)
-    if dropped and is_whole and len(waiting) - len(dropped) < gang.at_least:
+    is_together = gang.binding.is_together and not (record.is_running or record.over)
+    if dropped and is_together and len(waiting) - len(dropped) < gang.at_least:
         dropped = {member.uid for member, _ in waiting}
     if not dropped:
         return record

@@ -5,8 +5,9 @@ it may refuse a planned node for ever. Then the gang is placed on other nodes, a
 none its places are given up (`drop_lost_places`), so that it keeps no GPUs from others.
 
 Why it is right. A scheduler that does not run, or has not come to the pods, states no reason, and
-the plan stays. kube-scheduler clears the nomination of a pod that it refuses, and sets it again
-when it evicts others for the pod: such a pod is left alone. A plan over pods of lower priority
+the plan stays. kube-scheduler clears the nomination of a single pod that it refuses, and sets it
+again when it evicts others for the pod: such a pod is left alone. In a PodGroup it clears those of
+the pods that would fit, and gives them no reason of their own. A plan over pods of lower priority
 waits for evictions in any case. After `avoid_s` the nodes are tried again, since what they lacked
 may be there by then.
 
@@ -20,7 +21,6 @@ Example, bind_s 30, avoid_s 300: p0 and p1 are opened at 0 on n0 and n1.
 
 from dataclasses import replace
 
-from topo.gangs.machine.gang import Binding
 from topo.gangs.machine.record import Record
 from topo.gangs.machine.settings import GangSettings
 from topo.model.ids import NodeName
@@ -58,9 +58,9 @@ def _drop_expired(record: Record, now_s: float) -> Record:
 
 def _refused_nodes(record: Record) -> dict[NodeName, str]:
     """Return the planned nodes of opened pods that their scheduler refuses, with its words."""
-    is_whole = record.gang.binding is Binding.WHOLE
+    is_together = record.gang.binding.is_together
     return {
         note.node: f"the scheduler says of {member.name}: {member.unscheduled}"
         for member, note in record.waiting_pods()
-        if member.unscheduled and not note.over and (is_whole or member.nominated is None)
+        if member.unscheduled and not note.over and (is_together or member.nominated is None)
     }

@@ -119,6 +119,28 @@ class MasterCondition(Condition):
         f"{_OF_WARNING}, mostly `--volcano-config-map`",
         _NOTE,
     )
+    POD_GROUPS_UNSERVED = Row(
+        "pod-groups-unserved",
+        "gangs of kube-scheduler are to have PodGroups of Kubernetes, and the API server has none: "
+        "their pods are bound one by one ([why](podgroups.md))",
+        "switch the gate GenericWorkload on in API server, scheduler and controller manager, and"
+        " --runtime-config=scheduling.k8s.io/v1beta1=true in the API server; or take pod-groups out"
+        " of --controllers",
+        _NOTE,
+    )
+    POD_GROUPS_UNHEEDED = Row(
+        "pod-groups-unheeded",
+        "kube-scheduler binds the pods of PodGroups one by one ([why](podgroups.md))",
+        "switch the gate GenericWorkload on in kube-scheduler and in the controller manager, too",
+        _NOTE,
+    )
+    POD_GROUPS_UNCONSTRAINED = Row(
+        "pod-groups-unconstrained",
+        "native gangs of kube-scheduler may be split: PodGroups keep no topology constraint "
+        "([why](podgroups.md#native-kube-scheduler-chooses))",
+        "switch the gate TopologyAwareWorkloadScheduling on in API server and scheduler, or place "
+        "those jobs by nomination",
+    )
 
 
 class GangCondition(Condition):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from master.controllers.nomination.queues.fair_share import QueueClaim, shares
-from master.kube.volcano import QueueObject
+from master.kube.schedulers.volcano import QueueObject
 from topo.model.quantity import whole
 
 ROOT = "root"

@@ -14,8 +14,8 @@ from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota, 
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
 from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.kube.store import Store
-from master.kube.volcano import PodGroupObject, QueueObject
 from topo.gangs.machine.gang import GangId
 
 

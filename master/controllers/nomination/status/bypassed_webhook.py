@@ -11,9 +11,9 @@ from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.status_writer import StatusWriter
 from master.kube.gang_pod import GangPod
 from master.kube.objects import Key
+from master.kube.schedulers.volcano import PodGroupObject
+from master.kube.schedulers.volcano_config import Configured
 from master.kube.store import Store
-from master.kube.volcano import PodGroupObject
-from master.kube.volcano_config import Configured
 
 
 @dataclass(kw_only=True)

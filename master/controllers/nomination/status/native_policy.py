@@ -1,4 +1,4 @@
-"""Gangs whose nodes Volcano chooses: their status follows from the nodes that their pods got.
+"""Gangs whose nodes their scheduler chooses: their status follows from the nodes of their pods.
 
 Volcano may be configured to ignore groups, an operator may change a PodGroup, a recreated pod may
 be bound elsewhere. So the status depends on the nodes of the bound pods, not on the request.
@@ -11,7 +11,9 @@ from master.controllers.nomination.gang_builder import GangContext, build_gang
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.policy import Shown
 from master.controllers.nomination.status.status_store import StatusStore
-from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
+from master.kube.gang_pod import GangPod
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
 from topo.gangs.machine.gang import GangId
 from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_status
 from topo.model.conditions.gang_states import GangState
@@ -44,8 +46,7 @@ class NativePolicy:
         if not pods:
             return None
         gang = build_gang(gang_id, pods, self.context)
-        group = self.context.pod_group(pods[0])
-        asked = _asked(group, self.unheeded()) if group is not None else None
+        asked = self._asked(pods[0])
         capacity = self.capacity()
         tree = TreeLookup(
             host=capacity.host,
@@ -53,6 +54,13 @@ class NativePolicy:
             lowest=lambda request, gpu_type: shape_of(capacity, request, gpu_type).whole_in,
         )
         return gang, native_status(gang, asked, tree)
+
+    def _asked(self, pod: GangPod) -> NativeAsked | None:
+        """Return what the PodGroup of a pod asks of its scheduler; None if it is not known."""
+        if (group := self.context.pod_group(pod)) is not None:
+            return _asked(group, self.unheeded())
+        of_kubernetes = self.context.scheduling_group(pod)
+        return _asked_of_kubernetes(of_kubernetes, self.context) if of_kubernetes else None
 
     def report(self) -> None:
         """Report changed gangs; O(their pods), at most `PODS_AT_ONCE` pods and one gang more.
@@ -80,6 +88,13 @@ def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
         phase=f"{status.phase}: {why[:200]}" if why else status.phase,
         unheeded=unheeded,
     )
+
+
+def _asked_of_kubernetes(group: SchedulingGroupObject, context: GangContext) -> NativeAsked:
+    kind = context.kind_of_label(group.topology_key)
+    tier = context.tier_of_kind(kind) if kind is not None else None
+    why = next((each.message for each in group.status.conditions if each.message), "")
+    return NativeAsked(policies=[Nearness(tier)], phase=why[:200], scheduler="kube-scheduler")
 
 
 def _near(topology: NetworkTopology | None, pods: int | None = None) -> Nearness:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from master.kube.objects import PODS
-from master.kube.volcano import POD_GROUPS
+from master.kube.schedulers.volcano import POD_GROUPS
 from tests.controllers.nomination.masters import FLIES, GROUP, GangCluster, Leader, Way, leader
 from tests.controllers.nomination.objects import GPU, JOB, WORDS
 from tests.publish.forests import VENDOR, forest

@@ -1,0 +1,206 @@
+"""PodGroups of Kubernetes for gangs of kube-scheduler, so that it binds all of their pods or none.
+
+The webhook names a PodGroup in the template of a job (`topo/gangs/admission/scheduling_groups`).
+The leader makes that object when the first pod is there, and the job owns it. kube-scheduler tries
+no pod whose PodGroup is not there.
+
+Of a rank that has succeeded no pod is created again, and kube-scheduler does not count the one that
+ended. So the minimum goes down with each of them: else a pod that is created again beside them
+would wait for ever (seen on v1.37.2).
+
+Cost: O(1) for a pod, O(groups) a second for the minimum of each.
+
+Example: a job of 4 pods.
+    pod 0 is there                        → create the PodGroup, minCount 4
+    rank 1 succeeds                       → minCount 3
+    rank 2 is deleted and created again   → kube-scheduler sees 3 pods of 3, and binds it
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from master.controllers.hypernodes import PRODUCT, managed_by
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import Key
+from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
+from master.kube.store import Store
+from master.kube.writing.writer import Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Create, Patch, Write, WriteTarget
+from topo.gangs.machine.gang import GangId
+from topo.gangs.stamp import Stamp
+from topo.model.conditions.master import MasterCondition
+from topo.model.forest import Snapshot
+from topo.model.rest.topology import WarningDocument
+from topo.model.words import counted
+
+MANAGER = f"{MANAGER_PREFIX}pod-groups"
+LOOK_S = 1.0
+PATIENCE_S = 10.0
+"""So long the API server may take to list PodGroups, and kube-scheduler to report on one."""
+
+
+@dataclass(kw_only=True)
+class PodGroups:
+    """Keeps one PodGroup for each gang whose pods name one of ours.
+
+    `succeeded` returns how many ranks of a gang have succeeded.
+    """
+
+    store: Store[SchedulingGroupObject]
+    pods: Store[ClusterPod]
+    writer: Writer
+    succeeded: Callable[[GangId], int]
+    domain: str
+    clock: Callable[[], float] = time.monotonic
+    _pods: dict[Key, dict[Key, GangPod]] = field(default_factory=dict, init=False)
+    """The pods of each PodGroup of ours."""
+    _of_pod: dict[Key, Key] = field(default_factory=dict, init=False)
+    _unheeded_s: dict[Key, float] = field(default_factory=dict, init=False)
+    """Since when all pods of a PodGroup are bound, of which kube-scheduler reported nothing."""
+    _unconstrained: dict[Key, None] = field(default_factory=dict, init=False)
+    """PodGroups whose constraint the API server dropped."""
+    _began_s: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._wake = asyncio.Event()
+        self.writer.follow(self.store)
+        self.pods.subscribe(self._follow_pods)
+        self.store.subscribe(lambda _: self._wake.set())
+
+    def on_forest(self, _snapshot: Snapshot) -> None:
+        """Do nothing: a PodGroup says nothing of where its pods run."""
+
+    async def run(self) -> None:
+        """Compare and write until cancelled."""
+        self._began_s = self.clock()
+        while True:
+            self._wake.clear()
+            if self.store.synced:
+                self.writer.put(*self._writes())
+                self._watch_for_reports()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._wake.wait()
+
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """Return that PodGroups are not served, not heeded, or lose their constraints."""
+        now_s = self.clock()
+        if self._began_s is None or now_s - self._began_s < PATIENCE_S:
+            return ()
+        if not self.store.synced:
+            text = "the API server lists no PodGroups of scheduling.k8s.io/v1beta1"
+            return (WarningDocument.of(MasterCondition.POD_GROUPS_UNSERVED, text),)
+        return (*self._of_scheduler(now_s), *self._of_constraints())
+
+    def _of_constraints(self) -> Iterator[WarningDocument]:
+        """Yield that the API server keeps no constraints, so that native gangs may be split."""
+        for namespace, name in tuple(self._unconstrained)[:1]:
+            text = (
+                f"the API server dropped the topology constraint of {namespace}/{name}: pods of "
+                "native gangs are bound anywhere"
+            )
+            yield WarningDocument.of(MasterCondition.POD_GROUPS_UNCONSTRAINED, text)
+
+    def _of_scheduler(self, now_s: float) -> Iterator[WarningDocument]:
+        """Yield that kube-scheduler binds the pods of PodGroups one by one."""
+        late = [key for key, at_s in self._unheeded_s.items() if now_s - at_s >= PATIENCE_S]
+        if late:
+            text = (
+                f"kube-scheduler bound the pods of {counted(len(late), 'PodGroup')} "
+                f"({late[0][0]}/{late[0][1]}) and reports nothing of it: it binds them one by one"
+            )
+            yield WarningDocument.of(MasterCondition.POD_GROUPS_UNHEEDED, text)
+
+    def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
+        if isinstance(event, Listed):
+            for key in [each for each in self._of_pod if each not in event.objects]:
+                self._drop(key)
+            for key, pod in event.objects.items():
+                self._put(key, pod)
+        elif isinstance(event, Changed):
+            self._put(event.key, event.object)
+        else:
+            self._drop(event.key)
+
+    def _put(self, key: Key, pod: ClusterPod) -> None:
+        if not isinstance(pod, GangPod) or not pod.makes_group or pod.scheduling_group is None:
+            return
+        if pod.scheduling_group not in self._pods:
+            self._wake.set()
+        self._pods.setdefault(pod.scheduling_group, {})[key] = pod
+        self._of_pod[key] = pod.scheduling_group
+
+    def _drop(self, key: Key) -> None:
+        group = self._of_pod.pop(key, None)
+        if group is None:
+            return
+        del self._pods[group][key]
+        if not self._pods[group]:
+            del self._pods[group]
+            self._unheeded_s.pop(group, None)
+            self._unconstrained.pop(group, None)
+
+    def _writes(self) -> Iterator[Write]:
+        """Yield the PodGroups to create, and those whose minimum is to change."""
+        for key, pods in self._pods.items():
+            first = next(iter(pods.values()))
+            if not isinstance(first.stamp, Stamp) or first.owner is None:
+                continue
+            least = max(1, first.stamp.pods - self.succeeded(first.gang_id))
+            present = self.store.objects.get(key)
+            if present is None:
+                yield self._create(key, first, least)
+            elif self._is_ours(present) and present.is_gang and present.min_count != least:
+                yield Patch(
+                    target=WriteTarget(SCHEDULING_GROUPS, key[1], key[0]),
+                    manager=MANAGER,
+                    uid=present.metadata.uid,
+                    fields={"spec": {"schedulingPolicy": {"gang": {"minCount": least}}}},
+                )
+
+    def _is_ours(self, found: SchedulingGroupObject) -> bool:
+        return found.metadata.labels.get(managed_by(self.domain)) == PRODUCT
+
+    def _create(self, key: Key, first: GangPod, least: int) -> Create:
+        assert first.owner is not None, "pods without a job make none"  # noqa: S101 - types
+        owner = {
+            "apiVersion": first.owner.api_version,
+            "kind": first.owner.kind,
+            "name": first.owner.name,
+            "uid": first.owner.uid,
+        }
+        # A group and its pods must have one priority; without a class both get the default.
+        more: dict[str, Any] = {}
+        if first.priority_class:
+            more["priorityClassName"] = first.priority_class
+        if first.topology_key:
+            more["schedulingConstraints"] = {"topology": [{"key": first.topology_key}]}
+        return Create(
+            target=WriteTarget(SCHEDULING_GROUPS, key[1], key[0]),
+            manager=MANAGER,
+            fields={
+                "metadata": {
+                    "labels": {managed_by(self.domain): PRODUCT},
+                    "ownerReferences": [owner],
+                },
+                "spec": {"schedulingPolicy": {"gang": {"minCount": least}}, **more},
+            },
+        )
+
+    def _watch_for_reports(self) -> None:
+        """Note the PodGroups whose pods are all bound without a report on the group; O(pods)."""
+        for key, pods in self._pods.items():
+            present = self.store.objects.get(key)
+            first = next(iter(pods.values()))
+            if present is not None and first.topology_key != present.topology_key:
+                self._unconstrained[key] = None
+            is_heeded = present is None or bool(present.status.conditions)
+            if is_heeded or any(pod.node is None for pod in pods.values()):
+                self._unheeded_s.pop(key, None)
+            else:
+                self._unheeded_s.setdefault(key, self.clock())

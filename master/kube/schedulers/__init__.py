@@ -1,0 +1,1 @@
+"""Objects of schedulers: PodGroups and queues of Volcano, PodGroups of Kubernetes."""

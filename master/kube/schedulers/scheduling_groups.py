@@ -1,0 +1,95 @@
+"""PodGroup of Kubernetes itself (1.37): pods that kube-scheduler binds all or none.
+
+It is served only where `scheduling.k8s.io/v1beta1` and the gate GenericWorkload are switched on. A
+pod names it in `spec.schedulingGroup`, so it is called a scheduling group here, and a PodGroup is
+Volcano's. Source: `k8s.io/api/scheduling/v1beta1/types.go` of v0.37.
+"""
+
+from dataclasses import field
+
+from master.kube.objects import Metadata, Resource
+from master.kube.schema.slim import slim
+
+
+@slim
+class GangPolicy:
+    """All or none: at least `min_count` pods are bound together."""
+
+    min_count: int = 1
+
+
+@slim
+class SchedulingPolicy:
+    """How the pods of a group are bound; without `gang` one by one."""
+
+    gang: GangPolicy | None = None
+
+
+@slim
+class TopologyConstraint:
+    """All pods of the group have to be on nodes of one value of this label."""
+
+    key: str = ""
+
+
+@slim
+class SchedulingConstraints:
+    """At most one constraint in v1beta1."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+@slim
+class SchedulingGroupSpec:
+    """The policy and the constraints of a group."""
+
+    scheduling_policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
+    scheduling_constraints: SchedulingConstraints | None = None
+
+
+@slim
+class SchedulingGroupCondition:
+    """A condition that kube-scheduler reports of a group."""
+
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+@slim
+class SchedulingGroupStatus:
+    """What kube-scheduler reports; empty until it has tried the group."""
+
+    conditions: tuple[SchedulingGroupCondition, ...] = ()
+
+
+@slim
+class SchedulingGroupObject:
+    """A PodGroup of Kubernetes."""
+
+    metadata: Metadata
+    spec: SchedulingGroupSpec = field(default_factory=SchedulingGroupSpec)
+    status: SchedulingGroupStatus = field(default_factory=SchedulingGroupStatus)
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether its pods are bound all or none."""
+        return self.spec.scheduling_policy.gang is not None
+
+    @property
+    def min_count(self) -> int:
+        """How many pods are bound together at least."""
+        gang = self.spec.scheduling_policy.gang
+        return gang.min_count if gang is not None else 1
+
+    @property
+    def topology_key(self) -> str:
+        """The node label of which all pods need one value; empty for none."""
+        constraints = self.spec.scheduling_constraints
+        found = constraints.topology if constraints is not None else ()
+        return found[0].key if found else ""
+
+
+SCHEDULING_GROUPS = Resource(
+    "scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", SchedulingGroupObject
+)

@@ -1,0 +1,98 @@
+"""Gangs of PodGroups of Kubernetes: how they are bound, which pods they are, what they wait for."""
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from master.controllers.nomination.gang_builder import build_gang
+from master.kube.gang_pod import GangPod
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from tests.controllers.nomination.objects import JOB, WORDS, gang_context, pod
+from topo.gangs.machine.gang import Binding, Gang, GangId, gang_of_group
+from topo.model.ids import Kind
+
+GANG = GangId("job-1")
+OF_GROUP = {WORDS.of_pod_group: "own", WORDS.rank: "1"}
+UNFIT = "pod group is unschedulable, 0/1 placements are available, first placement status: …"
+_READ = TypeAdapter(SchedulingGroupObject)
+
+
+def group(name: str = "own", key: str = "", policy: Any = None) -> SchedulingGroupObject:
+    constraints = {"topology": [{"key": key}]} if key else None
+    return _READ.validate_python(
+        {
+            "metadata": {"name": name, "namespace": "jobs"},
+            "spec": {
+                "schedulingPolicy": policy or {"gang": {"minCount": 2}},
+                "schedulingConstraints": constraints,
+            },
+        }
+    )
+
+
+def grouped(index: int, **more: Any) -> Any:
+    """A pod of kube-scheduler in the PodGroup `own`."""
+    return pod(index, group="", schedulingGroup={"podGroupName": "own"}, **more)
+
+
+def built(found: SchedulingGroupObject | None, **pods: Any) -> Gang:
+    known = {("jobs", "own"): found} if found is not None else {}
+    context = gang_context(
+        scheduling_groups=lambda: known,
+        kind_of_label={"metax-tech.com/switchbox": Kind("switchbox")}.get,
+    )
+    return build_gang(GANG, [grouped(0, **pods), grouped(1, **pods)], context)
+
+
+def test_a_gang_with_a_pod_group_is_bound_all_or_none() -> None:
+    gang = built(group())
+    assert (gang.binding, gang.at_least, gang.awaits) == (Binding.POD_GROUP, 2, "")
+
+
+def test_a_basic_pod_group_binds_its_pods_one_by_one() -> None:
+    assert built(group(policy={"basic": {}})).binding is Binding.PIECEMEAL
+
+
+def test_a_gang_waits_for_its_pod_group_without_which_no_pod_is_tried() -> None:
+    gang = built(None)
+    assert (gang.binding, gang.awaits) == (Binding.POD_GROUP, "its PodGroup own is not there yet")
+
+
+def test_a_topology_key_that_is_a_label_of_groups_is_the_group_that_all_pods_share() -> None:
+    assert built(group(key="metax-tech.com/switchbox")).request.within == "switchbox"
+
+
+def test_a_gang_with_another_topology_key_is_left_to_kube_scheduler() -> None:
+    assert (
+        "its PodGroup wants one zone, which is no label of a group"
+        in built(group(key="zone")).ungated
+    )
+
+
+def test_the_pods_of_a_pod_group_are_one_gang_whoever_owns_them() -> None:
+    other = {**JOB, "uid": "job-2", "name": "more"}
+    pods = [
+        grouped(0, annotations=OF_GROUP, owners=()),
+        grouped(1, annotations=OF_GROUP, owners=(other,)),
+    ]
+    assert {each.gang_id for each in pods} == {gang_of_group("jobs", "own")}
+    assert all(each.is_placed_here for each in pods)
+    context = gang_context(scheduling_groups=lambda: {("jobs", "own"): group()})
+    gang = build_gang(pods[0].gang_id, pods, context)
+    assert (gang.kind, gang.name, gang.ungated) == ("PodGroup", "own", "")
+
+
+def test_a_stamp_that_names_another_pod_group_than_the_pod_is_of_joins_no_gang() -> None:
+    stray = grouped(0, annotations={WORDS.of_pod_group: "foreign"})
+    assert stray.gang_id == GANG
+
+
+@pytest.mark.parametrize(
+    ("message", "told"), [(UNFIT, ""), ("0/16 nodes are available", "0/16 nodes are available")]
+)
+def test_a_pod_that_would_fit_gives_no_reason_for_its_node(message: str, told: str) -> None:
+    condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": message}
+    found = grouped(0, gates=(), status={"conditions": [condition]})
+    assert isinstance(found, GangPod)
+    assert found.unscheduled == told

@@ -1,0 +1,159 @@
+"""PodGroups of Kubernetes: each gang of kube-scheduler has one, with the minimum that it needs."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import prometheus_client as prom
+import pytest
+
+from master.controllers.pod_groups import PATIENCE_S, PodGroups
+from master.kube.objects import PODS, parsed
+from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
+from master.kube.writing.writer import Writer, WriterMetrics
+from master.sources.kubernetes.pods import PodParser
+from tests.controllers.nomination.masters import until
+from tests.controllers.nomination.objects import JOB, WORDS, gated_pod
+from tests.kube.api_model import ApiModel
+from tests.kube.model_store import ModelStore
+from topo.gangs.machine.gang import GangId
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import Way
+from topo.placement.job.policy import Policy
+
+pytestmark = pytest.mark.virtual_time
+AT = "/apis/scheduling.k8s.io/v1beta1/namespaces/jobs/podgroups"
+NAME = "train-0a1b"
+
+
+class Gangs:
+    """A cluster, its PodGroups, and how many ranks of each gang have succeeded."""
+
+    def __init__(self, *, serves: bool = True) -> None:
+        self.api, self.key = ApiModel(), ""
+        self.succeeded: Counter[GangId] = Counter()
+        parser = PodParser(Policy(), WORDS, Way.NOMINATION)
+        self.store = ModelStore(self.api, SCHEDULING_GROUPS, synced=serves)
+        self.pods: Any = ModelStore(self.api, parsed(PODS, parser.parse))
+        clock = asyncio.get_running_loop().time
+        self.writer = Writer(self.api, WriterMetrics(prom.CollectorRegistry()), clock=clock)
+        self.groups = PodGroups(
+            store=self.store,
+            pods=self.pods,
+            writer=self.writer,
+            succeeded=lambda gang_id: self.succeeded[gang_id],
+            domain="metax-tech.com",
+            clock=clock,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        works = [asyncio.ensure_future(work()) for work in (self.writer.run, self.groups.run)]
+        try:
+            yield
+        finally:
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+
+    def pod(self, rank: int, **spec: Any) -> None:
+        """A pod of the job, as the webhook leaves it."""
+        asked = {WORDS.pod_group: NAME, **({WORDS.topology_key: self.key} if self.key else {})}
+        made = gated_pod(rank, Stamp(4, 0, 2), **asked)
+        made["spec"] |= {"schedulingGroup": {"podGroupName": NAME}, **spec}
+        self.api.add(PODS, f"train-{rank}", **made)
+
+    @property
+    def group(self) -> Any:
+        """The PodGroup; None while there is none."""
+        stored = self.api.objects.get((AT, NAME))
+        return stored.document if stored is not None else None
+
+    def least(self) -> int:
+        """Its minimum; 0 while there is none."""
+        if self.group is None:
+            return 0
+        return int(self.group["spec"]["schedulingPolicy"]["gang"]["minCount"])
+
+    def codes(self) -> list[str]:
+        """The warnings."""
+        return [each.code for each in self.groups.warnings()]
+
+
+async def test_the_first_pod_of_a_job_brings_its_pod_group_which_the_job_owns() -> None:
+    gangs = Gangs()
+    async with gangs.running():
+        gangs.pod(0, priorityClassName="high")
+        await until(lambda: gangs.group is not None)
+        owner = {key: JOB[key] for key in ("apiVersion", "kind", "name", "uid")}
+        assert gangs.group["metadata"]["ownerReferences"] == [owner]
+        assert gangs.group["spec"] == {
+            "schedulingPolicy": {"gang": {"minCount": 4}},
+            "priorityClassName": "high",
+        }
+        for rank in (1, 2, 3):
+            gangs.pod(rank)
+        await asyncio.sleep(10)
+        assert gangs.api.writes == [("POST", NAME)]
+
+
+async def test_the_minimum_goes_down_with_each_rank_that_succeeds() -> None:
+    gangs = Gangs()
+    async with gangs.running():
+        gangs.pod(0)
+        await until(lambda: gangs.least() == 4)
+        gangs.succeeded[GangId("job-1")] = 3
+        await until(lambda: gangs.least() == 1)
+        gangs.succeeded[GangId("job-1")] = 4
+        await asyncio.sleep(10)
+        assert gangs.least() == 1
+
+
+async def test_a_pod_group_of_somebody_else_stays_as_it_is() -> None:
+    gangs = Gangs()
+    own = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    gangs.api.add(SCHEDULING_GROUPS, NAME, metadata={"namespace": "jobs"}, spec=own)
+    async with gangs.running():
+        gangs.pod(0)
+        await asyncio.sleep(10)
+        assert gangs.least() == 2
+
+
+async def test_an_api_server_without_pod_groups_is_a_warning() -> None:
+    gangs = Gangs(serves=False)
+    async with gangs.running():
+        gangs.pod(0)
+        assert gangs.codes() == []
+        await asyncio.sleep(PATIENCE_S + 1)
+        assert gangs.group is None
+        assert gangs.codes() == ["pod-groups-unserved"]
+
+
+async def test_pods_that_are_bound_without_a_report_on_their_group_are_a_warning() -> None:
+    gangs = Gangs()
+    async with gangs.running():
+        for rank in range(4):
+            gangs.pod(rank, nodeName=f"n{rank}")
+        await asyncio.sleep(2 * PATIENCE_S)
+        assert gangs.codes() == ["pod-groups-unheeded"]
+        done = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+        gangs.group["status"] = {"conditions": [done]}
+        gangs.api.touch(AT, NAME)
+        await asyncio.sleep(2)
+        assert gangs.codes() == []
+
+
+async def test_a_constraint_that_the_api_server_drops_is_a_warning() -> None:
+    gangs = Gangs()
+    gangs.key = "metax-tech.com/dragonfly"
+    async with gangs.running():
+        gangs.pod(0)
+        await until(lambda: gangs.group is not None)
+        assert gangs.group["spec"].pop("schedulingConstraints") == {
+            "topology": [{"key": gangs.key}]
+        }
+        gangs.api.touch(AT, NAME)
+        await asyncio.sleep(PATIENCE_S + 2)
+        assert gangs.codes() == ["pod-groups-unconstrained"]

@@ -1,0 +1,67 @@
+"""A real control plane on which the gangs of Kubernetes itself are switched on."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.chaos.ports import own_ports
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
+from tests.e2e.controlplane.programs import KUBE, NEWEST
+from tests.e2e.scheduling.admission_master import (
+    MAKES_POD_GROUPS,
+    WITH_POD_GROUPS,
+    AdmissionMaster,
+    admission_master,
+)
+from tests.e2e.scheduling.gang_master import document
+from topo.sim.worlds.presets import World
+from topo.sim.worlds.presets import world as made
+
+__all__ = ("api", "baseline", "cluster")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of this folder; older Kubernetes has no such gangs."""
+    folder = Path(__file__).parent
+    mark(items, folder)
+    for item in items:
+        if folder in item.path.parents and KUBE is not NEWEST:
+            item.add_marker(pytest.mark.skip(reason="this Kubernetes has no PodGroups"))
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    """The hosts behind the nodes: dragonflies of two, four of them in each of two switchboxes."""
+    return made(2, 4, 2, 8, stem="sample")
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
+    """A cluster with a node for each host, which all tests share."""
+    with own_ports() as ports:
+        cluster = Cluster(tmp_path_factory.mktemp("cluster"), Ports(*ports), pod_groups=True)
+        try:
+            asyncio.run(cluster.start(world))
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@pytest.fixture
+async def master(
+    cluster: Cluster, api: Api, world: World, tmp_path: Path
+) -> AsyncIterator[AdmissionMaster]:
+    """A master with the chart's webhook and rights, which makes PodGroups."""
+    (tmp_path / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
+    async with admission_master(
+        cluster, api, tmp_path, MAKES_POD_GROUPS, rendering=WITH_POD_GROUPS
+    ) as running:
+        yield running
+        sys.stdout.write(running.program.log.read_text()[-8000:])  # shown where the test fails
