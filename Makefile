@@ -152,7 +152,7 @@ bench-kube: $(STAMP) ## the same beside a real API server, 1,000 and 10,000 node
 
 bench-schedule: NODES ?= 1000 5000
 bench-schedule: $(STAMP) ## jobs on stock schedulers, until bound, with us and without: NODES="1000 5000"; needs Go
-	$(BIN)/python -m bench $(addprefix schedule-,$(NODES))
+	$(BIN)/python -m bench $(addprefix schedule-,$(NODES)) $(addprefix podgroups-,$(NODES))
 
 image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag
 	@BASE="$(BASE)" TAG="$(TAG)" packaging/build-images

@@ -17,7 +17,7 @@ from bench.placement import figures, streams
 from bench.placement import http as placement_http
 from bench.report import Outcome
 from bench.scale import FULL, QUICK, CannotRunError, Progress, Scale
-from bench.scheduling import jobs
+from bench.scheduling import jobs, pod_groups
 from bench.services import admission, fleet, footprint, history, http, journeys, page, worker
 
 Benchmark = Callable[[Scale, Progress], Iterator[Figure]]
@@ -43,6 +43,7 @@ ON_DEMAND: Mapping[str, Benchmark] = {
     "page": page.measure,
     "kube": writes.measure,
     **jobs.sizes(100, 1_000, 5_000, 10_000),
+    **pod_groups.sizes(64, 1_000, 5_000),
 }
 """They run where they are named: they need more than this package."""
 

@@ -111,10 +111,13 @@ _WRITTEN = {"nodes", "hypernodes"}
 
 
 @asynccontextmanager
-async def plane(count: int, *, volcano_configuration: str | None = None) -> AsyncIterator[Plane]:
+async def plane(
+    count: int, *, volcano_configuration: str | None = None, pod_groups: bool = False
+) -> AsyncIterator[Plane]:
     """The control plane, whose nodes are of no group yet; it ends with the block.
 
-    Volcano is there where its scheduler is given a configuration.
+    Volcano is there where its scheduler is given a configuration. `pod_groups`: the gangs of
+    Kubernetes are on.
     """
     world = worlds.chosen(bench_cluster.world_name(count))
     with tempfile.TemporaryDirectory() as folder, own_ports() as ports:
@@ -123,6 +126,7 @@ async def plane(count: int, *, volcano_configuration: str | None = None) -> Asyn
             Ports(*ports),
             volcano_configuration=volcano_configuration,
             lease_s=_LEASE_S,
+            pod_groups=pod_groups,
         )
         cluster.api_server.argv += ("--disable-admission-plugins=TaintNodesByCondition",)
         for program in cluster.programs:

@@ -16,10 +16,16 @@ from bench.kubernetes.plane import Plane, plane
 from bench.machine import usage
 from bench.scale import CannotRunError
 from bench.scheduling.follower import Follower, PodTimes
+from tests.e2e.controlplane.processes import Program
 from tests.e2e.controlplane.volcano import TOPOLOGY_AWARE, vendor_configuration
-from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
+from tests.e2e.scheduling.admission_master import (
+    MAKES_POD_GROUPS,
+    WITH_POD_GROUPS,
+    AdmissionMaster,
+    admission_master,
+)
 from tests.e2e.scheduling.gang_master import api_url
-from tests.e2e.scheduling.jobs import homes
+from tests.e2e.scheduling.jobs import NODES, WORDS, homes
 
 LIMIT_S = 120.0
 """A job that is not bound by then counts as long as this."""
@@ -42,7 +48,8 @@ class Run:
     """What one job showed: seconds from before its creation until all pods were at each step.
 
     `first_s`: until the first pod was there. `split` of the `groups` lie in several domains.
-    `slipped`: pods that were made without a gate. `cpu_s`: processor time of the master.
+    `slipped`: pods that were made without a gate. `cpu_s`: processor time of the master. `spans`:
+    switchboxes that the pods are in.
     """
 
     first_s: float
@@ -53,6 +60,7 @@ class Run:
     split: int
     slipped: int
     cpu_s: float
+    spans: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,7 @@ class Burst:
     bound_s: float
     split: int
     cpu_s: float
+    spans: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,7 @@ class Stage:
             split=self._split(pods, group_pods),
             slipped=await self._slipped() - slipped,
             cpu_s=self._cpu_s() - used,
+            spans=self._spans(pods),
         )
         await self._end(collection, [(job["metadata"]["name"], uid)])
         return run
@@ -121,6 +131,7 @@ class Stage:
             - began_s,
             split=sum(self._split(each, group_pods) for each in of_jobs),
             cpu_s=self._cpu_s() - used,
+            spans=self._spans([pod for each in of_jobs for pod in each]),
         )
         names = [job["metadata"]["name"] for job in jobs]
         await self._end(collection, list(zip(names, uids, strict=True)))
@@ -175,6 +186,10 @@ class Stage:
     def _cpu_s(self) -> float:
         return usage(self.master.program.pid).cpu_s
 
+    def _spans(self, pods: Iterable[PodTimes]) -> int:
+        home = homes(self.plane.world, "switchbox")
+        return len({home[pod.node] for pod in pods if pod.node})
+
     def _split(self, pods: Sequence[PodTimes], group_pods: int) -> int:
         home = homes(self.plane.world, "dragonfly" if group_pods <= 2 else "switchbox")
         return split_groups(pods, group_pods, home)
@@ -192,6 +207,29 @@ def split_groups(pods: Iterable[PodTimes], group_pods: int, home: Mapping[str, s
 
 
 @asynccontextmanager
+async def pod_groups_stage(count: int) -> AsyncIterator[Stage]:
+    """So many labelled nodes on a cluster where the gangs of Kubernetes are on, without Volcano."""
+    async with AsyncExitStack() as stack:
+        made = await stack.enter_async_context(plane(count, pod_groups=True))
+        _hurry(made.cluster.scheduler)
+        made.declare()
+        master = await stack.enter_async_context(
+            admission_master(
+                made.cluster, made.api, made.home, MAKES_POD_GROUPS, rendering=WITH_POD_GROUPS
+            )
+        )
+        await _labelled(made)
+        follower = await stack.enter_async_context(Follower(made.api))
+        yield Stage(made, master, follower)
+
+
+def _hurry(program: Program) -> None:
+    program.stop()
+    program.argv += _PACE
+    program.start()
+
+
+@asynccontextmanager
 async def stage(count: int) -> AsyncIterator[Stage]:
     """So many nodes whose groups the master knows, and the webhook in force, inside the block."""
     async with AsyncExitStack() as stack:
@@ -200,9 +238,7 @@ async def stage(count: int) -> AsyncIterator[Stage]:
         )
         cluster = made.cluster
         for program in (cluster.volcano[0], cluster.scheduler):
-            program.stop()
-            program.argv += _PACE
-            program.start()
+            _hurry(program)
         made.declare()
         flag = "--controllers=nomination,hypernodes"
         master = await stack.enter_async_context(
@@ -220,4 +256,14 @@ async def _published(made: Plane) -> None:
     while len(await made.api.items(_HYPERNODES)) < len(groups):
         if time.monotonic() > end_s:
             raise CannotRunError(f"not all HyperNodes are there after {_PUBLISHED_S:g} s")
+        await asyncio.sleep(_SETTLED_S)
+
+
+async def _labelled(made: Plane) -> None:
+    """Returns when each node has the label of its dragonfly."""
+    key = f"{WORDS.domain}/dragonfly"
+    end_s = time.monotonic() + _PUBLISHED_S
+    while any(key not in node["metadata"]["labels"] for node in await made.api.items(NODES)):
+        if time.monotonic() > end_s:
+            raise CannotRunError(f"not all nodes are labelled after {_PUBLISHED_S:g} s")
         await asyncio.sleep(_SETTLED_S)

@@ -20,6 +20,7 @@ def run(bound_s: float, split: int = 0, slipped: int = 0) -> Run:
         split=split,
         slipped=slipped,
         cpu_s=0.64,
+        spans=1,
     )
 
 

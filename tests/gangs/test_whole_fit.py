@@ -4,7 +4,8 @@ import pytest
 
 from tests.gangs.jobs import dragonflies
 from tests.gangs.test_evicting import asked
-from topo.gangs.decisions.place import Placed, answer_place
+from topo.gangs.decisions.place import answer_place
+from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.resource_shortage import amount_in_words
 from topo.gangs.machine.events import Refused
 from topo.model.ids import NodeName

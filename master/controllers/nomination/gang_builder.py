@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from master.controllers.nomination.eligibility import eligibility_of
+from master.controllers.nomination.eligibility import with_eligibility
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
 from master.kube.gang_pod import EndedPod, GangPod
 from master.kube.objects import Key, NodeObject
@@ -157,10 +157,7 @@ def _stated(
         within = context.kind_of_label(key)
         if within is None:
             return f"its PodGroup wants one {key}, which is no label of a group that is known here"
-    last = ranked[-1].rank
-    if last >= MAX_PODS:
-        return "a pod's rank is too large"
-    wants = dict.fromkeys([pod.wants for pod in ranked if pod.wants is not None])
+    last = min(ranked[-1].rank, MAX_PODS)
     request = Request(
         # A rank beyond the stamp shows that the job has more pods than it was stamped with.
         pods=max(stamp.pods, last + 1),
@@ -168,12 +165,13 @@ def _stated(
         group_size=terms.group_size,
         mode=terms.mode,
         within=within,
-        eligible=eligibility_of(
-            wants, context.nodes, context.keys.node_label_prefix + first.gang_id
-        ),
     )
     refusal = flaw(request)
-    return request if refusal is None else f"{refusal.what}; {refusal.fix}"
+    if refusal is not None:
+        return f"{refusal.what}; {refusal.fix}"
+    wants = {pod.rank: pod.wants for pod in ranked if pod.wants is not None}
+    own_label = context.keys.node_label_prefix + first.gang_id
+    return with_eligibility(request, wants, context.nodes, own_label)
 
 
 def _fewest_gpus(pods: Sequence[GangPod]) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from master.booking.state import BookingState
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
-from topo.gangs.decisions.place import Placed, answer_place
+from topo.gangs.decisions.place import answer_place
+from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Place

@@ -22,7 +22,7 @@ from topo.gangs.machine.gang import Binding, GangId, Note, Selection
 from topo.gangs.stamp import Stamp
 from topo.model.ids import Kind, NodeName
 from topo.placement.booking.holds import HoldId
-from topo.placement.job.request import PlacementMode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 GANG = GangId("job-1")
 LET_IN = pod_group("Inqueue")
@@ -300,3 +300,28 @@ def test_a_pod_of_another_job_under_the_name_of_an_old_one_changes_gangs():
     index.pod(key, pod(0, owners=({**JOB, "uid": "job-2"},)))
     assert index.take() == (GANG, "job-2")
     assert index.pods(GANG) == ()
+
+
+def test_groups_whose_pods_select_different_nodes_are_eligible_each_for_its_own():
+    four = Stamp(4, 0, 2)
+    pods = [pod(rank, stamp=four, nodeSelector={"rack": "ab"[rank // 2]}) for rank in range(4)]
+    request = build_gang(GANG, pods, gang_context(LET_IN)).request
+    on = [Eligibility(selector=(("rack", rack),)) for rack in "ab"]
+    assert request.by_group == ((1, on[0]), (1, on[1]))
+    assert request.eligible == Eligibility()
+    assert [request.eligible_of(group) for group in (0, 1)] == on
+
+
+def test_pods_of_one_group_need_nodes_that_all_of_them_may_use():
+    pods = [pod(0, nodeSelector={"rack": "a"}), pod(1, nodeSelector={"pool": "x"})]
+    request = build_gang(GANG, pods, gang_context(LET_IN)).request
+    assert request.eligible.selector == (("pool", "x"), ("rack", "a"))
+    assert request.by_group == ()
+
+
+def test_our_own_selectors_of_groups_make_no_difference_between_them():
+    key, four = WORDS.node_label_prefix + "job-1", Stamp(4, 0, 2)
+    selectors = [{key: f"hold-1-{rank // 2}"} for rank in range(4)]
+    pods = [pod(at, stamp=four, gates=(), nodeSelector=each) for at, each in enumerate(selectors)]
+    request = build_gang(GANG, pods, gang_context(LET_IN)).request
+    assert (request.eligible, request.by_group) == (Eligibility(), ())

@@ -14,12 +14,14 @@ n3.
 
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
+from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
+from topo.gangs.decisions.unlike_groups import place_unlike
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
@@ -36,23 +38,6 @@ _TIGHT = "gangs: short of other resources"
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
 _HELD = "gangs: held for others of the gang"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Nodes for the pods of a `Place`, in its order, and what to hold for them.
-
-    `request` covers only these pods and those of `Place.held`, not the rest of the gang. `evicted`
-    are the pods to evict for the plan; if there are any, nothing is held.
-    """
-
-    nodes: tuple[NodeName, ...]
-    request: Request
-    groups: tuple[PlannedGroup, ...]
-    mode: PlacementMode
-    gpu_type: str
-    certified: bool
-    evicted: tuple[Evictable, ...] = ()
 
 
 def answer_place(
@@ -78,7 +63,8 @@ def answer_place(
     found = _place_pods(_with_taken(roomy, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
-    over = _place_by_evicting(roomy, asked, evictable()) if asked.over is not None else None
+    may_evict = asked.over is not None and not asked.request.by_group
+    over = _place_by_evicting(roomy, asked, evictable()) if may_evict else None
     if over is not None:
         return over
     # Of a job that has no room in any case, all that is free is counted, also what is kept.
@@ -156,9 +142,15 @@ def _place_by_evicting(
 
 
 def _place_pods(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+    if asked.request.by_group:
+        return place_unlike(capacity, asked, _place_beside)
     # A whole job gets the engine's objective; parts of one go near their own groups.
     if not asked.kept and len(asked.wanted) == asked.request.pods:
         return _place_by_engine(capacity, asked.request)
+    return _place_beside(capacity, asked)
+
+
+def _place_beside(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     reachable = _with_taken(capacity, _BEYOND, _nodes_out_of_reach(capacity, asked))
     return _place_with_kept(reachable, asked)
 

@@ -1,6 +1,6 @@
 """What a job asks for: identical pods in identical groups, and which nodes they may use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from topo.model.errors import Refusal
@@ -50,7 +50,8 @@ class Request:
     """One gang: `pods` pods of `gpus_per_pod` GPUs, in groups of `group_size` GPUs.
 
     No `group_size`: the whole job is one group. `within` is a kind of group that all of the job
-    must share one of (`switchbox`).
+    must share one of (`switchbox`). `by_group`: where groups may use different nodes, what those of
+    each run of groups may, as (groups, eligibility) in rank order; `eligible` is then what any may.
     """
 
     pods: int
@@ -59,6 +60,19 @@ class Request:
     mode: PlacementMode = PlacementMode.REQUIRED
     within: Kind | None = None
     eligible: Eligibility = Eligibility()
+    by_group: tuple[tuple[int, Eligibility], ...] = ()
+
+    def eligible_of(self, group: int) -> Eligibility:
+        """Return which nodes a group may use; O(runs of groups)."""
+        for groups, eligible in self.by_group:
+            if group < groups:
+                return eligible
+            group -= groups
+        return self.eligible
+
+    def on_type(self, gpu_type: str) -> "Request":
+        """Return the request with all of its pods on one GPU type."""
+        return replace(self, eligible=replace(self.eligible, gpu_type=gpu_type))
 
     @property
     def pods_per_group(self) -> int:

@@ -1,0 +1,134 @@
+"""Groups of one gang that may use different nodes: each on its own, all whole, none in the way."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.gangs.test_evicting import asked
+from tests.support.capacity import capacity_of, host
+from topo.gangs.decisions.check import lost_nodes
+from topo.gangs.decisions.place import answer_place
+from topo.gangs.decisions.placed import Placed
+from topo.gangs.machine.events import Refused
+from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.instructions import Check
+from topo.model.ids import SWITCHBOX, NodeName
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import Eligibility, Request
+
+RACKS = ("a", "b", "c")
+ON = {rack: Eligibility(selector=(("rack", rack),)) for rack in RACKS}
+
+
+def racks(*dragonflies: int, per_box: int = 0) -> Capacity:
+    """For each number a rack of so many dragonflies of two nodes, each rack a switchbox.
+
+    With `per_box` so many dragonflies are a switchbox, whatever their rack.
+    """
+    hosts = []
+    at = 0
+    for rack, count in zip(RACKS, dragonflies, strict=False):
+        for fly in range(count):
+            box = f"s{at // per_box}" if per_box else f"s-{rack}"
+            at += 1
+            for node in (1, 2):
+                name, path = f"{rack}-{fly}-{node}", (box, f"d-{rack}-{fly}")
+                hosts.append(host(name, path, labels=(("rack", rack),)))
+    return capacity_of(hosts)
+
+
+def request(*runs: tuple[int, str], **more: object) -> Request:
+    """Pairs of pods of 8 GPUs: so many groups for each rack."""
+    by_group = tuple((groups, ON[rack]) for groups, rack in runs)
+    pods = 2 * sum(groups for groups, _ in runs)
+    return Request(pods=pods, gpus_per_pod=8, group_size=16, by_group=by_group, **more)  # type: ignore[arg-type]
+
+
+def placed(capacity: Capacity, wish: Request) -> Placed | Refused:
+    return answer_place(capacity, asked(wish.pods, request=wish), ())
+
+
+def test_each_group_goes_to_the_nodes_that_its_pods_select() -> None:
+    found = placed(racks(3, 2), request((2, "a"), (1, "b")))
+    assert isinstance(found, Placed)
+    assert [node[0] for node in found.nodes] == ["a", "a", "a", "a", "b", "b"]
+    assert sum(pods for group in found.groups for _, pods in group.pods) == 6
+    assert found.request.pods == 6
+
+
+def test_groups_that_no_node_takes_are_refused_although_others_are_idle() -> None:
+    found = placed(racks(3, 1), request((1, "a"), (2, "b")))
+    assert isinstance(found, Refused)
+    assert "4" in found.text or "32 GPUs" in found.text
+
+
+def test_all_share_one_switchbox_where_the_job_has_to() -> None:
+    """Of the first switchboxes only the last one has dragonflies of both racks."""
+    capacity = racks(3, 3, per_box=2)
+    found = placed(capacity, request((1, "a"), (1, "b"), within=SWITCHBOX))
+    assert isinstance(found, Placed)
+    boxes = {capacity.host(node).path[0] for node in found.nodes if capacity.host(node)}  # type: ignore[union-attr]
+    assert boxes == {"s1"}
+
+
+def test_all_are_of_one_gpu_type() -> None:
+    """Rack a has both types, rack b one alone."""
+    capacity = racks(2, 1)
+    for node in ("b-0-1", "b-0-2", "a-1-1", "a-1-2"):
+        known = capacity.host(NodeName(node))
+        assert known is not None
+        capacity.upsert(replace(known, gpu_type="B"))
+    found = placed(capacity, request((1, "a"), (1, "b")))
+    assert isinstance(found, Placed)
+    assert {*found.nodes} == {"a-1-1", "a-1-2", "b-0-1", "b-0-2"}
+
+
+def test_a_pod_that_lost_its_node_stays_beside_its_group_on_nodes_that_it_selects() -> None:
+    capacity = racks(2, 2)
+    wish = request((1, "a"), (1, "b"))
+    whole = placed(capacity, wish)
+    assert isinstance(whole, Placed)
+    question = asked(4, request=wish)
+    kept = tuple((rank, whole.nodes[rank]) for rank in (0, 1))
+    found = answer_place(capacity, replace(question, wanted=question.wanted[2:], kept=kept), ())
+    assert isinstance(found, Placed)
+    assert [node[0] for node in found.nodes] == ["b", "b"]
+
+
+def test_a_planned_node_that_a_groups_pods_do_not_select_is_lost() -> None:
+    capacity, wish = racks(2, 2), request((1, "a"), (1, "b"))
+    pods = asked(4, request=wish).wanted
+    nodes = [NodeName(name) for name in ("a-0-1", "a-0-2", "a-1-1", "a-1-2")]
+    waiting = tuple(zip(pods, nodes, strict=True))
+    check = Check(id=GangId("g"), ask=1, request=wish, waiting=waiting, bound=(), holds=())
+    lost = dict(lost_nodes(capacity, check, ()))
+    assert {*lost} == {"a-1-1", "a-1-2"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_of_random_racks_groups_are_placed_exactly_where_each_rack_has_room(seed: int) -> None:
+    """Racks share no node, so a job fits if each rack has enough whole dragonflies."""
+    rng = random.Random(seed)
+    capacity = racks(*(rng.randint(1, 4) for _ in RACKS))
+    free: Counter[str] = Counter()
+    flies = sorted({each.name.rpartition("-")[0] for each in capacity.hosts()})
+    for fly in flies:
+        taken = rng.random() < 0.3
+        free[fly[0]] += not taken
+        if taken:
+            capacity.book(f"on-{fly}", {NodeName(f"{fly}-{rng.randint(1, 2)}"): 8})
+    runs = [(rng.randint(1, 2), rack) for rack in rng.choices(RACKS, k=3)]
+    wants = Counter[str]()
+    for groups, rack in runs:
+        wants[rack] += groups
+    found = placed(capacity, request(*runs))
+    assert isinstance(found, Placed) == all(free[rack] >= wants[rack] for rack in wants)
+    if isinstance(found, Placed):
+        racks_of = [rack for groups, rack in runs for _ in range(2 * groups)]
+        assert [node[0] for node in found.nodes] == racks_of
+        assert len({*found.nodes}) == len(found.nodes)
+        assert all(capacity.free(node) == 8 for node in found.nodes)
+        pairs = zip(found.nodes[::2], found.nodes[1::2], strict=True)
+        assert all(one.rpartition("-")[0] == two.rpartition("-")[0] for one, two in pairs)
