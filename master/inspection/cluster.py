@@ -15,6 +15,10 @@ from typing import TypeVar
 import orjson
 
 from master.inspection.objects import (
+    CLIQUE_LABEL,
+    COMPUTE_DOMAIN_LABEL,
+    COMPUTE_DOMAINS,
+    LABELLED_NODES,
     OWN_DAEMON_SETS,
     OWN_DEPLOYMENTS,
     OWN_PODS,
@@ -43,11 +47,13 @@ from master.kube.objects import (
     KubeObject,
     Resource,
     collection_path,
+    key_of,
     object_path,
 )
 from master.kube.reading import read, read_all
 from topo.model.rest.cluster import (
     ClusterDocument,
+    ComputeDomainsDocument,
     DeniedDocument,
     HyperNodesDocument,
     LeaseDocument,
@@ -91,6 +97,7 @@ class Inspection:
             account="" if master is None else master.account,
             denied=None if master is None else await self._denied(master),
             hypernodes=await self._hypernodes(() if master is None else master.flags),
+            compute_domains=await self._compute_domains(),
         )
         return replace(found, problems=tuple(self._problems))
 
@@ -208,6 +215,20 @@ class Inspection:
         overlaps = {node: name for node, name in _nodes(others) if node in claimed}
         names = tuple(sorted(each.metadata.name for each in others))
         return HyperNodesDocument(ours=len(ours), foreign=names, overlaps=overlaps)
+
+    async def _compute_domains(self) -> ComputeDomainsDocument | None:
+        """Return where the nodes of NVIDIA's ComputeDomains are; None where there are none."""
+        domains = await self._all(COMPUTE_DOMAINS)
+        nodes = await self._all(LABELLED_NODES) if domains else None
+        if domains is None or nodes is None:
+            return None
+        names = {each.metadata.uid: "/".join(key_of(each.metadata)) for each in domains}
+        found: dict[str, Counter[str]] = {}
+        for node in nodes:
+            labels = node.metadata.labels
+            if (name := names.get(labels.get(COMPUTE_DOMAIN_LABEL, ""))) is not None:
+                found.setdefault(name, Counter())[labels.get(CLIQUE_LABEL, "")] += 1
+        return ComputeDomainsDocument(cliques={name: dict(each) for name, each in found.items()})
 
     async def _one(self, resource: Resource[T], name: str, namespace: str) -> T | None:
         path = object_path(resource, name, namespace)

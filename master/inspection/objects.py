@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from master.kube.objects import Metadata, ObjectCondition, Resource
+from master.kube.objects import BareObject, Metadata, ObjectCondition, Resource
 from master.kube.schema.slim import slim
 
 
@@ -148,3 +148,14 @@ class Review:
 OWN_DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", Workload)
 OWN_DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets", Workload)
 OWN_PODS = Resource("v1", "Pod", "pods", OwnPod)
+
+LABELLED_NODES = Resource("v1", "Node", "nodes", BareObject, namespaced=False)
+COMPUTE_DOMAINS = Resource(
+    "resource.nvidia.com/v1beta1", "ComputeDomain", "computedomains", BareObject
+)
+COMPUTE_DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
+"""Label of a node: the uid of its ComputeDomain, while a pod of that is there.
+
+Source: NVIDIA's DRA driver, `cmd/compute-domain-kubelet-plugin`."""
+CLIQUE_LABEL = "nvidia.com/gpu.clique"
+"""Label of a node: its NVLink clique, `<cluster uuid>.<clique id>`, by GPU Feature Discovery."""

@@ -17,6 +17,7 @@ from topo.diagnosis.finding import Finding
 from topo.model.conditions.condition import Severity
 from topo.model.rest.cluster import (
     ClusterDocument,
+    ComputeDomainsDocument,
     DeniedDocument,
     HyperNodesDocument,
     LeaseDocument,
@@ -200,6 +201,18 @@ def test_a_hypernode_of_others_is_a_note_and_one_that_shares_a_node_is_wrong():
     finding = sole(hypernodes=shared)
     assert (finding.code, finding.severity) == ("hypernode-overlap", Severity.WRONG)
     assert "node-1 (s0)" in finding.what
+
+
+def test_a_compute_domain_in_two_cliques_is_wrong_and_two_in_one_are_a_note():
+    split = ComputeDomainsDocument(cliques={"ml/train": {"u.1": 4, "u.2": 2, "": 1}})
+    finding = sole(compute_domains=split)
+    assert (finding.code, finding.severity) == ("compute-domain-split", Severity.WRONG)
+    assert finding.what == "it has nodes of 2 NVLink cliques: u.1 (4 nodes), u.2 (2 nodes)"
+    assert "nvlink-clique" in finding.next_step
+    shared = ComputeDomainsDocument(cliques={"ml/b": {"u.1": 2}, "ml/a": {"u.1": 2}})
+    finding = sole(compute_domains=shared)
+    assert (finding.code, finding.severity) == ("compute-domains-share-clique", Severity.NOTE)
+    assert finding.what == "2 ComputeDomains have nodes of it: ml/a, ml/b"
 
 
 def test_pods_of_two_releases_are_a_note_and_so_are_masters_and_workers_of_two():

@@ -17,8 +17,13 @@ from typing import Any
 import pytest
 
 from master.inspection.cluster import MASTER, WORKER
-from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
+from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.cluster import (
+    DEFINITIONS,
+    Cluster,
+    account_access,
+    service_account,
+)
 from tests.helm.chart import CHART, ON, built_helm, run
 from tests.support.waiting import CEILING_S, eventually
 
@@ -234,3 +239,46 @@ async def _renewed(api: Api, namespace: str, *, ago_s: float) -> AsyncIterator[N
     finally:
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
+
+
+async def test_a_compute_domain_in_two_cliques_is_found_by_the_labels_of_its_nodes(
+    doctor: Doctor, api: Api, release: str
+) -> None:
+    """The kind of objects is NVIDIA's; the labels are those of its driver and of its discovery."""
+    group = "resource.nvidia.com"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"computedomains.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "ComputeDomain", "plural": "computedomains"},
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    await api.create(DEFINITIONS, definition)
+    path = f"/apis/{group}/v1beta1/namespaces/{release}/computedomains"
+    kind = {"apiVersion": f"{group}/v1beta1", "kind": "ComputeDomain"}
+    made = {**kind, "metadata": {"name": "train"}}
+
+    async def is_made() -> bool:
+        try:
+            await api.create(path, made)
+        except ApiError:
+            return False
+        return True
+
+    await eventually(is_made)
+    uid = (await api.get(f"{path}/train"))["metadata"]["uid"]
+    nodes = [each["metadata"]["name"] for each in await api.items("/api/v1/nodes")][:2]
+    for clique, node in enumerate(nodes):
+        labels = {f"{group}/computeDomain": uid, "nvidia.com/gpu.clique": f"u.{clique}"}
+        await api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+    try:
+        told = await finding(doctor, "compute-domain-split")
+        assert "u.0 (1 node), u.1 (1 node)" in told["what"]
+    finally:
+        await api.delete(f"{DEFINITIONS}/computedomains.{group}")

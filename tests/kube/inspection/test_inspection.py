@@ -57,6 +57,7 @@ def listed(kind: str, *items: Mapping[str, object]) -> dict[str, object]:
     return {"kind": f"{kind}List", "metadata": {"resourceVersion": "1"}, "items": items}
 
 
+IN_DOMAIN = {"resource.nvidia.com/computeDomain": "u-1"}
 OURS = {"metax-tech.com/managed-by": "topo-master"}
 ANSWERS = {
     "/apis/apps/v1/deployments": listed("Deployment", DEPLOYMENT),
@@ -64,6 +65,15 @@ ANSWERS = {
     "/api/v1/namespaces/topo/pods": listed("Pod", POD),
     "/apis/coordination.k8s.io/v1/namespaces/topo/leases/topo-master": LEASE,
     "/apis/authorization.k8s.io/v1/subjectaccessreviews": {"status": {"allowed": False}},
+    "/apis/resource.nvidia.com/v1beta1/computedomains": listed(
+        "ComputeDomain", {"metadata": {"name": "train", "namespace": "ml", "uid": "u-1"}}
+    ),
+    "/api/v1/nodes": listed(
+        "Node",
+        {"metadata": {"name": "n1", "labels": {**IN_DOMAIN, "nvidia.com/gpu.clique": "c.1"}}},
+        {"metadata": {"name": "n2", "labels": IN_DOMAIN}},
+        {"metadata": {"name": "n3", "labels": {"resource.nvidia.com/computeDomain": "gone"}}},
+    ),
     "/apis/topology.volcano.sh/v1alpha1/hypernodes": listed(
         "HyperNode", hypernode("ours", "n1", **OURS), hypernode("theirs", "n1")
     ),
@@ -103,6 +113,8 @@ async def test_workloads_pods_lease_rights_and_hypernodes_are_read_once() -> Non
     assert {each.used_for for each in found.denied} >= {"capacity", "labels"}
     assert found.hypernodes is not None
     assert found.hypernodes.overlaps == {"n1": "theirs"}
+    assert found.compute_domains is not None
+    assert found.compute_domains.cliques == {"ml/train": {"c.1": 1, "": 1}}
 
 
 async def test_what_is_refused_or_cannot_be_read_is_told_and_the_rest_is_read() -> None:

@@ -6,12 +6,14 @@ from topo.diagnosis.finding import Finding, listed, number
 from topo.model.conditions.doctor import ClusterCondition
 from topo.model.rest.cluster import (
     ClusterDocument,
+    ComputeDomainsDocument,
     DeniedDocument,
     HyperNodesDocument,
     LeaseDocument,
     WorkloadDocument,
 )
 from topo.model.rest.topology import WITHOUT_WORKERS
+from topo.model.words import counted
 
 _STEPS = (
     ("ImagePull", "correct `registry` or `image.version` in the values, or its pull secret"),
@@ -45,6 +47,8 @@ def _findings(found: ClusterDocument) -> Iterator[Finding]:
         yield from _lease(found.lease, found)
     if found.hypernodes is not None:
         yield from _hypernodes(found.hypernodes)
+    if found.compute_domains is not None:
+        yield from _compute_domains(found.compute_domains)
     for problem in found.problems:
         yield Finding.of(ClusterCondition.NOT_READ, "you", problem)
 
@@ -87,16 +91,16 @@ def _workload(workload: WorkloadDocument, namespace: str) -> Iterator[Finding]:
     by_why: dict[str, list[tuple[str, str]]] = {}
     for pod in workload.troubles:
         by_why.setdefault(pod.why, []).append((pod.name, pod.node))
-    counted = f"{missing} of {workload.wanted} pods are not ready"
+    so_many = f"{missing} of {workload.wanted} pods are not ready"
     if not by_why:
         code, workload_name = ClusterCondition.PODS_MISSING, f"{workload.kind.lower()} {name}"
         step = code.next_step(NAMESPACE=namespace, WORKLOAD=workload_name)
-        yield Finding.of(code, name, counted, step)
+        yield Finding.of(code, name, so_many, step)
     for why, pods in by_why.items():
         first = pods[0][0]
         places = [node for _, node in pods if node]
         at = f" on {listed(places)}" if places else ""
-        what = f"{counted}; {number(pods, 'pod')}{at}: {why or 'no reason given'}"
+        what = f"{so_many}; {number(pods, 'pod')}{at}: {why or 'no reason given'}"
         code = ClusterCondition.PODS_NOT_READY
         step = next((text for mark, text in _STEPS if mark in why), code.step)
         step = step.replace("NAMESPACE", namespace).replace("POD", first)
@@ -149,6 +153,23 @@ def _hypernodes(found: HyperNodesDocument) -> Iterator[Finding]:
     elif found.foreign:
         what = f"others own {number(found.foreign, 'HyperNode')}: {listed(found.foreign)}"
         yield Finding.of(ClusterCondition.FOREIGN_HYPERNODES, "HyperNodes", what)
+
+
+def _compute_domains(found: ComputeDomainsDocument) -> Iterator[Finding]:
+    domains: dict[str, list[str]] = {}
+    for domain, nodes in found.cliques.items():
+        cliques = sorted(clique for clique in nodes if clique)
+        for clique in cliques:
+            domains.setdefault(clique, []).append(domain)
+        if len(cliques) > 1:
+            counts = [f"{clique} ({counted(nodes[clique], 'node')})" for clique in cliques]
+            what = f"it has nodes of {number(cliques, 'NVLink clique')}: {listed(counts)}"
+            yield Finding.of(ClusterCondition.COMPUTE_DOMAIN_SPLIT, f"ComputeDomain {domain}", what)
+    for clique, several in sorted(domains.items()):
+        if len(several) > 1:
+            what = f"{number(several, 'ComputeDomain')} have nodes of it: {listed(sorted(several))}"
+            code = ClusterCondition.COMPUTE_DOMAINS_SHARE_CLIQUE
+            yield Finding.of(code, f"NVLink clique {clique}", what)
 
 
 def _healthy(found: ClusterDocument, codes: set[str]) -> Iterator[str]:

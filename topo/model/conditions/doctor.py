@@ -119,6 +119,19 @@ class ClusterCondition(Condition):
         "they are left alone; that is right unless they were meant to go",
         _NOTE,
     )
+    COMPUTE_DOMAIN_SPLIT = Row(
+        "compute-domain-split",
+        "a ComputeDomain has nodes of several NVLink cliques: its pods reach each other by NVLink "
+        "only inside a clique, and nothing tells them",
+        "place its job with gpu-group-within: nvlink-clique, or in groups no larger than a clique",
+    )
+    COMPUTE_DOMAINS_SHARE_CLIQUE = Row(
+        "compute-domains-share-clique",
+        "several ComputeDomains have nodes of one NVLink clique",
+        "that is right for small jobs; a node can be in one ComputeDomain at a time, so give jobs "
+        "that wait for nodes of this clique another one",
+        _NOTE,
+    )
     NOT_READ = Row(
         "not-read",
         "the API server did not answer a question of the doctor",

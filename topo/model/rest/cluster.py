@@ -65,6 +65,16 @@ class HyperNodesDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeDomainsDocument:
+    """NVIDIA's ComputeDomains: of each, its nodes by NVLink clique, as (clique → nodes).
+
+    A node without the label of a clique counts under an empty name.
+    """
+
+    cliques: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDocument:
     """What is there of this product. What is None is not there, or could not be read.
 
@@ -80,4 +90,5 @@ class ClusterDocument:
     account: str = ""
     denied: tuple[DeniedDocument, ...] | None = None
     hypernodes: HyperNodesDocument | None = None
+    compute_domains: ComputeDomainsDocument | None = None
     problems: tuple[str, ...] = ()
