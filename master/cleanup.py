@@ -32,6 +32,7 @@ from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
 from master.controllers.nomination.writing import gang_writes
 from master.kube.client import Call, Caller, KubeClient, unlimited
+from master.kube.devices import DEVICE_TAINT_RULES
 from master.kube.errors import KubeError
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -147,6 +148,7 @@ class RemovedObjects:
     gates: set[str] = field(default_factory=set)
     hypernodes: set[str] = field(default_factory=set)
     config_maps: set[str] = field(default_factory=set)
+    taint_rules: set[str] = field(default_factory=set)
     selected: set[str] = field(default_factory=set)
     """Nodes that keep a label which an unbound pod selects."""
     bound: dict[str, int] = field(default_factory=dict)
@@ -168,8 +170,10 @@ class RemovedObjects:
             f"; {', '.join(sorted(self.leaving)[:MOST_NAMED])} is deleted and waits for a finalizer"
             " of somebody else: end what set it, or take it out of metadata.finalizers"
         )
+        taints = f"{len(self.taint_rules)} DeviceTaintRules, " if self.taint_rules else ""
         return (
-            f"labels and annotations of {len(self.nodes)} nodes, {len(self.hypernodes)} HyperNodes"
+            f"labels and annotations of {len(self.nodes)} nodes, {taints}"
+            f"{len(self.hypernodes)} HyperNodes"
             f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
             f" the gates of {len(self.gates)} pods are open;"
             " Events end by themselves within an hour or so"
@@ -313,6 +317,7 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
         found += await _remove_from_nodes(cluster, removed, pods)
         removed.leaving.clear()
         found += await _remove_hypernodes(cluster, removed)
+        found += await _remove_taint_rules(cluster, removed)
         found += await _remove_config_maps(cluster, removed)
         if not found:
             return
@@ -425,6 +430,21 @@ async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -
         removed.hypernodes.update(write.target.name for write in writes)
         found += len(writes)
     return found
+
+
+async def _remove_taint_rules(cluster: CleanedCluster, removed: RemovedObjects) -> int:
+    """Delete our rules; none where this account has no right: no master of the release has one."""
+    ours = f"{managed_by(cluster.domain)}={PRODUCT}"
+    try:
+        found = await cluster.objects(DEVICE_TAINT_RULES, labelSelector=ours)
+    except KubeError as error:
+        if not error.is_denied:
+            raise
+        return 0
+    writes = _deletions(DEVICE_TAINT_RULES, found, removed)
+    await _together(cluster, writes)
+    removed.taint_rules.update(write.target.name for write in writes)
+    return len(writes)
 
 
 async def _remove_config_maps(cluster: CleanedCluster, removed: RemovedObjects) -> int:

@@ -21,6 +21,13 @@ from master.controllers.table import (
 )
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
+from master.kube.devices import (
+    DEVICE_TAINT_RULES,
+    RESOURCE_SLICES,
+    DeviceSlice,
+    DeviceTaintRuleObject,
+    device_slice,
+)
 from master.kube.gang_object import GANGS, GangObject
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.metrics import KubeMetrics
@@ -90,6 +97,9 @@ class Cluster:
     """Pods of gangs that have succeeded, which `pods` leaves out."""
     scheduling_groups: Reflector[SchedulingGroupObject]
     """PodGroups of Kubernetes; the kind does not exist where its gate is off."""
+    slices: Reflector[DeviceSlice]
+    taint_rules: Reflector[DeviceTaintRuleObject]
+    """Both are of dynamic resource allocation."""
     gangs: Reflector[GangObject]
     """Ours; the kind does not exist where the chart does not define it."""
     writer: Writer
@@ -171,6 +181,10 @@ def build_cluster(
         scheduling_groups=Reflector(
             client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
         ),
+        slices=Reflector(
+            client, parsed(RESOURCE_SLICES, device_slice), metrics=metrics, clock=clock
+        ),
+        taint_rules=Reflector(client, DEVICE_TAINT_RULES, metrics=metrics, clock=clock),
         gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
@@ -244,6 +258,10 @@ def cluster_controllers(
         gangs=cluster.gangs,
         pods=cluster.pods,
         scheduling_groups=cluster.scheduling_groups,
+        slices=cluster.slices,
+        taint_rules=cluster.taint_rules,
+        judged_gpus=engine.judged_gpus,
+        taint_effect=settings.device_taint_effect,
         nomination=cache(partial(nomination, cluster)),
     )
     controllers = build_controllers(view, settings.controllers)

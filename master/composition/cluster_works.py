@@ -1,7 +1,8 @@
 """The background work of a master's parts of Kubernetes."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -10,13 +11,21 @@ from master.cluster import Cluster
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.status.gate_timeout import GateTimeout
 from master.controllers.nomination.status.no_fit_audit import NoFitAudit
-from master.controllers.table import POD_GROUPS
+from master.controllers.table import DEVICE_TAINTS, GANG_OBJECTS, HYPERNODES, POD_GROUPS
+from master.kube.reflector import Reflector
 from master.service import Service
 from master.sources.kubernetes.node_source import NodeSource
 from master.sources.kubernetes.nodes import listed_node
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.tasks import Work
 
+_FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
+    HYPERNODES: lambda cluster: (cluster.hypernodes,),
+    GANG_OBJECTS: lambda cluster: (cluster.gangs,),
+    POD_GROUPS: lambda cluster: (cluster.scheduling_groups,),
+    DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
+}
+"""What is followed for a controller alone, where it is switched on."""
 _log = structlog.get_logger(__name__)
 
 
@@ -30,12 +39,10 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
     }
     cluster.writer.may_write = lambda: service.replica.role.acts
     works["kubernetes-writer"] = cluster.writer.run
-    if "hypernodes" in service.controllers.running:
-        works["kubernetes-hypernodes"] = cluster.hypernodes.run
-    if "gang-objects" in service.controllers.running:
-        works["kubernetes-gangs"] = cluster.gangs.run
-    if POD_GROUPS in service.controllers.running:
-        works["kubernetes-scheduling-groups"] = cluster.scheduling_groups.run
+    for name in _FOLLOWED.keys() & service.controllers.running:
+        works |= {
+            f"kubernetes-{reflector.name}": reflector.run for reflector in _FOLLOWED[name](cluster)
+        }
     if service.controllers.nomination is not None:
         unattended = _unattended(service, cluster, service.controllers.nomination)
         cluster.gang_writer.may_write = lambda: service.replica.role.acts or unattended.is_over

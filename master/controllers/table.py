@@ -6,9 +6,10 @@ from typing import Protocol
 
 import prometheus_client as prom
 
-from master.controllers import annotations, hypernodes, labels
+from master.controllers import annotations, device_taints, hypernodes, labels
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
+from master.controllers.device_taints import DeviceTaintComparer, JudgedGpus
 from master.controllers.events import EventController
 from master.controllers.gang_objects import GangObjects
 from master.controllers.hypernodes import HyperNodeComparer
@@ -16,6 +17,7 @@ from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
 from master.controllers.retention_grace import RetentionGrace
+from master.kube.devices import DeviceSlice, DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import HyperNodeObject, NodeObject
@@ -36,6 +38,7 @@ class ControllerView:
 
     `is_settled`: forest and nodes are known. `facts`: the report of a node's worker. `label_keys`:
     the label of each kind of group. `about_service`: returns the object of Events about sources.
+    `taint_effect`: the effect of the taints of broken GPUs.
     """
 
     nodes: Store[NodeObject]
@@ -54,6 +57,10 @@ class ControllerView:
     gangs: Store[GangObject]
     pods: Store[ClusterPod]
     scheduling_groups: Store[SchedulingGroupObject]
+    slices: Store[DeviceSlice]
+    taint_rules: Store[DeviceTaintRuleObject]
+    judged_gpus: JudgedGpus
+    taint_effect: str
     nomination: Callable[[], Nomination]
     """Returns the controller of gangs, which is built by the first call."""
 
@@ -160,8 +167,28 @@ def _build_pod_groups(view: ControllerView) -> Running:
     return Running(pod_groups, pod_groups.warnings)
 
 
+def _build_device_taints(view: ControllerView) -> Running:
+    comparer = DeviceTaintComparer(
+        view.slices,
+        view.taint_rules,
+        view.nodes,
+        view.writer,
+        judged=view.judged_gpus,
+        effect=view.taint_effect,
+        domain=view.domain,
+        registry=view.registry,
+    )
+    controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
+    view.writer.follow(view.taint_rules)
+    view.writer.listen(device_taints.MANAGER, lambda _: None)
+    for store in (view.slices, view.taint_rules, view.nodes):
+        store.subscribe(lambda _: controller.wake())
+    return Running(controller)
+
+
 LABELS, HYPERNODES = "labels", "hypernodes"
 NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
+DEVICE_TAINTS = "device-taints"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
     HYPERNODES: _build_hypernodes,
@@ -170,12 +197,14 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     NOMINATION: _build_nomination,
     GANG_OBJECTS: _build_gang_objects,
     POD_GROUPS: _build_pod_groups,
+    DEVICE_TAINTS: _build_device_taints,
 }
 """By the name that `--controllers` takes."""
 OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
-BY_DEFAULT = tuple(name for name in ROWS if name not in OF_GANGS)
+BY_DEFAULT = tuple(name for name in ROWS if name not in (*OF_GANGS, DEVICE_TAINTS))
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
-need the definition of their kind, and PodGroups of Kubernetes a gate of it."""
+need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints of devices take
+GPUs from jobs."""
 
 
 @dataclass(frozen=True, slots=True)

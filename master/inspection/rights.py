@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from master.admission import ADMISSION
+from master.kube.devices import DEVICE_TAINT_RULES, RESOURCE_SLICES
 from master.kube.gang_object import GANGS
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -100,13 +101,25 @@ RIGHTS = (
         RightScope.CLUSTER,
         "gang-objects",
     ),
+    Right(RESOURCE_SLICES, ("list", "watch"), RightScope.CLUSTER, "device-taints"),
+    Right(
+        DEVICE_TAINT_RULES,
+        ("list", "watch", "create", "patch", "delete"),
+        RightScope.CLUSTER,
+        "device-taints",
+    ),
     Right(
         SCHEDULING_GROUPS, ("list", "watch", "create", "patch"), RightScope.CLUSTER, "pod-groups"
     ),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
-CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION, "gang-objects", "pod-groups"}
+CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
+    NOMINATION,
+    "gang-objects",
+    "pod-groups",
+    "device-taints",
+}
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG}
 """Parts of a master that its flags can switch off or move."""

@@ -58,7 +58,13 @@ class ClusterSettings(ServiceSettings):
         BY_DEFAULT
     )
     """What the leader writes in Kubernetes: labels and annotations of nodes, HyperNodes of Volcano,
-    Events, nominations of gangs' pods, objects and Kubernetes' own PodGroups of gangs; or none."""
+    Events, nominations of gangs' pods, objects and Kubernetes' own PodGroups of gangs, taints of
+    broken GPUs; or none."""
+    device_taint_effect: Annotated[
+        Literal["None", "NoSchedule", "NoExecute"], Chart("topoDiscovery.master.deviceTaintEffect")
+    ] = "None"
+    """What the taint of a broken GPU does, with the controller device-taints: None (it only shows),
+    NoSchedule (no new claim gets the GPU), NoExecute (pods that have it are deleted, too)."""
     label_names: Annotated[CommaList, Chart("topoDiscovery.master.labelNames", is_plain=False)] = ()
     """Labels of kinds of groups where they are not `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""

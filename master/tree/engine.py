@@ -14,6 +14,7 @@ from master.metrics import EngineMetrics
 from master.tree.history import History, Step
 from master.tree.status_times import StatusTimes
 from topo.discovery.memory import Memory
+from topo.discovery.node.record import JudgedGpu
 from topo.discovery.node_detail import NodeDetail
 from topo.discovery.state import Discovery
 from topo.discovery.tree.changes import compare
@@ -137,6 +138,10 @@ class Engine:
     def facts_of(self, node: NodeName) -> NodeFacts | None:
         """Return the facts of one node's worker, the same object until they change. O(1)."""
         return self._discovery.facts(node)
+
+    def judged_gpus(self, node: NodeName) -> tuple[JudgedGpu, ...] | None:
+        """Return the GPUs of a node's last reading; None before its first one. O(GPUs)."""
+        return self._discovery.judged_gpus(node)
 
     def facts(self) -> Mapping[NodeName, NodeFacts]:
         """Return the workers' facts of all nodes. O(nodes)."""

@@ -12,6 +12,7 @@ import pytest
 
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
+from master.kube.devices import DEVICE_TAINT_RULES, RESOURCE_SLICES
 from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, PODS, collection_path
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
@@ -119,6 +120,7 @@ async def _leading(
         world.api, HYPERNODES, delay_s=WATCH_DELAY_S, synced=has_volcano
     )
     pods: Any = ModelStore(world.api, PODS, synced=False)
+    slices: Any = ModelStore(world.api, RESOURCE_SLICES, synced=False)
     registry = prom.CollectorRegistry()
     metrics, rng = WriterMetrics(registry), random.Random(1)  # noqa: S311
     writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
@@ -139,6 +141,10 @@ async def _leading(
         gangs=ModelStore(world.api, GANGS, synced=False),
         pods=pods,
         scheduling_groups=ModelStore(world.api, SCHEDULING_GROUPS, synced=False),
+        slices=slices,
+        taint_rules=ModelStore(world.api, DEVICE_TAINT_RULES, synced=False),
+        judged_gpus=lambda _: None,
+        taint_effect="None",
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, ("labels", "hypernodes"))

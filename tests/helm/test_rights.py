@@ -35,13 +35,13 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {"pod-groups"}),
+        ("vendor", {"pod-groups", "device-taints"}),
         ("podgroups", set()),
-        ("placement-cert-manager", {CERTIFICATES, "pod-groups"}),
+        ("placement-cert-manager", {CERTIFICATES, "pod-groups", "device-taints"}),
         (
             "nvlink",
             {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
-            | {"hypernodes", "annotations", "gang-objects", "pod-groups"},
+            | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"},
         ),
     ],
 )
@@ -69,7 +69,8 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
         ("pods", "list", ""),
         ("pods", "patch", ""),
     }
-    assert made - gates == {
+    taints = {("devicetaintrules", "list", ""), ("devicetaintrules", "delete", "")}
+    assert made - gates - taints == {
         ("nodes", "list", ""),
         ("nodes", "patch", ""),
         ("hypernodes", "list", ""),

@@ -25,7 +25,7 @@ from topo.discovery.marks import Marks
 from topo.discovery.memory import Memory, memory_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
-from topo.discovery.node.record import NodeRecord
+from topo.discovery.node.record import JudgedGpu, NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
@@ -407,6 +407,11 @@ class Discovery:
         """Return the facts of the node's last reading, or None."""
         record = self._workers.records.get(node)
         return record.facts if record is not None else None
+
+    def judged_gpus(self, node: NodeName) -> tuple[JudgedGpu, ...] | None:
+        """Return the GPUs of the node's last reading; None before its first one."""
+        record = self._workers.records.get(node)
+        return record.judged_gpus() if record is not None else None
 
     def all_facts(self) -> dict[NodeName, NodeFacts]:
         """Return the facts of every node that has spoken since the start; O(nodes)."""

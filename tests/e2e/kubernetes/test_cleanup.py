@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api, ApiError
@@ -42,11 +44,13 @@ FIRST: Tree = {"switchbox-1": VENDOR["switchbox-1"]}
 OURS = {"metax-tech.com/managed-by": "topo-master"}
 
 
-async def clean(cluster: Cluster, namespace: str, home: Path) -> tuple[int, str]:
+async def clean(
+    cluster: Cluster, namespace: str, home: Path, rights: Sequence[dict[str, Any]] = RULES
+) -> tuple[int, str]:
     """The exit code of a clean-up, and what it said."""
     async with cluster.api() as api:
         try:
-            await service_account(api, namespace, "topo-cleanup", RULES)
+            await service_account(api, namespace, "topo-cleanup", rights)
         except ApiError as error:
             if error.status != 409:
                 raise

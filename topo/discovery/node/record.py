@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_failed_gpus
@@ -14,7 +15,7 @@ from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_sub
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import NodeName, ServerUuid
-from topo.model.machine import NodeFacts, NodeIdentity
+from topo.model.machine import Gpu, NodeFacts, NodeIdentity
 
 Domain = tuple[str, int]
 """(clusterUuid, cliqueId) that a node's GPUs state."""
@@ -22,6 +23,13 @@ Domain = tuple[str, int]
 
 DOMAIN: Subject = ("domain", "")
 """The subject of a node that no longer states the NVLink domain it counts into."""
+
+
+class JudgedGpu(NamedTuple):
+    """A GPU, and whether it is judged broken, with hysteresis."""
+
+    gpu: Gpu
+    is_broken: bool
 
 
 @dataclass(slots=True)
@@ -93,6 +101,13 @@ class NodeRecord:
         bad |= judge_cut_off(facts)
         bad |= self.hardware.missing(facts, settings.missed)
         return bad
+
+    def judged_gpus(self) -> tuple[JudgedGpu, ...] | None:
+        """Return the GPUs of the last reading; None before the first one. O(GPUs)."""
+        if self.facts is None:
+            return None
+        down = {which for kind, which in self.verdict.down if kind == "gpu"}
+        return tuple(JudgedGpu(gpu, f"{gpu.index:03}" in down) for gpu in self.facts.gpus)
 
     def read_again(self) -> bool:
         """Take a reading equal to the last one; True if the reasons or claims changed.

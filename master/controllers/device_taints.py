@@ -1,0 +1,182 @@
+"""DeviceTaintRules for GPUs that are judged broken, so that no claim of a pod gets one of them.
+
+The judgement is that of the tree, with its hysteresis (`topo/discovery/node/health`). A broken GPU
+is found among the devices that drivers publish by its UUID, else by its PCI address; a part of a
+GPU goes with it. The rule is withdrawn when the GPU is judged well, when its driver publishes no
+such device any more, or with its node. It stays while nothing is known of its GPU, as after a
+restart, or where a worker no longer sees the GPU: silence heals nothing. Slices are read and never
+written: they belong to their drivers.
+
+Cost: O(GPUs + rules) for a comparison, after a change of the forest, of slices or of rules.
+
+Example: node n1, GPU 3 unhealthy, UUID GPU-3; driver gpu.nvidia.com publishes device gpu-3 of it.
+    judged broken       → rule for (gpu.nvidia.com, n1, gpu-3), effect as the setting says
+    the master restarts → the rule is ours by its label, and stays until the worker speaks
+    judged well         → the rule is deleted
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple
+
+import prometheus_client as prom
+
+from master.controllers.controller import Names
+from master.controllers.hypernodes import PRODUCT, managed_by
+from master.kube.devices import (
+    DEVICE_TAINT_RULES,
+    DeviceSlice,
+    DeviceTaintRuleObject,
+    PublishedDevice,
+)
+from master.kube.objects import NodeObject
+from master.kube.reflector import StoreEvent
+from master.kube.store import Store
+from master.kube.writing.writer import Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarget
+from topo.discovery.node.record import JudgedGpu
+from topo.kit.metrics import gauge
+from topo.model.ids import NodeName
+from topo.model.machine import Gpu
+
+MANAGER = f"{MANAGER_PREFIX}device-taints"
+_NAME_CHARS = 16
+AT_ONCE = 500
+"""Nodes that are looked at before other tasks of the event loop run: about 2 ms."""
+MOST_RULES = 1000
+"""Rules at once. So many broken GPUs are rather a fault of what judges them."""
+
+JudgedGpus = Callable[[NodeName], tuple[JudgedGpu, ...] | None]
+"""Returns the GPUs that a node's worker sees; None while nothing is known of the node."""
+
+
+class PublishedAs(NamedTuple):
+    """How a driver calls a device; no two have one of these."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+Published = dict[NodeName, dict[PublishedAs, PublishedDevice]]
+"""The devices that drivers publish now, by node."""
+
+
+@dataclass(eq=False)
+class DeviceTaintComparer:
+    """Keeps one rule for each device that is a broken GPU or a part of one."""
+
+    slices: Store[DeviceSlice]
+    rules: Store[DeviceTaintRuleObject]
+    nodes: Store[NodeObject]
+    writer: Writer
+    _: KW_ONLY
+    judged: JudgedGpus
+    effect: str
+    domain: str
+    registry: prom.CollectorRegistry
+    _wanted: Mapping[str, Apply] = field(default_factory=dict)
+    _published: Published | None = None
+    """Of the slices as they are now; None after a change."""
+
+    def __post_init__(self) -> None:
+        gauge(self.registry, "topo_master_device_taints", lambda: len(self._wanted))
+        self.slices.subscribe(self._forget_published)
+
+    @property
+    def _node_key(self) -> str:
+        return f"{self.domain}/node"
+
+    async def compare(self, _names: Names) -> None:
+        """Request the writes of what differs."""
+        if not (self.slices.synced and self.rules.synced):
+            return
+        if self._published is None:
+            self._published = self._read_published()
+        self._wanted = await self._wanted_rules(self._published)
+        ours = {
+            name: found
+            for (_, name), found in self.rules.objects.items()
+            if found.metadata.labels.get(managed_by(self.domain)) == PRODUCT
+        }
+        for name, write in self._wanted.items():
+            if name not in ours or not _is_as_wanted(ours[name], write):
+                self.writer.put(write)
+        for name, found in ours.items():
+            if name not in self._wanted and self._is_over(found):
+                target = WriteTarget(DEVICE_TAINT_RULES, name)
+                self.writer.put(Delete(target=target, manager=MANAGER, uid=found.metadata.uid))
+
+    def _forget_published(self, _event: StoreEvent[DeviceSlice]) -> None:
+        self._published = None
+
+    def _read_published(self) -> Published:
+        """Return the devices by node, from the slices of the newest generation of each pool."""
+        newest: dict[tuple[str, str], int] = {}
+        for each in self.slices.objects.values():
+            pool = each.driver, each.pool
+            newest[pool] = max(newest.get(pool, 0), each.generation)
+        found: Published = {}
+        for each in self.slices.objects.values():
+            if each.node and each.generation == newest[each.driver, each.pool]:
+                of_node = found.setdefault(each.node, {})
+                for device in each.devices:
+                    of_node[PublishedAs(each.driver, each.pool, device.name)] = device
+        return found
+
+    async def _wanted_rules(self, published: Published) -> Mapping[str, Apply]:
+        """Return the rules of broken GPUs by name, at most `MOST_RULES`."""
+        found: dict[str, Apply] = {}
+        for number, (node, devices) in enumerate(published.items(), 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            broken = [each.gpu for each in self.judged(node) or () if each.is_broken]
+            for key, device in devices.items() if broken else ():
+                if len(found) < MOST_RULES and any(_is_of(device, gpu) for gpu in broken):
+                    found[_name(key)] = self._rule(key, node)
+        return found
+
+    def _is_over(self, found: DeviceTaintRuleObject) -> bool:
+        """Whether a rule that is not wanted is to go."""
+        node = NodeName(found.metadata.annotations.get(self._node_key, ""))
+        stated = found.spec.device_selector
+        devices = (self._published or {}).get(node, {})
+        device = devices.get(PublishedAs(stated.driver, stated.pool, stated.device))
+        if device is not None:
+            return any(_is_of(device, each.gpu) for each in self.judged(node) or ())
+        pools = {(each.driver, each.pool) for each in devices}
+        return (stated.driver, stated.pool) in pools or ("", node) not in self.nodes.objects
+
+    def _rule(self, selector: PublishedAs, node: NodeName) -> Apply:
+        fields: dict[str, Any] = {
+            "metadata": {
+                "labels": {managed_by(self.domain): PRODUCT},
+                "annotations": {self._node_key: node},
+            },
+            "spec": {
+                "deviceSelector": selector._asdict(),
+                "taint": {"key": f"{self.domain}/gpu-unhealthy", "effect": self.effect},
+            },
+        }
+        target = WriteTarget(DEVICE_TAINT_RULES, _name(selector))
+        return Apply(target=target, manager=MANAGER, uid="", fields=fields, force=True)
+
+
+def _is_as_wanted(found: DeviceTaintRuleObject, write: Apply) -> bool:
+    taint, wanted = found.spec.taint, write.fields["spec"]["taint"]
+    return (taint.key, taint.effect) == (wanted["key"], wanted["effect"])
+
+
+def _is_of(device: PublishedDevice, gpu: Gpu) -> bool:
+    """Return whether the device is the GPU or a part of it; the UUID decides if both have one."""
+    if gpu.uuid and device.uuids:
+        return gpu.uuid in device.uuids
+    return bool(gpu.bdf) and str(gpu.bdf).lower() in device.addresses
+
+
+def _name(selector: PublishedAs) -> str:
+    """Return the name of the rule of a device, the same under every leader."""
+    text = "\0".join(selector)
+    return f"topo-{hashlib.sha256(text.encode()).hexdigest()[:_NAME_CHARS]}"
