@@ -4,8 +4,8 @@ Selectors and tolerations are copied. Placement has no node affinity, so a requi
 converted to the nodes that it excludes.
 https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
 
-Pods of one group have to share a domain, so they need nodes that all of them may use. Groups may
-differ: Kueue, where its topology ends above the hosts, gives pods of one job different labels.
+Pods may differ: Kueue, where its topology ends above the hosts, gives pods of one job different
+labels, and a volume on a local disk ties its pod to a node.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,28 +27,25 @@ def with_eligibility(
     nodes: Callable[[], Iterable[NodeObject]],
     own_label: str,
 ) -> Request:
-    """Return the request with the nodes that its pods may use, by group where groups differ.
+    """Return the request with the nodes that its pods may use, by rank where they differ.
 
     `wants` are those of its pods by rank. `own_label` is the gang's own label: only our own
     selectors name it, and a new plan may change which nodes have it, so it is ignored. O(pods), and
     O(different affinities x nodes).
     """
     of_users = {each: _of_user(each, own_label) for each in wants.values()}
-    kinds = frozenset(of_users.values())
-    if len(kinds) <= 1:
-        return replace(request, eligible=_all_of(kinds, nodes))
-    of_group: dict[int, set[NodeWants]] = {}
-    for rank, each in wants.items():
-        of_group.setdefault(rank // request.pods_per_group, set()).add(of_users[each])
-    read = cache(lambda found: _all_of(found, nodes))
-    found = {group: read(frozenset(each)) for group, each in of_group.items()}
-    common = _any_of(frozenset(found.values()))
+    read = cache(lambda each: _eligibility(each, nodes))
+    found = {each: read(each) for each in dict.fromkeys(of_users.values())}
+    distinct = frozenset(found.values())
+    if len(distinct) <= 1:
+        return replace(request, eligible=next(iter(distinct), Eligibility()))
+    common = _any_of(distinct)
     runs: list[tuple[int, Eligibility]] = []
-    for group in range(len(request.group_pods)):
-        one = found.get(group, common)
-        groups, _ = runs.pop() if runs and runs[-1][1] == one else (0, one)
-        runs.append((groups + 1, one))
-    return replace(request, eligible=common, by_group=tuple(runs) if len(runs) > 1 else ())
+    for rank in range(request.pods):
+        one = found[of_users[wants[rank]]] if rank in wants else common
+        pods, _ = runs.pop() if runs and runs[-1][1] == one else (0, one)
+        runs.append((pods + 1, one))
+    return replace(request, eligible=common, by_rank=tuple(runs))
 
 
 def _of_user(wants: NodeWants, own_label: str) -> NodeWants:
@@ -57,26 +54,23 @@ def _of_user(wants: NodeWants, own_label: str) -> NodeWants:
     return wants if selector == wants.selector else replace(wants, selector=selector)
 
 
-def _all_of(wants: frozenset[NodeWants], nodes: Callable[[], Iterable[NodeObject]]) -> Eligibility:
-    """Return the nodes that all of these pods may use; O(wants), with affinities O(x nodes)."""
-    required = {each.required for each in wants if each.required is not None}
+def _eligibility(wants: NodeWants, nodes: Callable[[], Iterable[NodeObject]]) -> Eligibility:
+    """Return the nodes that a pod may use; O(1), with an affinity O(nodes)."""
+    required = wants.required
     exclude: frozenset[NodeName] = frozenset()
-    if required:
+    if required is not None:
         exclude = frozenset(
-            NodeName(node.metadata.name)
-            for node in nodes()
-            if not all(matches(each, node) for each in required)
+            NodeName(node.metadata.name) for node in nodes() if not matches(required, node)
         )
-    borne = frozenset.intersection(*[each.tolerations for each in wants]) if wants else ()
     return Eligibility(
-        selector=tuple(sorted({pair for each in wants for pair in each.selector})),
-        tolerations=tuple(sorted(borne, key=repr)),
+        selector=tuple(sorted(wants.selector)),
+        tolerations=tuple(sorted(wants.tolerations, key=repr)),
         exclude=exclude,
     )
 
 
 def _any_of(found: frozenset[Eligibility]) -> Eligibility:
-    """Return the nodes that any of these groups may use, at least one of them."""
+    """Return the nodes that any of these pods may use, at least one of them."""
     tolerations = {one for each in found for one in each.tolerations}
     return Eligibility(
         selector=tuple(sorted(set.intersection(*[set(each.selector) for each in found]))),

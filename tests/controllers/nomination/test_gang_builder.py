@@ -302,21 +302,14 @@ def test_a_pod_of_another_job_under_the_name_of_an_old_one_changes_gangs():
     assert index.pods(GANG) == ()
 
 
-def test_groups_whose_pods_select_different_nodes_are_eligible_each_for_its_own():
+def test_pods_that_select_different_nodes_are_eligible_each_for_its_own():
     four = Stamp(4, 0, 2)
-    pods = [pod(rank, stamp=four, nodeSelector={"rack": "ab"[rank // 2]}) for rank in range(4)]
+    pods = [pod(rank, stamp=four, nodeSelector={"rack": "aabc"[rank]}) for rank in (0, 1, 3)]
     request = build_gang(GANG, pods, gang_context(LET_IN)).request
-    on = [Eligibility(selector=(("rack", rack),)) for rack in "ab"]
-    assert request.by_group == ((1, on[0]), (1, on[1]))
+    on = {rack: Eligibility(selector=(("rack", rack),)) for rack in "ac"}
     assert request.eligible == Eligibility()
-    assert [request.eligible_of(group) for group in (0, 1)] == on
-
-
-def test_pods_of_one_group_need_nodes_that_all_of_them_may_use():
-    pods = [pod(0, nodeSelector={"rack": "a"}), pod(1, nodeSelector={"pool": "x"})]
-    request = build_gang(GANG, pods, gang_context(LET_IN)).request
-    assert request.eligible.selector == (("pool", "x"), ("rack", "a"))
-    assert request.by_group == ()
+    assert request.by_rank == ((2, on["a"]), (1, Eligibility()), (1, on["c"]))
+    assert [request.eligible_of(rank) for rank in (1, 3)] == [on["a"], on["c"]]
 
 
 def test_our_own_selectors_of_groups_make_no_difference_between_them():
@@ -324,4 +317,4 @@ def test_our_own_selectors_of_groups_make_no_difference_between_them():
     selectors = [{key: f"hold-1-{rank // 2}"} for rank in range(4)]
     pods = [pod(at, stamp=four, gates=(), nodeSelector=each) for at, each in enumerate(selectors)]
     request = build_gang(GANG, pods, gang_context(LET_IN)).request
-    assert (request.eligible, request.by_group) == (Eligibility(), ())
+    assert (request.eligible, request.by_rank) == (Eligibility(), ())

@@ -37,7 +37,7 @@ class Seen:
 def certainly_fits(request: Request, seen: Seen) -> bool:
     """Return whether all groups of the job certainly fit now."""
     is_judged = request.mode is PlacementMode.REQUIRED and request.within is None
-    if not is_judged or request.by_group:
+    if not is_judged or request.by_rank:
         return False
     pods = min(request.pods_per_group, request.pods)
     needed = -(-request.pods // pods)  # rounded up: a smaller last group counts as a whole one

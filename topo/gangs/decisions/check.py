@@ -23,26 +23,24 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
     """
     request = check.request
     needs: Counter[NodeName] = Counter()
-    groups: dict[NodeName, set[int]] = {}
+    ranks: dict[NodeName, set[int]] = {}
     for pod, node in check.waiting:
         needs[node] += request.gpus_per_pod
-        groups.setdefault(node, set()).add(pod.rank // request.pods_per_group)
+        ranks.setdefault(node, set()).add(pod.rank if request.by_rank else 0)
     bookings = capacity.bookings()
     mine: Counter[NodeName] = Counter()
     for owner in dict.fromkeys(own):
         for node, gpus in bookings.get(owner, {}).items():
             mine[node] += gpus
     found: list[tuple[NodeName, str]] = []
-    allowed = cache(lambda group, of_type: replace(request.eligible_of(group), gpu_type=of_type))
+    allowed = cache(lambda rank, of_type: replace(request.eligible_of(rank), gpu_type=of_type))
     for node, gpus in needs.items():
         host = capacity.host(node)
         why = shortage(capacity, node, gpus, given_back=mine[node])
-        if not why and host is not None:
-            of_groups = {0} if not request.by_group else groups[node]
-            if not all(is_eligible(host, allowed(group, host.gpu_type)) for group in of_groups):
-                why = f"node {node} is not for this job"
-        if why:
-            found.append((node, why))
+        if why or host is None:
+            found += [(node, why)] if why else []
+        elif not all(is_eligible(host, allowed(rank, host.gpu_type)) for rank in ranks[node]):
+            found.append((node, f"node {node} is not for this job"))
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
-from topo.gangs.decisions.unlike_groups import place_unlike
+from topo.gangs.decisions.unlike_pods import place_unlike
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
@@ -63,7 +63,7 @@ def answer_place(
     found = _place_pods(_with_taken(roomy, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
-    may_evict = asked.over is not None and not asked.request.by_group
+    may_evict = asked.over is not None and not asked.request.by_rank
     over = _place_by_evicting(roomy, asked, evictable()) if may_evict else None
     if over is not None:
         return over
@@ -142,7 +142,7 @@ def _place_by_evicting(
 
 
 def _place_pods(capacity: CapacityView, asked: Place) -> Placed | NoFit:
-    if asked.request.by_group:
+    if asked.request.by_rank:
         return place_unlike(capacity, asked, _place_beside)
     # A whole job gets the engine's objective; parts of one go near their own groups.
     if not asked.kept and len(asked.wanted) == asked.request.pods:

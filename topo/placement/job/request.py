@@ -50,8 +50,8 @@ class Request:
     """One gang: `pods` pods of `gpus_per_pod` GPUs, in groups of `group_size` GPUs.
 
     No `group_size`: the whole job is one group. `within` is a kind of group that all of the job
-    must share one of (`switchbox`). `by_group`: where groups may use different nodes, what those of
-    each run of groups may, as (groups, eligibility) in rank order; `eligible` is then what any may.
+    must share one of (`switchbox`). `by_rank`: where pods may use different nodes, what those of
+    each run of ranks may, as (pods, eligibility); `eligible` is then what any may.
     """
 
     pods: int
@@ -60,14 +60,14 @@ class Request:
     mode: PlacementMode = PlacementMode.REQUIRED
     within: Kind | None = None
     eligible: Eligibility = Eligibility()
-    by_group: tuple[tuple[int, Eligibility], ...] = ()
+    by_rank: tuple[tuple[int, Eligibility], ...] = ()
 
-    def eligible_of(self, group: int) -> Eligibility:
-        """Return which nodes a group may use; O(runs of groups)."""
-        for groups, eligible in self.by_group:
-            if group < groups:
+    def eligible_of(self, rank: int) -> Eligibility:
+        """Return which nodes a pod may use; O(runs of ranks)."""
+        for pods, eligible in self.by_rank:
+            if rank < pods:
                 return eligible
-            group -= groups
+            rank -= pods
         return self.eligible
 
     def on_type(self, gpu_type: str) -> "Request":

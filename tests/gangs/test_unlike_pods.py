@@ -1,5 +1,6 @@
-"""Groups of one gang that may use different nodes: each on its own, all whole, none in the way."""
+"""Pods of one gang that may use different nodes: each on one of its own, all groups whole."""
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
@@ -41,9 +42,9 @@ def racks(*dragonflies: int, per_box: int = 0) -> Capacity:
 
 def request(*runs: tuple[int, str], **more: object) -> Request:
     """Pairs of pods of 8 GPUs: so many groups for each rack."""
-    by_group = tuple((groups, ON[rack]) for groups, rack in runs)
+    by_rank = tuple((2 * groups, ON[rack]) for groups, rack in runs)
     pods = 2 * sum(groups for groups, _ in runs)
-    return Request(pods=pods, gpus_per_pod=8, group_size=16, by_group=by_group, **more)  # type: ignore[arg-type]
+    return Request(pods=pods, gpus_per_pod=8, group_size=16, by_rank=by_rank, **more)  # type: ignore[arg-type]
 
 
 def placed(capacity: Capacity, wish: Request) -> Placed | Refused:
@@ -132,3 +133,81 @@ def test_of_random_racks_groups_are_placed_exactly_where_each_rack_has_room(seed
         assert all(capacity.free(node) == 8 for node in found.nodes)
         pairs = zip(found.nodes[::2], found.nodes[1::2], strict=True)
         assert all(one.rpartition("-")[0] == two.rpartition("-")[0] for one, two in pairs)
+
+
+def pinned(*names: str, size: int = 16, gpus: int = 8) -> Request:
+    """Pods that are each tied to one node, as by a local disk; an empty name is tied to none."""
+    capacity = racks(2, 2)
+    every = frozenset(each.name for each in capacity.hosts())
+    runs = tuple(
+        (1, Eligibility(exclude=every - {NodeName(name)} if name else frozenset()))
+        for name in names
+    )
+    return Request(pods=len(names), gpus_per_pod=gpus, group_size=size, by_rank=runs)
+
+
+@pytest.mark.parametrize(
+    ("names", "nodes"),
+    [
+        (("a-0-2", "a-0-1"), ("a-0-2", "a-0-1")),
+        (("", "b-1-1"), ("b-1-2", "b-1-1")),
+        (("b-1-1", "", "a-1-2", "a-1-1"), ("b-1-1", "b-1-2", "a-1-2", "a-1-1")),
+    ],
+)
+def test_pods_of_one_group_that_are_tied_to_nodes_of_one_domain_get_them(
+    names: tuple[str, ...], nodes: tuple[str, ...]
+) -> None:
+    found = placed(racks(2, 2), pinned(*names))
+    assert isinstance(found, Placed)
+    assert found.nodes == nodes
+
+
+def test_pods_of_one_group_that_are_tied_to_two_domains_are_refused_and_told() -> None:
+    found = placed(racks(2, 2), pinned("a-0-1", "a-1-1"))
+    assert isinstance(found, Refused)
+    assert found.text.startswith("group 0: 2 pods that may use different nodes, and not one domain")
+
+
+def test_four_pods_of_half_a_node_share_the_nodes_that_they_are_tied_to() -> None:
+    wish = pinned("a-0-1", "a-0-2", "a-0-1", "", gpus=4)
+    found = placed(racks(2, 2), wish)
+    assert isinstance(found, Placed)
+    assert found.nodes == ("a-0-1", "a-0-2", "a-0-1", "a-0-2")
+    assert found.groups[0].pods == (("a-0-1", 2), ("a-0-2", 2))
+
+
+def test_a_pod_beside_one_that_stays_goes_to_its_own_node_of_that_domain_or_nowhere() -> None:
+    capacity = racks(2, 2)
+    question = asked(2, request=pinned("a-0-1", "a-0-2"))
+    for node, fits in (("a-0-1", True), ("a-1-1", False)):
+        kept = ((0, NodeName(node)),)
+        found = answer_place(capacity, replace(question, wanted=question.wanted[1:], kept=kept), ())
+        assert isinstance(found, Placed) == fits
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_random_ties_a_group_is_placed_exactly_where_a_domain_has_all_of_its_nodes(
+    seed: int,
+) -> None:
+    """One group of three pods in domains of four nodes, against every assignment."""
+    rng = random.Random(seed)
+    names = [f"n{fly}-{node}" for fly in range(3) for node in range(4)]
+    capacity = capacity_of(host(name, ("s", f"d{name[1]}")) for name in names)
+    for name in rng.sample(names, 4):
+        capacity.book(f"on-{name}", {NodeName(name): 8})
+    able = [set(rng.sample(names, rng.randint(1, 5))) for _ in range(3)]
+    every = frozenset(map(NodeName, names))
+    runs = tuple((1, Eligibility(exclude=every - {NodeName(n) for n in each})) for each in able)
+    found = placed(capacity, Request(pods=3, gpus_per_pod=8, group_size=24, by_rank=runs))
+    exists = any(
+        all(
+            node in each and capacity.free(NodeName(node)) == 8
+            for node, each in zip(nodes, able, strict=True)
+        )
+        for fly in range(3)
+        for nodes in itertools.permutations([n for n in names if n[1] == str(fly)], 3)
+    )
+    assert isinstance(found, Placed) == exists
+    if isinstance(found, Placed):
+        assert all(node in each for node, each in zip(found.nodes, able, strict=True))
+        assert len({*found.nodes}) == 3
