@@ -50,6 +50,14 @@ from master.kube.reflector import Reflector, Scope
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.service_accounts.token_review import TokenReviews
+from master.kube.volumes import (
+    CLAIMS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    ClaimObject,
+    StorageClassObject,
+    VolumeObject,
+)
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -97,6 +105,9 @@ class Cluster:
     """Pods of gangs that have succeeded, which `pods` leaves out."""
     scheduling_groups: Reflector[SchedulingGroupObject]
     """PodGroups of Kubernetes; the kind does not exist where its gate is off."""
+    claims: Reflector[ClaimObject]
+    volumes: Reflector[VolumeObject]
+    storage_classes: Reflector[StorageClassObject]
     slices: Reflector[DeviceSlice]
     taint_rules: Reflector[DeviceTaintRuleObject]
     """Both are of dynamic resource allocation."""
@@ -181,6 +192,9 @@ def build_cluster(
         scheduling_groups=Reflector(
             client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
         ),
+        claims=Reflector(client, CLAIMS, metrics=metrics, clock=clock),
+        volumes=Reflector(client, VOLUMES, metrics=metrics, clock=clock),
+        storage_classes=Reflector(client, STORAGE_CLASSES, metrics=metrics, clock=clock),
         slices=Reflector(
             client, parsed(RESOURCE_SLICES, device_slice), metrics=metrics, clock=clock
         ),

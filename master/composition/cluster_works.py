@@ -11,7 +11,7 @@ from master.cluster import Cluster
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.status.gate_timeout import GateTimeout
 from master.controllers.nomination.status.no_fit_audit import NoFitAudit
-from master.controllers.table import DEVICE_TAINTS, GANG_OBJECTS, HYPERNODES, POD_GROUPS
+from master.controllers.table import DEVICE_TAINTS, GANG_OBJECTS, HYPERNODES, NOMINATION, POD_GROUPS
 from master.kube.reflector import Reflector
 from master.service import Service
 from master.sources.kubernetes.node_source import NodeSource
@@ -21,6 +21,15 @@ from topo.kit.tasks import Work
 
 _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     HYPERNODES: lambda cluster: (cluster.hypernodes,),
+    NOMINATION: lambda cluster: (
+        cluster.pod_groups,
+        cluster.queues,
+        cluster.quotas,
+        cluster.ended_pods,
+        cluster.claims,
+        cluster.volumes,
+        cluster.storage_classes,
+    ),
     GANG_OBJECTS: lambda cluster: (cluster.gangs,),
     POD_GROUPS: lambda cluster: (cluster.scheduling_groups,),
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
@@ -57,10 +66,6 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         cluster.gang_writer.follow(cluster.nodes)
         cluster.gang_writer.follow(cluster.pods)
         works["kubernetes-gang-writer"] = cluster.gang_writer.run
-        works["kubernetes-podgroups"] = cluster.pod_groups.run
-        works["kubernetes-queues"] = cluster.queues.run
-        works["kubernetes-quotas"] = cluster.quotas.run
-        works["kubernetes-ended-pods"] = cluster.ended_pods.run
     for name, work in service.controllers.works.items():
         works[name] = partial(service.replica.run, work)
     if service.admission is not None:

@@ -11,6 +11,7 @@ from master.composition.nomination import NominationConfig, build_nomination
 from master.controllers.events import PRODUCT
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.volumes import Volumes
 from master.controllers.table import Controllers
 from master.kube.schedulers.volcano_config import NOT_READ, Configured
 from topo.gangs.machine.settings import GangSettings
@@ -45,6 +46,9 @@ def _nomination(
             quotas=cluster.quotas,
             ended_pods=cluster.ended_pods,
             scheduling_groups=cluster.scheduling_groups,
+            volumes=Volumes(
+                claims=cluster.claims, volumes=cluster.volumes, classes=cluster.storage_classes
+            ),
         ),
         writer=cluster.gang_writer,
         placements=core.placements,

@@ -144,6 +144,8 @@ def _reading(config: NominationConfig) -> _Reading:
         kind_of_label={label: kind for kind, label in config.label_keys.items()}.get,
         labelled=index.labelled,
         holds=answers.holds_of,
+        volume_nodes=sources.volumes.nodes,
+        missing_volume=sources.volumes.missing,
         ended=ended.of,
         ungated=ungated,
         ahead_s=config.server_now() - config.clock(),

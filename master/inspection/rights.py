@@ -24,6 +24,7 @@ from master.kube.objects import (
 )
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
+from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 
 
 class RightScope(StrEnum):
@@ -94,6 +95,9 @@ RIGHTS = (
     Right(POD_GROUPS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(QUEUES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(QUOTAS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(CLAIMS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(VOLUMES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(STORAGE_CLASSES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, NOMINATION),
     Right(
         GANGS,

@@ -64,13 +64,18 @@ class ClusterPod:
         return self.node or (self.booking.pod.node if self.booking is not None else None)
 
 
+LabelIn = tuple[str, tuple[str, ...]]
+"""A label, and the values of it that a node may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeWants:
-    """What the spec of one pod requires of a node."""
+    """What the spec of one pod requires of a node; `volumes`: where its volumes are."""
 
     selector: tuple[tuple[str, str], ...]
     tolerations: frozenset[Toleration]
     required: NodeSelector | None
+    volumes: tuple[NodeSelector | LabelIn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,7 @@ class GangPod(ClusterPod):
     `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
     why its gate was opened without a plan; that holds for the whole gang, also under a later
     leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
+    `claims`: the PersistentVolumeClaims of its namespace that it mounts.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
     that object are the gang, whoever owns them.
@@ -104,6 +110,7 @@ class GangPod(ClusterPod):
     created_s: float = 0.0
     wants: NodeWants | None = None
     fixed: NodeName | None = None
+    claims: tuple[str, ...] = ()
     note: Note | None = None
     selection: Selection
     opened: bool = False

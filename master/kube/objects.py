@@ -159,6 +159,22 @@ class SchedulingGate:
 
 
 @slim
+class ClaimSource:
+    """A PersistentVolumeClaim of the pod's namespace."""
+
+    claim_name: str = ""
+
+
+@slim
+class PodVolume:
+    """A volume of a pod; for an `ephemeral` one Kubernetes makes a claim, `<pod>-<volume>`."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, object] | None = None
+
+
+@slim
 class PodSchedulingGroup:
     """The PodGroup of Kubernetes that a pod is of, in its namespace."""
 
@@ -188,6 +204,7 @@ class PodSpec(PodRequests):
     preemption_policy: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
+    volumes: tuple[PodVolume, ...] = ()
 
     @property
     def group_name(self) -> str:

@@ -16,6 +16,7 @@ from master.kube.objects import NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject
+from master.kube.volumes import ClaimObject
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
 
@@ -40,6 +41,7 @@ class ClusterChanges:
         self.sources.nodes.subscribe(self._follow_nodes)
         self.sources.pod_groups.subscribe(self._follow_pod_groups)
         self.sources.scheduling_groups.subscribe(self._follow_scheduling_groups)
+        self.sources.volumes.claims.subscribe(self._follow_claims)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
 
     @property
@@ -110,6 +112,13 @@ class ClusterChanges:
             self._mark_gated()
         else:
             self.index.scheduling_group(event.key)
+        self.debounce.wake()
+
+    def _follow_claims(self, event: StoreEvent[ClaimObject]) -> None:
+        if isinstance(event, Listed):
+            self._mark_gated()
+        else:
+            self.index.claim(event.key)
         self.debounce.wake()
 
     def _mark_gated(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from master.kube.gang_pod import NodeWants
+from master.kube.gang_pod import LabelIn, NodeWants
 from master.kube.objects import NodeObject
 from master.kube.schema.affinity import NodeSelector, NodeSelectorTerm, is_met
 from topo.model.ids import NodeName
@@ -55,18 +55,44 @@ def _of_user(wants: NodeWants, own_label: str) -> NodeWants:
 
 
 def _eligibility(wants: NodeWants, nodes: Callable[[], Iterable[NodeObject]]) -> Eligibility:
-    """Return the nodes that a pod may use; O(1), with an affinity O(nodes)."""
-    required = wants.required
+    """Return the nodes that a pod may use; O(1), with an affinity O(nodes).
+
+    Many pods may each have a volume on a node of their own: a volume that is on nodes with one
+    label becomes a selector, which costs nothing for each node.
+    """
+    labels = [_as_label(each) for each in wants.volumes]
+    pairs = {(each[0], each[1][0]) for each in labels if each is not None and len(each[1]) == 1}
+    several = [each for each in labels if each is not None and len(each[1]) > 1]
+    required = [
+        each
+        for each, label in zip(wants.volumes, labels, strict=True)
+        if label is None and isinstance(each, NodeSelector)
+    ]
+    required += [wants.required] if wants.required is not None else []
     exclude: frozenset[NodeName] = frozenset()
-    if required is not None:
+    if required or several:
         exclude = frozenset(
-            NodeName(node.metadata.name) for node in nodes() if not matches(required, node)
+            NodeName(node.metadata.name)
+            for node in nodes()
+            if not all(matches(each, node) for each in required)
+            or not all(node.metadata.labels.get(key) in values for key, values in several)
         )
     return Eligibility(
-        selector=tuple(sorted(wants.selector)),
+        selector=tuple(sorted({*wants.selector, *pairs})),
         tolerations=tuple(sorted(wants.tolerations, key=repr)),
         exclude=exclude,
     )
+
+
+def _as_label(wanted: NodeSelector | LabelIn) -> LabelIn | None:
+    """Return the one label that is asked for and its values; None for anything else."""
+    if not isinstance(wanted, NodeSelector):
+        return wanted
+    terms = wanted.node_selector_terms
+    if len(terms) != 1 or terms[0].match_fields or len(terms[0].match_expressions) != 1:
+        return None
+    (one,) = terms[0].match_expressions
+    return (one.key, one.values) if one.operator == "In" else None
 
 
 def _any_of(found: frozenset[Eligibility]) -> Eligibility:

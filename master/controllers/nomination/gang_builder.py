@@ -10,15 +10,16 @@ its own that is *ungated*: its gate is opened and it is scheduled without a plan
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from master.controllers.nomination.eligibility import with_eligibility
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
-from master.kube.gang_pod import EndedPod, GangPod
+from master.kube.gang_pod import EndedPod, GangPod, LabelIn, NodeWants
 from master.kube.objects import Key, NodeObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
+from master.kube.schema.affinity import NodeSelector
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid, Selection
 from topo.gangs.terms import GroupTerms
@@ -57,6 +58,8 @@ class GangContext:
     kind_of_label: Callable[[str], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
+    volume_nodes: Callable[[GangPod], tuple[NodeSelector | LabelIn, ...]]
+    missing_volume: Callable[[GangPod], str]
     ended: Callable[[GangId], Iterable[EndedPod]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
     ahead_s: float = 0.0
@@ -169,9 +172,16 @@ def _stated(
     refusal = flaw(request)
     if refusal is not None:
         return f"{refusal.what}; {refusal.fix}"
-    wants = {pod.rank: pod.wants for pod in ranked if pod.wants is not None}
+    wants = {pod.rank: _wants(pod, context) for pod in ranked if pod.wants is not None}
     own_label = context.keys.node_label_prefix + first.gang_id
     return with_eligibility(request, wants, context.nodes, own_label)
+
+
+def _wants(pod: GangPod, context: GangContext) -> NodeWants:
+    """Return what a pod, which wants something, requires of its node, with its volumes."""
+    assert pod.wants is not None, "the caller has looked"  # noqa: S101 - for the type checker
+    volumes = context.volume_nodes(pod) if pod.claims else ()
+    return replace(pod.wants, volumes=volumes) if volumes else pod.wants
 
 
 def _fewest_gpus(pods: Sequence[GangPod]) -> int:
@@ -250,6 +260,9 @@ def awaited_quota(
     gang_id: GangId, pods: Sequence[GangPod], context: GangContext
 ) -> MissingQuota | None:
     """Return why its scheduler does not admit the gang yet; None for a gang that may start."""
+    missing_volume = (context.missing_volume(pod) for pod in pods if pod.gated and pod.claims)
+    if text := next(filter(None, missing_volume), ""):
+        return MissingQuota(text)
     key = pods[0].pod_group
     if key is None:
         return _awaited_group(pods[0], context)

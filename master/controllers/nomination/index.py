@@ -23,6 +23,7 @@ class GangIndex:
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
         self._by_group: dict[Key, GangId] = {}
         self._by_scheduling_group: dict[Key, GangId] = {}
+        self._by_claim: dict[Key, dict[GangId, None]] = {}
         self._marked: dict[GangId, None] = {}
         self.bypassed: dict[Key, GangPod] = {}
         """Pods that ask for groups and were made without a gate, until they are gone."""
@@ -78,6 +79,9 @@ class GangIndex:
                 self._by_group[now.pod_group] = now.gang_id
             if now.scheduling_group is not None:
                 self._by_scheduling_group[now.scheduling_group] = now.gang_id
+            for claim in now.claims:
+                of_claim = self._by_claim.setdefault((now.metadata.namespace, claim), {})
+                of_claim[now.gang_id] = None
             self._marked[now.gang_id] = None
         self._follow_ungated(key, found)
 
@@ -120,6 +124,11 @@ class GangIndex:
     def scheduling_group(self, key: Key) -> None:
         """Mark the gang of a PodGroup of Kubernetes that was created, changed or deleted."""
         if (gang_id := self._by_scheduling_group.get(key)) is not None:
+            self.mark(gang_id)
+
+    def claim(self, key: Key) -> None:
+        """Mark the gangs that mount a claim that was created, changed or deleted."""
+        for gang_id in self._by_claim.get(key, ()):
             self.mark(gang_id)
 
     # What changed
@@ -176,7 +185,15 @@ class GangIndex:
                 self._by_group.pop(pod.pod_group, None)
             if pod.scheduling_group is not None:
                 self._by_scheduling_group.pop(pod.scheduling_group, None)
+            self._drop_claims(gang_id)
         self._marked[gang_id] = None
+
+    def _drop_claims(self, gang_id: GangId) -> None:
+        """Forget the claims of a gang without pods; O(claims)."""
+        for key, gangs in list(self._by_claim.items()):
+            gangs.pop(gang_id, None)
+            if not gangs:
+                del self._by_claim[key]
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
         nodes = self._nodes.setdefault(gang_id, {})

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from master.controllers.nomination.volumes import Volumes
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import NodeObject, QuotaObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
@@ -23,3 +24,4 @@ class Sources:
     quotas: Store[QuotaObject]
     ended_pods: Store[EndedPod]
     scheduling_groups: Store[SchedulingGroupObject]
+    volumes: Volumes

@@ -199,6 +199,7 @@ class PodParser:
             if fixed is None
             else None,
             fixed=NodeName(fixed) if fixed else None,
+            claims=_claims(found) if spec.volumes else (),
             note=note,
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
             opened=has_place and not (gated or common["other_gates"]),
@@ -252,6 +253,18 @@ def _wants(
 ) -> NodeWants:
     borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
     return NodeWants(selector, frozenset(borne), required)
+
+
+def _claims(found: PodObject) -> tuple[str, ...]:
+    """Return the names of the claims of a pod's volumes, in their order."""
+    names = (
+        volume.persistent_volume_claim.claim_name
+        if volume.persistent_volume_claim is not None
+        else f"{found.metadata.name}-{volume.name}"
+        for volume in found.spec.volumes
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None
+    )
+    return tuple(dict.fromkeys(names))
 
 
 def _node_affinity(affinity: Affinity | None) -> NodeSelector | None:

@@ -15,10 +15,12 @@ from master.booking.placements import Placements
 from master.composition.nomination import NominationConfig, build_nomination
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.volumes import Volumes
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
+from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.pods import PodParser
@@ -272,6 +274,11 @@ async def leading(
             quotas=ModelStore(api, QUOTAS, delay_s=0.02),
             ended_pods=ended,
             scheduling_groups=ModelStore(api, SCHEDULING_GROUPS, delay_s=0.02, synced=False),
+            volumes=Volumes(
+                claims=ModelStore(api, CLAIMS, delay_s=0.02),
+                volumes=ModelStore(api, VOLUMES, delay_s=0.02),
+                classes=ModelStore(api, STORAGE_CLASSES, delay_s=0.02),
+            ),
         ),
         writer=writer,
         placements=placements,

@@ -22,7 +22,16 @@ RULES = (
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": [""],
+        "resources": ["resourcequotas", "persistentvolumeclaims", "persistentvolumes"],
+        "verbs": ["list", "watch"],
+    },
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["storageclasses"],
+        "verbs": ["list", "watch"],
+    },
     {
         "apiGroups": ["scheduling.volcano.sh"],
         "resources": ["podgroups", "queues"],

@@ -1,0 +1,92 @@
+"""A gang whose pods mount a volume goes where that is, and waits, told, for one that is missing."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.scheduling import asking
+from tests.e2e.scheduling.gang_master import GangMaster
+from tests.e2e.scheduling.jobs import (
+    BATCH_JOBS,
+    JOBS,
+    NODES,
+    are_whole,
+    bound,
+    homes,
+    pods_of,
+    template,
+    volcano_job,
+)
+from tests.support.waiting import eventually
+from topo.gangs.stamp import Stamp
+from topo.sim.worlds.presets import World
+
+SHELF = "example.com/shelf"
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+MOUNT = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+def batch() -> Any:
+    job = asking.batch_job("mounting", 2)
+    job["spec"]["template"] = template(Stamp(2, 0, 2), 16)
+    job["spec"]["template"]["spec"]["volumes"] = MOUNT
+    return job
+
+
+def volcano() -> Any:
+    job = volcano_job("mounting", 2, 16)
+    for task in job["spec"]["tasks"]:
+        task["template"]["spec"]["volumes"] = MOUNT
+    return job
+
+
+async def make_volume(api: Api, shelf: str) -> None:
+    """A volume that nodes of one shelf reach, and the claim that is bound to it."""
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    term = {"matchExpressions": [{"key": SHELF, "operator": "In", "values": [shelf]}]}
+    of_volume = {
+        "capacity": size,
+        "accessModes": modes,
+        "storageClassName": "",
+        "hostPath": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    await api.create(VOLUMES, {"metadata": {"name": "data"}, "spec": of_volume})
+    of_claim = {
+        "accessModes": modes,
+        "storageClassName": "",
+        "volumeName": "data",
+        "resources": {"requests": size},
+    }
+    await api.create(CLAIMS, {"metadata": {"name": "data"}, "spec": of_claim})
+
+
+@pytest.mark.parametrize(("at", "job"), [(BATCH_JOBS, batch()), (JOBS, volcano())])
+async def test_a_gang_is_told_the_claim_that_is_missing_and_goes_where_its_volume_is(
+    api: Api, master: GangMaster, world: World, at: str, job: Any
+) -> None:
+    """Only the last switchbox reaches the volume; every node has room."""
+    shelves = homes(world, "switchbox")
+    last = max(shelves.values())
+    for node, shelf in shelves.items():
+        await api.merge(f"{NODES}/{node}", {"metadata": {"labels": {SHELF: shelf}}})
+    await api.create(at, job)
+
+    async def is_told() -> bool:
+        text = (await master.gang("mounting")).get("text", "")
+        return "PersistentVolumeClaim data of mounting" in text and "is not there" in text
+
+    await eventually(is_told)
+    try:
+        await make_volume(api, last)
+        await eventually(lambda: bound(api, "mounting", 2))
+        nodes = [each.node for each in await pods_of(api, "mounting")]
+        assert {shelves[node] for node in nodes} == {last}
+        assert are_whole(world, "dragonfly", nodes, 2)
+    finally:
+        await api.delete(f"{at}/mounting")
+        for path in (CLAIMS, VOLUMES):
+            await api.merge(f"{path}/data", {"metadata": {"finalizers": None}})
+            await api.delete(f"{path}/data")
