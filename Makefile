@@ -86,8 +86,10 @@ e2e-random: $(STAMP) ## jobs at random on a stock scheduler, judged: JOBS=200 NO
 
 e2e-fits: ROUNDS ?= 32
 e2e-fits: SEED ?= 1
-e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-scheduler's verdict: ROUNDS=32; needs Go
+e2e-fits: GANGS ?= 13
+e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-scheduler's verdict: ROUNDS=32; random gangs: GANGS=13 rounds of 40; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.fit_pairs --rounds $(ROUNDS) --seed $(SEED)
+	$(BIN)/python -m tests.e2e.scheduling.fit_gangs --rounds $(GANGS) --seed $(SEED)
 
 e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.relabelled

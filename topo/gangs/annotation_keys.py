@@ -19,6 +19,8 @@ PREEMPTABLE = "volcano.sh/preemptable"
 """Annotation or label of a pod of Volcano; `false`: it may not be evicted for others."""
 HOSTNAME = "kubernetes.io/hostname"
 """A pod that selects one has its node: the gate keeper that opened its last gate chose it."""
+OF_KUEUE = frozenset({"kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name"})
+"""Labels of pods whose job Kueue admits. Source: Kueue v0.19, `apis/kueue/v1beta2`."""
 CONDITION = "Placed"
 """End of the type of `AnnotationKeys.condition`, whatever the domain is."""
 OPTED_OUT = "disabled"

@@ -109,6 +109,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         unheeded_class=_unheeded_class(group, pods),
         takes=_most(ranked),
         fewest_gpus=_fewest_gpus(ranked),
+        is_of_kueue=first.is_of_kueue,
         labelled=context.labelled(gang_id),
         holds=context.holds(gang_id),
     )

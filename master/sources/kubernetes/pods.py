@@ -17,7 +17,7 @@ from master.kube.objects import (
 from master.kube.schema.affinity import Affinity, NodeSelector
 from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
-from topo.gangs.annotation_keys import HOSTNAME, POD_GROUP, PREEMPTABLE, AnnotationKeys
+from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
 from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group
 from topo.gangs.stamp import Stamp, pod_rank, read_stamp
@@ -200,6 +200,7 @@ class PodParser:
             else None,
             fixed=NodeName(fixed) if fixed else None,
             claims=_claims(found) if spec.volumes else (),
+            is_of_kueue=not OF_KUEUE.isdisjoint(metadata.labels),
             note=note,
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
             opened=has_place and not (gated or common["other_gates"]),

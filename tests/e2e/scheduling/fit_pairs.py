@@ -62,15 +62,17 @@ async def round_of_pairs(api: Api, world: World, chance: random.Random) -> list[
     """A pair for each node, with other amounts on every node and other pods there."""
     hosts = [str(host.name) for host in world.nodes]
     for host in hosts:
-        amounts = _amounts(chance)
+        amounts = random_amounts(chance)
         status = {"status": {"allocatable": amounts, "capacity": amounts}}
         await api.merge(f"{NODES}/{host}/status", status)
         for number in range(chance.randrange(4)):
-            filler = _pod(chance, f"filler-{host}-{number}", gpus=chance.choice((0, 0, 0, 1, 4)))
+            filler = random_pod(
+                chance, f"filler-{host}-{number}", gpus=chance.choice((0, 0, 0, 1, 4))
+            )
             await api.create(PODS, _on(filler, nodeName=host))
     there = await _objects(api, hosts)
     for host in hosts:
-        pod = _pod(chance, f"pod-{host}", gpus=chance.choice((1, 1, 2, 4, 8)))
+        pod = random_pod(chance, f"pod-{host}", gpus=chance.choice((1, 1, 2, 4, 8)))
         await api.create(PODS, _on(pod, nodeSelector={"kubernetes.io/hostname": host}))
     await eventually(lambda: _are_judged(api))
     found = {pod["metadata"]["name"]: pod for pod in await api.items(PODS)}
@@ -120,7 +122,7 @@ async def _are_gone(api: Api) -> bool:
     return not await api.items(PODS)
 
 
-def _amounts(chance: random.Random) -> dict[str, str]:
+def random_amounts(chance: random.Random) -> dict[str, str]:
     """What a node has, with halves, suffixes and resources that it does not name."""
     found = {
         "cpu": chance.choice(("4", "16", "7500m", "64")),
@@ -158,7 +160,7 @@ def _container(chance: random.Random, name: str, gpus: int = 0, **more: Any) -> 
     return {"name": name, "image": "alpine:3.19", "resources": resources, **more}
 
 
-def _pod(chance: random.Random, name: str, gpus: int) -> dict[str, Any]:
+def random_pod(chance: random.Random, name: str, gpus: int) -> dict[str, Any]:
     """Containers, init containers and sidecars; sometimes an amount for the pod as a whole."""
     port: dict[str, Any] = {"containerPort": 80, "hostPort": chance.choice((7001, 7002))}
     port["protocol"] = chance.choice(("TCP", "UDP"))

@@ -145,6 +145,7 @@ class Gang:
     `takes` is the most that any of its pods takes of a node beside GPUs. Where its pods take
     different numbers of GPUs each counts as the largest, and `fewest_gpus` is what the smallest
     takes; else it is 0.
+    `is_of_kueue`: Kueue admits its job.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     """
 
@@ -166,6 +167,7 @@ class Gang:
     unheeded_class: str = ""
     takes: Amounts = ()
     fewest_gpus: int = 0
+    is_of_kueue: bool = False
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 

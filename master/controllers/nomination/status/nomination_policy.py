@@ -15,6 +15,13 @@ _ONE_DOMAIN = (
     " Volcano might mix them: submit it as an Indexed batch Job, with gpu-group-mode: preferred, or"
     " end such pods yourself"
 )
+_KUEUE = (
+    "Kueue has admitted it, and takes a job back whose pods are not ready after 30 minutes unless"
+    " its waitForPodsReady says otherwise"
+)
+_WAITS_FOR_ROOM = frozenset(
+    {GangState.NO_ROOM, GangState.NEVER_FITS, GangState.NO_GROUPS, GangState.BEHIND}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +62,18 @@ class NominationPolicy:
             text = f"{text}; {_ONE_DOMAIN}"
         if status.state is GangState.PODS_MISSING and (full := self.quota(gang)):
             text = f"{text}; {full}"
-        return replace(status, text=text)
+        return replace(status, text=with_limit_of_kueue(gang, status.state, text))
 
 
 def _might_be_mixed(gang: Gang) -> bool:
     several = gang.request.pods > gang.request.pods_per_group
     return several and gang.preempts and may_exchange_pods(gang)
+
+
+def with_limit_of_kueue(gang: Gang, state: GangState, text: str) -> str:
+    """Return the text; if Kueue will take the job back while it waits for room, with that."""
+    is_limited = gang.is_of_kueue and state in _WAITS_FOR_ROOM
+    return f"{text}; {_KUEUE}" if is_limited else text
 
 
 def with_doubts(gang: Gang, state: GangState, text: str, evicts_nobody: str) -> str:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from master.controllers.nomination.gang_builder import build_gang
-from master.controllers.nomination.status.nomination_policy import with_doubts
+from master.controllers.nomination.status.nomination_policy import with_doubts, with_limit_of_kueue
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
-from tests.controllers.nomination.objects import gang_context, pod, pod_group
+from master.kube.gang_pod import GangPod
+from tests.controllers.nomination.objects import gang_context, gated_pod, parse, pod, pod_group
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.stamp import Stamp
 from topo.gangs.status import GangStatus
@@ -69,6 +70,26 @@ def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
     text = with_doubts(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
     assert ("set spec.priorityClassName of the job" in text) is told
     assert with_doubts(gang, GangState.NO_ROOM, "no room", "") == "no room"
+
+
+@pytest.mark.parametrize(
+    ("label", "state", "told"),
+    [
+        ("kueue.x-k8s.io/podset", GangState.NO_ROOM, True),
+        ("kueue.x-k8s.io/queue-name", GangState.BEHIND, True),
+        ("kueue.x-k8s.io/podset", GangState.OPENED, False),
+        ("app", GangState.NO_ROOM, False),
+    ],
+)
+def test_a_gang_of_kueue_that_waits_for_room_is_told_how_long_kueue_bears_that(
+    label: str, state: GangState, *, told: bool
+):
+    document = gated_pod(0, Stamp(1, 0, 1), group="train-job-1")
+    document["metadata"] |= {"name": "train-0", "uid": "u", "labels": {label: "x"}}
+    found = parse(document)
+    assert isinstance(found, GangPod)
+    gang = build_gang(GangId("job-1"), [found], gang_context(pod_group("Inqueue")))
+    assert ("30 minutes" in with_limit_of_kueue(gang, state, "no room")) is told
 
 
 def test_many_gangs_of_one_cause_are_one_warning():
