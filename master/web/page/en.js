@@ -64,6 +64,7 @@ export const ENGLISH = {
   worker_stale: "its worker is silent: last word {age} ago",
   worker_never: "no worker has spoken from here",
   stated_by: "stated by {source}",
+  confirmed_by: "confirmed by {sources}",
   source_ok: "answered {age} ago",
   source_waiting: "has not spoken yet",
   source_failing: "failing for {time}",

@@ -349,6 +349,10 @@ function saidBy(picture, path, detail) {
   const lines = [];
   if (detail !== null) lines.push(spoke(detail));
   if (group?.source) lines.push(`${group.name}: ${t("stated_by", { source: group.source })}`);
+  if (group !== undefined && group.confirmed_by.length > 0) {
+    const sources = group.confirmed_by.join(", ");
+    lines.push(`${group.name}: ${t("confirmed_by", { sources })}`);
+  }
   for (const source of picture.document.sources) {
     const time = duration(source.failing_s ?? 0);
     const age = duration(source.age_s ?? 0);
@@ -382,7 +386,16 @@ function conflictsOf(picture, subject) {
     h(
       "ul",
       { class: "reasons" },
-      found.map((each) => h("li", {}, each.text, h("p", { class: "next" }, marked(each.fix)))),
+      found.map((each) =>
+        h(
+          "li",
+          {},
+          each.text,
+          each.since_s !== null &&
+            h("span", { class: "quiet" }, ` (${t("since", { time: duration(each.since_s) })})`),
+          h("p", { class: "next" }, marked(each.fix)),
+        ),
+      ),
     ),
   );
 }

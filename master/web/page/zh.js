@@ -63,6 +63,7 @@ export const CHINESE = {
   worker_stale: "其 worker 无响应：最后上报在 {age} 前",
   worker_never: "此处没有 worker 上报过",
   stated_by: "由 {source} 声明",
+  confirmed_by: "由 {sources} 确认",
   source_ok: "{age} 前应答",
   source_waiting: "尚未应答",
   source_failing: "已失败 {time}",
