@@ -40,6 +40,8 @@ from topo.model.words import counted
 
 MANAGER = f"{MANAGER_PREFIX}pod-groups"
 LOOK_S = 1.0
+GATHER_S = 0.02
+"""Changes within this time are compared together."""
 PATIENCE_S = 10.0
 """So long the API server may take to list PodGroups, and kube-scheduler to report on one."""
 
@@ -77,15 +79,18 @@ class PodGroups:
 
     async def run(self) -> None:
         """Compare and write until cancelled."""
-        self._began_s = self.clock()
+        self._began_s = looked_s = self.clock()
         while True:
             self._wake.clear()
             if self.store.synced:
                 self.writer.put(*self._writes())
-                self._watch_for_reports()
+                if self.clock() - looked_s >= LOOK_S:
+                    looked_s = self.clock()
+                    self._watch_for_reports()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._wake.wait()
+            await asyncio.sleep(GATHER_S)
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """Return that PodGroups are not served, not heeded, or lose their constraints."""
@@ -148,8 +153,8 @@ class PodGroups:
     def _writes(self) -> Iterator[Write]:
         """Yield the PodGroups to create, and those whose minimum is to change."""
         for key, pods in self._pods.items():
-            first = next(iter(pods.values()))
-            if not isinstance(first.stamp, Stamp) or first.owner is None:
+            first = next((pod for pod in pods.values() if not pod.terminating), None)
+            if first is None or not isinstance(first.stamp, Stamp) or first.owner is None:
                 continue
             least = max(1, first.stamp.pods - self.succeeded(first.gang_id))
             present = self.store.objects.get(key)

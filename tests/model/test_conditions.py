@@ -141,7 +141,8 @@ def test_every_flag_that_the_catalogue_names_is_one():
         "--kubeconfig",
         "--exclude",
         "--previous",
-    }  # of topo, kubectl
+        "--runtime-config",
+    }  # of topo, kubectl, kube-apiserver
     words = " ".join(f"{row.cause} {row.step}" for row in CONDITIONS.values())
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", words))
     assert len(named) > 20

@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.programs import KUBE, NEWEST
+from tests.e2e.controlplane.terminal import documented, typed
 from tests.e2e.kubernetes.test_cleanup import RULES as CLEANUP
 from tests.e2e.kubernetes.test_cleanup import clean
 from tests.master.world import TOKEN, Master, facts, running
@@ -131,6 +132,8 @@ async def test_no_claim_gets_a_broken_gpu_until_it_is_well_again(devices: Device
         await eventually(lambda: _are(devices, {"gpu-0": "NoSchedule"}))
         await devices.pod("first")
         await eventually(lambda: _gets(devices, "first", "gpu-1"))
+        shown = await typed(devices.cluster, documented("kubernetes.md")[1])
+        assert shown.split()[-3:] == ["gpu-0", devices.node, "NoSchedule"]
         await devices.pod("second")
 
         async def is_well() -> bool:

@@ -5,17 +5,12 @@ One release, installed by the vendor's command, for all tests: each leaves it as
 
 import asyncio
 import json
-import os
-import re
 import shutil
-import subprocess
-import sysconfig
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +21,7 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.hosts import exchanged
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import Release
+from tests.e2e.controlplane.terminal import documented, typed
 from tests.e2e.kubernetes.agreement import (
     DOMAIN,
     HYPERNODES,
@@ -36,15 +32,13 @@ from tests.e2e.kubernetes.agreement import (
     of_document,
     statuses,
 )
-from tests.support.waiting import CEILING_S, eventually, eventually_nothing
+from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.worlds.presets import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LABEL = f"{DOMAIN}/dragonfly"
 LOSSES = f"{DOMAIN}/gpu.topology.losses"
-PAGE = (Path(__file__).parents[3] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-(BLOCK,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-COMMANDS = BLOCK.splitlines()
+COMMANDS = documented("kubernetes.md")[0].splitlines()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -142,7 +136,7 @@ async def test_the_commands_of_the_page_show_labels_hypernodes_events_and_annota
     labels, hypernodes, events, annotations, doctor = COMMANDS
 
     async def shows(command: str, *texts: str) -> bool:
-        printed = await _typed(control_plane, command)
+        printed = await typed(control_plane, command)
         return all(text in printed for text in texts)
 
     await eventually(lambda: shows(annotations, '"8":'))
@@ -150,7 +144,7 @@ async def test_the_commands_of_the_page_show_labels_hypernodes_events_and_annota
     await eventually(lambda: shows(hypernodes, "TIER"))
     near, far = settled.hosts.cut("node-sample7")
     await eventually(lambda: shows(events, "LinkDown", f"node/{near}", f"node/{far}"))
-    assert "all 2 pods of topo-master are ready" in await _typed(control_plane, doctor)
+    assert "all 2 pods of topo-master are ready" in await typed(control_plane, doctor)
 
 
 @dataclass
@@ -217,19 +211,6 @@ async def _is_told(api: Api, node: str, reason: str) -> bool:
 async def _told(api: Api, node: str) -> list[str]:
     found = await api.get(f"{NODES}/{node}")
     return [each["reason"] for each in await events_of(api, node, found["metadata"]["uid"])]
-
-
-async def _typed(cluster: Cluster, command: str) -> str:
-    """What a command prints in a terminal with the rights of an administrator."""
-    place = {"KUBECONFIG": str(cluster.files.kubeconfig), "COLUMNS": "200"}
-    path = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
-    typed = partial(
-        subprocess.run, ("sh", "-c", command), env={**os.environ, **place, "PATH": path}
-    )
-    done = await asyncio.to_thread(
-        partial(typed, capture_output=True, text=True, timeout=CEILING_S, check=False)
-    )
-    return done.stdout + done.stderr
 
 
 async def _is_labelled(api: Api, node: str, value: str) -> bool:
