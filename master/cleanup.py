@@ -32,7 +32,7 @@ from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
 from master.controllers.nomination.writing import gang_writes
 from master.kube.client import Call, Caller, KubeClient, unlimited
-from master.kube.devices import DEVICE_TAINT_RULES
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.errors import KubeError
 from master.kube.objects import (
     CONFIG_MAPS,

@@ -6,6 +6,7 @@ A part is built in `build_cluster`; its background work is a line of `compositio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import prometheus_client as prom
 import structlog
@@ -21,13 +22,20 @@ from master.controllers.table import (
 )
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
-from master.kube.devices import (
-    DEVICE_TAINT_RULES,
-    RESOURCE_SLICES,
-    DeviceSlice,
-    DeviceTaintRuleObject,
-    device_slice,
+from master.kube.dra.claims import (
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIMS,
+    ClaimTemplate,
+    DeviceClaim,
+    DeviceClass,
+    claim_template,
+    device_claim,
+    device_class,
 )
+from master.kube.dra.counts import DeviceCounts
+from master.kube.dra.slices import RESOURCE_SLICES, DeviceSlice, device_slice
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES, DeviceTaintRuleObject
 from master.kube.gang_object import GANGS, GangObject
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.metrics import KubeMetrics
@@ -109,8 +117,12 @@ class Cluster:
     volumes: Reflector[VolumeObject]
     storage_classes: Reflector[StorageClassObject]
     slices: Reflector[DeviceSlice]
+    device_classes: Reflector[DeviceClass]
+    claim_templates: Reflector[ClaimTemplate]
+    device_claims: Reflector[DeviceClaim]
     taint_rules: Reflector[DeviceTaintRuleObject]
-    """Both are of dynamic resource allocation."""
+    """These are of dynamic resource allocation."""
+    devices: DeviceCounts
     gangs: Reflector[GangObject]
     """Ours; the kind does not exist where the chart does not define it."""
     writer: Writer
@@ -124,6 +136,14 @@ class Cluster:
     def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[ClusterPod]]:
         """The reflectors that a master needs to know its cluster."""
         return self.nodes, self.pods
+
+    @property
+    def named(self) -> tuple[Reflector[Any], ...]:
+        """The reflectors of what pods name: volumes and devices."""
+        return (
+            *(self.claims, self.volumes, self.storage_classes),
+            *(self.slices, self.device_classes, self.claim_templates, self.device_claims),
+        )
 
     def missing(self) -> tuple[str, ...]:
         """Return what was never listed yet, and why; empty once all was."""
@@ -174,6 +194,16 @@ def build_cluster(
         clock=clock,
     )
     pods, ended_pods = _pod_reflectors(client, settings, metrics, room)
+    slices = Reflector(client, parsed(RESOURCE_SLICES, device_slice), metrics=metrics, clock=clock)
+    device_classes = Reflector(
+        client, parsed(DEVICE_CLASSES, device_class), metrics=metrics, clock=clock
+    )
+    claim_templates = Reflector(
+        client, parsed(CLAIM_TEMPLATES, claim_template), metrics=metrics, clock=clock
+    )
+    device_claims = Reflector(
+        client, parsed(RESOURCE_CLAIMS, device_claim), metrics=metrics, clock=clock
+    )
     return Cluster(
         client=client,
         metrics=metrics,
@@ -195,9 +225,11 @@ def build_cluster(
         claims=Reflector(client, CLAIMS, metrics=metrics, clock=clock),
         volumes=Reflector(client, VOLUMES, metrics=metrics, clock=clock),
         storage_classes=Reflector(client, STORAGE_CLASSES, metrics=metrics, clock=clock),
-        slices=Reflector(
-            client, parsed(RESOURCE_SLICES, device_slice), metrics=metrics, clock=clock
-        ),
+        slices=slices,
+        device_classes=device_classes,
+        claim_templates=claim_templates,
+        device_claims=device_claims,
+        devices=DeviceCounts(slices, device_classes, claim_templates, device_claims),
         taint_rules=Reflector(client, DEVICE_TAINT_RULES, metrics=metrics, clock=clock),
         gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
         writer=Writer(client, written, rate=rate, clock=clock),
@@ -287,7 +319,7 @@ def cluster_capacity(cluster: Cluster | None, state: BookingState) -> ClusterCap
     """Return what feeds the bookings with nodes and pods; None without Kubernetes."""
     if cluster is None:
         return None
-    capacity = ClusterCapacity(state, cluster.nodes, cluster.pods)
+    capacity = ClusterCapacity(state, cluster.nodes, cluster.pods, cluster.devices)
     if cluster.device_config is not None:
         DeviceConfig(cluster.device_config, capacity)
     return capacity

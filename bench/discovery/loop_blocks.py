@@ -26,6 +26,16 @@ from master.composition.service import build_service
 from master.composition.tree import build_take_up
 from master.kube.client import Call, KubeClient
 from master.kube.credentials.config import KubeConfig
+from master.kube.dra.claims import (
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIMS,
+    claim_template,
+    device_claim,
+    device_class,
+)
+from master.kube.dra.counts import DeviceCounts
+from master.kube.dra.slices import RESOURCE_SLICES, device_slice
 from master.kube.gang_pod import ClusterPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, PODS, NodeObject, parsed
@@ -229,7 +239,13 @@ async def _counted(
     parser = PodParser(policy, AnnotationKeys(policy.domain), Way.NOMINATION)
     of_nodes: Reflector[NodeObject] = Reflector(pages, NODES, metrics=metrics)
     of_pods = Reflector[ClusterPod](pages, parsed(PODS, parser.parse), metrics=metrics)
-    capacity = ClusterCapacity(service.placements.state, of_nodes, of_pods)
+    devices = DeviceCounts(
+        Reflector(pages, parsed(RESOURCE_SLICES, device_slice), metrics=metrics),
+        Reflector(pages, parsed(DEVICE_CLASSES, device_class), metrics=metrics),
+        Reflector(pages, parsed(CLAIM_TEMPLATES, claim_template), metrics=metrics),
+        Reflector(pages, parsed(RESOURCE_CLAIMS, device_claim), metrics=metrics),
+    )
+    capacity = ClusterCapacity(service.placements.state, of_nodes, of_pods, devices)
     tasks = [asyncio.create_task(each.run()) for each in (of_nodes, of_pods, capacity)]
     await capacity.settled.wait()
     try:

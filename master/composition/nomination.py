@@ -104,12 +104,14 @@ def build_nomination(config: NominationConfig) -> Nomination:
         debounce=debounce,
     )
     config.placements.state.room.on_tight = debounce.wake
+    capacity = CapacityDelta(config.placements.state)
+    config.sources.devices.on_classes.append(capacity.note_growth)
     return Nomination(
         machine=machine,
         changes=changes,
         reader=reading.reader,
         answers=reading.answers,
-        capacity=CapacityDelta(config.placements.state),
+        capacity=capacity,
         writes=writes,
         status=status,
         metrics=metrics,
@@ -144,6 +146,7 @@ def _reading(config: NominationConfig) -> _Reading:
         kind_of_label={label: kind for kind, label in config.label_keys.items()}.get,
         labelled=index.labelled,
         holds=answers.holds_of,
+        devices=sources.devices.asked,
         volume_nodes=sources.volumes.nodes,
         missing_volume=sources.volumes.missing,
         ended=ended.of,

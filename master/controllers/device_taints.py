@@ -25,12 +25,8 @@ import prometheus_client as prom
 
 from master.controllers.controller import Names
 from master.controllers.hypernodes import PRODUCT, managed_by
-from master.kube.devices import (
-    DEVICE_TAINT_RULES,
-    DeviceSlice,
-    DeviceTaintRuleObject,
-    PublishedDevice,
-)
+from master.kube.dra.slices import DeviceSlice, PublishedDevice, newest
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES, DeviceTaintRuleObject
 from master.kube.objects import NodeObject
 from master.kube.reflector import StoreEvent
 from master.kube.store import Store
@@ -114,13 +110,9 @@ class DeviceTaintComparer:
 
     def _read_published(self) -> Published:
         """Return the devices by node, from the slices of the newest generation of each pool."""
-        newest: dict[tuple[str, str], int] = {}
-        for each in self.slices.objects.values():
-            pool = each.driver, each.pool
-            newest[pool] = max(newest.get(pool, 0), each.generation)
         found: Published = {}
-        for each in self.slices.objects.values():
-            if each.node and each.generation == newest[each.driver, each.pool]:
+        for each in newest(self.slices.objects.values()):
+            if each.node:
                 of_node = found.setdefault(each.node, {})
                 for device in each.devices:
                     of_node[PublishedAs(each.driver, each.pool, device.name)] = device

@@ -17,7 +17,8 @@ from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
 from master.controllers.retention_grace import RetentionGrace
-from master.kube.devices import DeviceSlice, DeviceTaintRuleObject
+from master.kube.dra.slices import DeviceSlice
+from master.kube.dra.taint_rules import DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import HyperNodeObject, NodeObject

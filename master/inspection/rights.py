@@ -5,7 +5,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from master.admission import ADMISSION
-from master.kube.devices import DEVICE_TAINT_RULES, RESOURCE_SLICES
+from master.kube.dra.claims import CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_CLAIMS
+from master.kube.dra.slices import RESOURCE_SLICES
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -98,6 +100,10 @@ RIGHTS = (
     Right(CLAIMS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(VOLUMES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(STORAGE_CLASSES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(RESOURCE_SLICES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(DEVICE_CLASSES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(CLAIM_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
+    Right(RESOURCE_CLAIMS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
     Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, NOMINATION),
     Right(
         GANGS,

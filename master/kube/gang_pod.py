@@ -88,8 +88,9 @@ class GangPod(ClusterPod):
     `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
     why its gate was opened without a plan; that holds for the whole gang, also under a later
     leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
-    `claims`: the PersistentVolumeClaims of its namespace that it mounts. `is_of_kueue`: Kueue
-    admits its job.
+    `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
+    claim of devices that is its own the template, and the claim, empty before it is made.
+    `is_of_kueue`: Kueue admits its job.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
     that object are the gang, whoever owns them.
@@ -112,6 +113,7 @@ class GangPod(ClusterPod):
     wants: NodeWants | None = None
     fixed: NodeName | None = None
     claims: tuple[str, ...] = ()
+    device_claims: tuple[tuple[str, str], ...] = ()
     is_of_kueue: bool = False
     note: Note | None = None
     selection: Selection

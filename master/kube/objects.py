@@ -175,6 +175,22 @@ class PodVolume:
 
 
 @slim
+class PodClaim:
+    """Devices that a pod claims: a ResourceClaim, or one that is made for it of a template."""
+
+    name: str = ""
+    resource_claim_template_name: str = ""
+
+
+@slim
+class PodClaimStatus:
+    """The ResourceClaim that was made for a claim of a pod; None where none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+@slim
 class PodSchedulingGroup:
     """The PodGroup of Kubernetes that a pod is of, in its namespace."""
 
@@ -205,6 +221,7 @@ class PodSpec(PodRequests):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
     volumes: tuple[PodVolume, ...] = ()
+    resource_claims: tuple[PodClaim, ...] = ()
 
     @property
     def group_name(self) -> str:
@@ -236,6 +253,7 @@ class PodStatus:
 
     phase: str = ""
     nominated_node_name: str = ""
+    resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
     conditions: Annotated[list[ReportedCondition], AfterValidator(_placed)] = field(
         default_factory=list
     )

@@ -17,7 +17,7 @@ import structlog
 from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
 from master.kube.decoding import Bookmark, DecodedPage, Decoder, Happened, Happening, Unreadable
-from master.kube.errors import KubeError
+from master.kube.errors import Failure, KubeError
 from master.kube.list_watch_state import ListPage, ListWatchState, Watch
 from master.kube.metrics import ENDED, KubeMetrics
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
@@ -46,6 +46,9 @@ class Listed(Generic[T_co]):
     """All objects of the resource; an object that is not in it is gone."""
 
     objects: Mapping[Key, T_co]
+
+
+_REFUSALS = frozenset({Failure.DENIED, Failure.MISSING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,12 @@ class Reflector(Generic[T]):
     def silent_s(self) -> float:
         """Return the seconds since the last answer; NaN before the first."""
         return math.nan if self.last_heard_s is None else self.clock() - self.last_heard_s
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all was listed, or the server lacks the kind, or refuses to list it."""
+        refused = self.trouble is not None and self.trouble.failure in _REFUSALS
+        return self.synced or refused
 
     def subscribe(self, listener: Listener[T]) -> None:
         """Call the listener with each change from now on, and at once with the listed objects."""

@@ -30,13 +30,23 @@ class _VolumeNodes:
 
 
 @slim
+class _ClaimReference:
+    namespace: str = ""
+    name: str = ""
+
+
+@slim
 class _VolumeSpec:
     node_affinity: _VolumeNodes | None = None
+    claim_ref: _ClaimReference | None = None
 
 
 @slim
 class VolumeObject:
-    """A PersistentVolume, and the nodes that reach it; its labels may name its zone and region."""
+    """A PersistentVolume, its claim and the nodes that reach it.
+
+    Its labels may name its zone and region.
+    """
 
     metadata: Metadata
     spec: _VolumeSpec = field(default_factory=_VolumeSpec)

@@ -10,7 +10,8 @@ import pytest
 
 from master.controllers.controller import Controller
 from master.controllers.device_taints import MANAGER, DeviceTaintComparer
-from master.kube.devices import DEVICE_TAINT_RULES, RESOURCE_SLICES, device_slice
+from master.kube.dra.slices import RESOURCE_SLICES, device_slice
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.objects import NODES, NodeObject, parsed
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.controllers.nomination.masters import until

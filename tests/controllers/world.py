@@ -12,7 +12,8 @@ import pytest
 
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
-from master.kube.devices import DEVICE_TAINT_RULES, RESOURCE_SLICES
+from master.kube.dra.slices import RESOURCE_SLICES
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, PODS, collection_path
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS

@@ -21,6 +21,8 @@ HOST_PORT = "host port "
 """A port of the node is a resource of this name, such as `host port 7777/TCP`; a node has one."""
 APART = "apart "
 """So begins the place of pods of which a node takes one, since they keep off each other."""
+DEVICE_CLASS = "device class "
+"""Devices of a class that a pod claims are a resource of this name, such as `device class nics`."""
 ONE_TO_A_NODE = (HOST_PORT, APART)
 """So begin the resources of which every node has one, though it states none."""
 SIDECAR = "Always"

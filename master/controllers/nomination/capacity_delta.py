@@ -63,6 +63,10 @@ class CapacityDelta:
             if now.path != before.path and now is not _ABSENT:
                 self._regrouped[name] = None
 
+    def note_growth(self) -> None:
+        """Have all waiting gangs tried again: their pods may take less than before."""
+        self._has_grown = True
+
     def changes(self) -> Iterator[CapacityChanged]:
         """Yield what changed since the last call, as at most one event; O(touched nodes)."""
         self.read()

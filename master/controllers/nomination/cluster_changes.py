@@ -11,12 +11,13 @@ from master.controllers.nomination.queues.usage import QueueCounts
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.node_labels import NodeLabels
+from master.kube.dra.claims import ClaimTemplate
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject
-from master.kube.volumes import ClaimObject
+from master.kube.volumes import ClaimObject, VolumeObject
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
 
@@ -41,13 +42,21 @@ class ClusterChanges:
         self.sources.nodes.subscribe(self._follow_nodes)
         self.sources.pod_groups.subscribe(self._follow_pod_groups)
         self.sources.scheduling_groups.subscribe(self._follow_scheduling_groups)
-        self.sources.volumes.claims.subscribe(self._follow_claims)
+        self.sources.volumes.claims.subscribe(self._follow_named)
+        self.sources.volumes.volumes.subscribe(self._follow_volumes)
+        self.sources.volumes.classes.subscribe(lambda _: self._mark_gated())
+        self.sources.claim_templates.subscribe(self._follow_named)
+        self.sources.devices.on_classes.append(self._mark_gated)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
 
     @property
     def is_synced(self) -> bool:
-        """Whether all pods, also those of gangs that have succeeded, were listed at least once."""
-        return self.sources.pods.synced and self.sources.ended_pods.synced
+        """Whether all pods, also those of gangs that have succeeded, were listed at least once.
+
+        What pods name was listed, too, where that can be.
+        """
+        sources = self.sources
+        return sources.pods.synced and sources.ended_pods.synced and sources.is_answered()
 
     def mark(self, gang_id: GangId) -> None:
         """Mark a gang to be read again soon."""
@@ -114,11 +123,18 @@ class ClusterChanges:
             self.index.scheduling_group(event.key)
         self.debounce.wake()
 
-    def _follow_claims(self, event: StoreEvent[ClaimObject]) -> None:
+    def _follow_named(self, event: StoreEvent[ClaimObject] | StoreEvent[ClaimTemplate]) -> None:
         if isinstance(event, Listed):
             self._mark_gated()
         else:
-            self.index.claim(event.key)
+            self.index.named(event.key)
+        self.debounce.wake()
+
+    def _follow_volumes(self, event: StoreEvent[VolumeObject]) -> None:
+        if isinstance(event, Listed):
+            self._mark_gated()
+        elif (claim := event.object.spec.claim_ref) is not None:
+            self.index.named((claim.namespace, claim.name))
         self.debounce.wake()
 
     def _mark_gated(self) -> None:

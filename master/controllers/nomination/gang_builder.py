@@ -43,7 +43,8 @@ class GangContext:
     `pod_groups` is None where Volcano is not installed, `scheduling_groups` where those are not
     listed. `missing_quota` returns why a queue cannot take a number of GPUs now. `kind_of_tier`
     returns the kind of group that a Volcano tier number stands for, `tier_of_kind` the reverse,
-    `kind_of_label` the kind whose name a node label holds. `ended` returns the pods of a gang that
+    `kind_of_label` the kind whose name a node label holds. `devices` returns those that the claims
+    of a pod take. `ended` returns the pods of a gang that
     have succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `ahead_s`
     is Unix time minus the master's clock; it is constant during a leader's term.
     """
@@ -58,6 +59,7 @@ class GangContext:
     kind_of_label: Callable[[str], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
+    devices: Callable[[GangPod], Amounts]
     volume_nodes: Callable[[GangPod], tuple[NodeSelector | LabelIn, ...]]
     missing_volume: Callable[[GangPod], str]
     ended: Callable[[GangId], Iterable[EndedPod]]
@@ -107,7 +109,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         wait_s=first.terms.wait_s if isinstance(first.terms, GroupTerms) else None,
         preempts=all(pod.may_preempt for pod in pods),
         unheeded_class=_unheeded_class(group, pods),
-        takes=_most(ranked),
+        takes=_most(ranked, context),
         fewest_gpus=_fewest_gpus(ranked),
         is_of_kueue=first.is_of_kueue,
         labelled=context.labelled(gang_id),
@@ -191,9 +193,11 @@ def _fewest_gpus(pods: Sequence[GangPod]) -> int:
     return min(gpus) if len(gpus) > 1 else 0
 
 
-def _most(pods: Iterable[GangPod]) -> Amounts:
+def _most(pods: Iterable[GangPod], context: GangContext) -> Amounts:
     """Return the most that any of the pods takes of each resource beside GPUs."""
-    of_templates = dict.fromkeys([pod.takes for pod in pods])
+    of_templates = dict.fromkeys(
+        [(*pod.takes, *context.devices(pod)) if pod.device_claims else pod.takes for pod in pods]
+    )
     if len(of_templates) == 1:
         return next(iter(of_templates))
     most: dict[str, int] = {}

@@ -23,7 +23,7 @@ class GangIndex:
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
         self._by_group: dict[Key, GangId] = {}
         self._by_scheduling_group: dict[Key, GangId] = {}
-        self._by_claim: dict[Key, dict[GangId, None]] = {}
+        self._by_named = _NamedObjects()
         self._marked: dict[GangId, None] = {}
         self.bypassed: dict[Key, GangPod] = {}
         """Pods that ask for groups and were made without a gate, until they are gone."""
@@ -79,9 +79,8 @@ class GangIndex:
                 self._by_group[now.pod_group] = now.gang_id
             if now.scheduling_group is not None:
                 self._by_scheduling_group[now.scheduling_group] = now.gang_id
-            for claim in now.claims:
-                of_claim = self._by_claim.setdefault((now.metadata.namespace, claim), {})
-                of_claim[now.gang_id] = None
+            names = (*now.claims, *(template for template, _ in now.device_claims))
+            self._by_named.add(now.gang_id, now.metadata.namespace, names)
             self._marked[now.gang_id] = None
         self._follow_ungated(key, found)
 
@@ -126,9 +125,9 @@ class GangIndex:
         if (gang_id := self._by_scheduling_group.get(key)) is not None:
             self.mark(gang_id)
 
-    def claim(self, key: Key) -> None:
-        """Mark the gangs that mount a claim that was created, changed or deleted."""
-        for gang_id in self._by_claim.get(key, ()):
+    def named(self, key: Key) -> None:
+        """Mark the gangs whose pods name a claim or template of this key, which changed."""
+        for gang_id in self._by_named.gangs(key):
             self.mark(gang_id)
 
     # What changed
@@ -185,15 +184,8 @@ class GangIndex:
                 self._by_group.pop(pod.pod_group, None)
             if pod.scheduling_group is not None:
                 self._by_scheduling_group.pop(pod.scheduling_group, None)
-            self._drop_claims(gang_id)
+            self._by_named.drop(gang_id)
         self._marked[gang_id] = None
-
-    def _drop_claims(self, gang_id: GangId) -> None:
-        """Forget the claims of a gang without pods; O(claims)."""
-        for key, gangs in list(self._by_claim.items()):
-            gangs.pop(gang_id, None)
-            if not gangs:
-                del self._by_claim[key]
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
         nodes = self._nodes.setdefault(gang_id, {})
@@ -204,3 +196,28 @@ class GangIndex:
         if not nodes:
             del self._nodes[gang_id]
         self._marked[gang_id] = None
+
+
+class _NamedObjects:
+    """The claims and templates that pods name, by gang and back; of one key whatever their kind."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[Key, dict[GangId, None]] = {}
+        self._names: dict[GangId, dict[Key, None]] = {}
+
+    def add(self, gang_id: GangId, namespace: str, names: Iterable[str]) -> None:
+        for name in names:
+            key = namespace, name
+            self._gangs.setdefault(key, {})[gang_id] = None
+            self._names.setdefault(gang_id, {})[key] = None
+
+    def gangs(self, key: Key) -> Iterable[GangId]:
+        return self._gangs.get(key, ())
+
+    def drop(self, gang_id: GangId) -> None:
+        """Forget a gang without pods; O(its names)."""
+        for key in self._names.pop(gang_id, ()):
+            gangs = self._gangs[key]
+            del gangs[gang_id]
+            if not gangs:
+                del self._gangs[key]

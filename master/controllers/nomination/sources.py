@@ -1,8 +1,11 @@
 """The cluster objects that the nomination controller reads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from master.controllers.nomination.volumes import Volumes
+from master.kube.dra.claims import ClaimTemplate
+from master.kube.dra.counts import DeviceCounts
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import NodeObject, QuotaObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
@@ -14,7 +17,9 @@ from master.kube.store import Store
 class Sources:
     """The watched resources; PodGroups and queues only if Volcano is installed.
 
-    `scheduling_groups` are the PodGroups of Kubernetes, only where those are used.
+    `scheduling_groups` are the PodGroups of Kubernetes, only where those are used. `is_answered`:
+    what pods name beside these (volumes, devices) was listed, or cannot be: the API server lacks
+    the kind, or refuses it to this master.
     """
 
     nodes: Store[NodeObject]
@@ -25,3 +30,6 @@ class Sources:
     ended_pods: Store[EndedPod]
     scheduling_groups: Store[SchedulingGroupObject]
     volumes: Volumes
+    claim_templates: Store[ClaimTemplate]
+    devices: DeviceCounts
+    is_answered: Callable[[], bool]

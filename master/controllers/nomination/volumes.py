@@ -54,6 +54,9 @@ class Volumes:
                 return f"PersistentVolumeClaim {name} of {pod.metadata.name} is not there"
             if not claim.spec.volume_name and not self._is_delayed(claim):
                 return f"PersistentVolumeClaim {name} of {pod.metadata.name} is not bound"
+            if claim.spec.volume_name and self.volumes.synced and self._volume(claim) is None:
+                named = f"PersistentVolume {claim.spec.volume_name} of its claim {name}"
+                return f"{named} of {pod.metadata.name} is not there"
         return ""
 
     def _volume(self, claim: ClaimObject) -> VolumeObject | None:

@@ -13,7 +13,8 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from master.booking.state import BookingState
-from master.kube.gang_pod import ClusterPod
+from master.kube.dra.counts import DeviceCounts, with_devices
+from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.sources.kubernetes import nodes
@@ -33,6 +34,8 @@ _UNREAD = TypeAdapter(NodeObject).validate_python({"metadata": {"name": ""}})
 """Stands for a known node that must be read again."""
 _MODES = ("", "")
 """The key of doubts about the sharing modes; no object has it."""
+_CLAIMS_OF = "claims/"
+"""With a node's name, what stands among its pods for the claims that have its devices."""
 MOST_DOUBTS = 16
 """Doubts that are listed one by one; of others only the number."""
 
@@ -45,9 +48,14 @@ class ClusterCapacity:
     """
 
     def __init__(
-        self, state: BookingState, of_nodes: Reflector[NodeObject], of_pods: Reflector[ClusterPod]
+        self,
+        state: BookingState,
+        of_nodes: Reflector[NodeObject],
+        of_pods: Reflector[ClusterPod],
+        devices: DeviceCounts,
     ) -> None:
         self._state, self._nodes, self._pods = state, of_nodes, of_pods
+        self._devices = devices
         self._modes = SharingModes()
         self._marked_nodes, self._marked_pods = MarkedKeys(), MarkedKeys()
         self._known_nodes: dict[Key, NodeObject] = {}
@@ -59,6 +67,7 @@ class ClusterCapacity:
         """Set once all nodes and pods of the first lists are counted."""
         of_nodes.subscribe(self._node_told)
         of_pods.subscribe(self._pod_told)
+        devices.on_change.append(self._devices_told)
 
     @property
     def doubts(self) -> tuple[Reason, ...]:
@@ -80,8 +89,7 @@ class ClusterCapacity:
         self._set_doubts({_MODES: (doubt,) if doubt else ()})
         if modes != self._modes:
             self._modes = modes
-            self._known_nodes = dict.fromkeys(self._known_nodes, _UNREAD)
-            self._mark_nodes()
+            self._read_all_nodes()
 
     async def run(self) -> None:
         """Handle marked objects until cancelled."""
@@ -112,6 +120,23 @@ class ClusterCapacity:
             self._marked_nodes.some[told.key] = None
         self._woken.set()
 
+    def _devices_told(self, nodes: Iterable[NodeName] | None, pods: Iterable[Key]) -> None:
+        """Read these nodes again, None for all, and count what these pods take once more."""
+        if nodes is None:
+            self._read_all_nodes()
+            pods = [key for key, pod in self._known_pods.items() if _has_devices(pod)]
+        for key in (("", name) for name in nodes or ()):
+            if key in self._known_nodes:
+                self._known_nodes[key] = _UNREAD
+                self._marked_nodes.some[key] = None
+        for pod in (self._known_pods[key] for key in pods if key in self._known_pods):
+            self._book_room(pod)
+        self._woken.set()
+
+    def _read_all_nodes(self) -> None:
+        self._known_nodes = dict.fromkeys(self._known_nodes, _UNREAD)
+        self._mark_nodes()
+
     def _mark_nodes(self) -> None:
         if not self._lost_all:
             self._marked_nodes.replace([*self._nodes.objects, *self._known_nodes])
@@ -131,17 +156,22 @@ class ClusterCapacity:
             self._state.policy,
             _changed_objects(keys, self._nodes.objects, self._known_nodes),
         )
-        stated = {key: found for key, found in news.items() if found is not None}
+        stated = {key: self._extended(found) for key, found in news.items() if found is not None}
         if news:
             self._state.follow_cluster(
                 [cluster_node(found, policy, self._modes) for found in stated.values()],
                 [NodeName(name) for _, name in news.keys() - stated.keys()],
             )
-        for key, found in news.items():
-            self._follow_room(NodeName(key[1]), found)
+        for key in news:
+            self._follow_room(NodeName(key[1]), stated.get(key))
         self._set_doubts(
             {key: tuple(nodes.doubts(stated[key], policy)) if key in stated else () for key in news}
         )
+
+    def _extended(self, found: NodeObject) -> NodeObject:
+        """Return the node with the extended resources of its devices."""
+        more = self._devices.extended(NodeName(found.metadata.name), found.status.allocatable)
+        return nodes.with_allocatable(found, more) if more else found
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
         """Book and release pods; one of the same name may be another pod."""
@@ -166,14 +196,23 @@ class ClusterCapacity:
 
     def _follow_room(self, name: NodeName, found: NodeObject | None) -> None:
         room, policy = self._state.room, self._state.policy
+        claims = f"{_CLAIMS_OF}{name}"
         if found is None:
+            room.remove_pod(claims)
             room.remove_node(name)
+            return
+        devices = self._devices.of_node(name)
+        amounts = {**nodes.other_amounts(found, policy), **devices.there}
+        room.set_node(name, amounts, nodes.whole_gpus(found, policy))
+        if devices.taken:
+            room.set_pod(claims, name, devices.taken)
         else:
-            room.set_node(name, nodes.other_amounts(found, policy), nodes.whole_gpus(found, policy))
+            room.remove_pod(claims)
 
     def _book_room(self, pod: ClusterPod) -> None:
         if (node := pod.takes_of) is not None:
-            self._state.room.set_pod(pod.metadata.uid, node, pod.takes)
+            takes = with_devices(pod.takes, self._devices.unallocated(pod))
+            self._state.room.set_pod(pod.metadata.uid, node, takes)
         else:
             self._state.room.remove_pod(pod.metadata.uid)
 
@@ -184,6 +223,10 @@ class ClusterCapacity:
                 self._doubts[key] = texts
             else:
                 self._doubts.pop(key, None)
+
+
+def _has_devices(pod: ClusterPod) -> bool:
+    return isinstance(pod, GangPod) and bool(pod.device_claims)
 
 
 class MarkedKeys:

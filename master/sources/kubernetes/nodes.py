@@ -1,6 +1,8 @@
 """Node objects as values for discovery and placement."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import TypeAdapter
 
 from master.kube.objects import NodeObject
 from master.sources.kubernetes.device_config import NATIVE, SharingModes
@@ -16,6 +18,7 @@ POOLS = (*USAGES, HYBRID)
 _ADDRESSES = {"Hostname": "hostname", "InternalIP": "internal_ip"}
 """Types of addresses that are join keys; a node may have several of one."""
 _SHOWN_CHARS = 64
+_NODE = TypeAdapter(NodeObject)
 CONTRADICTED = "contradicted"
 """The pool of a node that names two: no job with a usage fits it."""
 
@@ -75,6 +78,23 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
         allocatable=_amounts(allocatable, policy.gpu_resources) if allocatable else None,
         pool=_pool(found, policy),
         shared=_shared(found, policy, modes),
+    )
+
+
+def with_allocatable(found: NodeObject, more: Mapping[str, str]) -> NodeObject:
+    """Return the node with more allocatable resources."""
+    status = found.status
+    return _NODE.validate_python(
+        {
+            "metadata": found.metadata,
+            "spec": found.spec,
+            "status": {
+                "allocatable": {**status.allocatable, **more},
+                "conditions": status.conditions,
+                "addresses": status.addresses,
+                "node_info": status.node_info,
+            },
+        }
     )
 
 

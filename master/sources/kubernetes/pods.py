@@ -200,6 +200,7 @@ class PodParser:
             else None,
             fixed=NodeName(fixed) if fixed else None,
             claims=_claims(found) if spec.volumes else (),
+            device_claims=_device_claims(found) if spec.resource_claims else (),
             is_of_kueue=not OF_KUEUE.isdisjoint(metadata.labels),
             note=note,
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
@@ -266,6 +267,16 @@ def _claims(found: PodObject) -> tuple[str, ...]:
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None
     )
     return tuple(dict.fromkeys(names))
+
+
+def _device_claims(found: PodObject) -> tuple[tuple[str, str], ...]:
+    """Return the template and the claim of each claim of devices that is made for the pod."""
+    made = {each.name: each.resource_claim_name for each in found.status.resource_claim_statuses}
+    return tuple(
+        (each.resource_claim_template_name, made.get(each.name) or "")
+        for each in found.spec.resource_claims
+        if each.resource_claim_template_name
+    )
 
 
 def _node_affinity(affinity: Affinity | None) -> NodeSelector | None:

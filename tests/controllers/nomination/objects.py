@@ -158,6 +158,7 @@ def gang_context(*groups: PodGroupObject, **more: Any) -> GangContext:
         "kind_of_tier": lambda _: None,
         "labelled": lambda _: {},
         "holds": lambda _: (),
+        "devices": lambda _: (),
         "volume_nodes": lambda _: (),
         "missing_volume": lambda _: "",
         "ended": lambda _: (),

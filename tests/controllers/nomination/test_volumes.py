@@ -113,10 +113,14 @@ def test_pods_with_local_disks_are_tied_each_to_its_own_node() -> None:
         (volumes(), "PersistentVolumeClaim data of train-worker-0 is not there"),
         (volumes(claim("data")), "PersistentVolumeClaim data of train-worker-0 is not bound"),
         (volumes(claim("data", of_class="late")), ""),
-        (volumes(claim("data", "pv")), ""),
+        (
+            volumes(claim("data", "pv")),
+            "PersistentVolume pv of its claim data of train-worker-0 is not there",
+        ),
+        (volumes(claim("data", "pv"), there=(volume("pv"),)), ""),
         (volumes(synced=False), ""),
     ],
-    ids=["missing", "unbound", "delayed", "bound", "not-listed"],
+    ids=["missing", "unbound", "delayed", "lost", "bound", "not-listed"],
 )
 def test_a_gang_waits_for_a_volume_without_which_no_pod_is_bound(
     found: Volumes, awaits: str

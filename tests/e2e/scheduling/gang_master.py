@@ -33,6 +33,16 @@ RULES = (
         "verbs": ["list", "watch"],
     },
     {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": [
+            "resourceslices",
+            "deviceclasses",
+            "resourceclaimtemplates",
+            "resourceclaims",
+        ],
+        "verbs": ["list", "watch"],
+    },
+    {
         "apiGroups": ["scheduling.volcano.sh"],
         "resources": ["podgroups", "queues"],
         "verbs": ["list", "watch"],

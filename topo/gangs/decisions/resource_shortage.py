@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
-from topo.model.pod_requests import APART, HOST_PORT, PODS
+from topo.model.pod_requests import APART, DEVICE_CLASS, HOST_PORT, PODS
 from topo.model.words import counted, listed
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
@@ -39,6 +39,8 @@ def shortage_in_words(capacity: CapacityView, asked: Place, tight: Mapping[NodeN
 
 
 def _named(resource: str) -> str:
+    if resource.startswith(DEVICE_CLASS):
+        return f"devices of class {resource.removeprefix(DEVICE_CLASS)}"
     return "a place apart" if resource.startswith(APART) else resource
 
 

@@ -1,0 +1,210 @@
+"""Device classes, claims and their templates, as far as they say how many devices a pod takes.
+
+Source: `k8s.io/api/resource/v1/types.go` of v0.37.
+"""
+
+from dataclasses import dataclass, field
+
+from master.kube.dra.selectors import DeviceSelection, read_selection
+from master.kube.dra.slices import DRA_VERSION
+from master.kube.objects import Key, Metadata, ObjectIdentity, Resource
+from master.kube.schema.slim import slim
+
+_OF_RESOURCES = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that a scheduler makes for extended resources in a pod's requests."""
+_COUNTED_MODES = frozenset({"", "ExactCount"})
+
+
+@slim
+class _Expression:
+    expression: str = ""
+
+
+@slim
+class _Selector:
+    cel: _Expression = field(default_factory=_Expression)
+
+
+@slim
+class _ClassSpec:
+    selectors: tuple[_Selector, ...] = ()
+    extended_resource_name: str = ""
+
+
+@slim
+class DeviceClassObject:
+    """A class of devices, and the extended resource by which pods may name it, too."""
+
+    metadata: Metadata
+    spec: _ClassSpec = field(default_factory=_ClassSpec)
+
+
+@slim
+class _ExactRequest:
+    device_class_name: str = ""
+    allocation_mode: str = ""
+    count: int = 1
+    admin_access: bool = False
+    tolerations: tuple[dict[str, object], ...] = ()
+
+
+@slim
+class _DeviceRequest:
+    exactly: _ExactRequest | None = None
+
+
+@slim
+class _Devices:
+    requests: tuple[_DeviceRequest, ...] = ()
+
+
+@slim
+class _ClaimSpec:
+    devices: _Devices = field(default_factory=_Devices)
+
+
+@slim
+class _TemplateSpec:
+    spec: _ClaimSpec = field(default_factory=_ClaimSpec)
+
+
+@slim
+class ClaimTemplateObject:
+    """A ResourceClaimTemplate: of it each pod that names it gets a claim of its own."""
+
+    metadata: Metadata
+    spec: _TemplateSpec = field(default_factory=_TemplateSpec)
+
+
+@slim
+class _AllocatedDevice:
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool = False
+
+
+@slim
+class _AllocatedDevices:
+    results: tuple[_AllocatedDevice, ...] = ()
+
+
+@slim
+class _Allocation:
+    devices: _AllocatedDevices = field(default_factory=_AllocatedDevices)
+
+
+@slim
+class _Consumer:
+    resource: str = ""
+    name: str = ""
+
+
+@slim
+class _ClaimStatus:
+    allocation: _Allocation | None = None
+    reserved_for: tuple[_Consumer, ...] = ()
+
+
+@slim
+class ResourceClaimObject:
+    """A ResourceClaim and the devices that it has."""
+
+    metadata: Metadata
+    status: _ClaimStatus = field(default_factory=_ClaimStatus)
+
+
+DeviceId = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClass:
+    """What is kept of a DeviceClass; `selection` is None where its expressions are not read."""
+
+    metadata: ObjectIdentity
+    selection: DeviceSelection | None
+    extended_resource: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTemplate:
+    """What is kept of a template: how many devices of which classes it asks for at least."""
+
+    metadata: ObjectIdentity
+    devices: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClaim:
+    """What is kept of a claim: its devices, and the pods that may use them.
+
+    `is_of_resources`: the pod's requests name an extended resource, and its scheduler made this.
+    """
+
+    metadata: ObjectIdentity
+    devices: tuple[DeviceId, ...]
+    pods: tuple[Key, ...]
+    is_of_resources: bool
+
+
+def device_class(found: DeviceClassObject) -> DeviceClass:
+    """Return what is kept of a class."""
+    return DeviceClass(
+        metadata=_identity(found.metadata),
+        selection=read_selection([each.cel.expression for each in found.spec.selectors]),
+        extended_resource=found.spec.extended_resource_name,
+    )
+
+
+def claim_template(found: ClaimTemplateObject) -> ClaimTemplate:
+    """Return what is kept of a template.
+
+    Left out are requests of which the number of devices is not known before they are allocated, or
+    that are for devices which are otherwise kept off, or without taking them.
+    """
+    counts: dict[str, int] = {}
+    for request in found.spec.spec.devices.requests:
+        asked = request.exactly
+        if asked is None or asked.allocation_mode not in _COUNTED_MODES:
+            continue
+        if not (asked.admin_access or asked.tolerations):
+            name = asked.device_class_name
+            counts[name] = counts.get(name, 0) + asked.count
+    return ClaimTemplate(metadata=_identity(found.metadata), devices=tuple(sorted(counts.items())))
+
+
+def device_claim(found: ResourceClaimObject) -> DeviceClaim:
+    """Return what is kept of a claim; O(devices)."""
+    metadata, allocation = found.metadata, found.status.allocation
+    results = allocation.devices.results if allocation is not None else ()
+    return DeviceClaim(
+        metadata=_identity(metadata),
+        devices=tuple(
+            (each.driver, each.pool, each.device) for each in results if not each.admin_access
+        ),
+        pods=tuple(
+            (metadata.namespace, each.name)
+            for each in found.status.reserved_for
+            if each.resource == "pods"
+        ),
+        is_of_resources=_OF_RESOURCES in metadata.annotations,
+    )
+
+
+def _identity(found: Metadata) -> ObjectIdentity:
+    return ObjectIdentity(
+        name=found.name,
+        namespace=found.namespace,
+        uid=found.uid,
+        resource_version=found.resource_version,
+    )
+
+
+DEVICE_CLASSES = Resource(
+    DRA_VERSION, "DeviceClass", "deviceclasses", DeviceClassObject, namespaced=False
+)
+CLAIM_TEMPLATES = Resource(
+    DRA_VERSION, "ResourceClaimTemplate", "resourceclaimtemplates", ClaimTemplateObject
+)
+RESOURCE_CLAIMS = Resource(DRA_VERSION, "ResourceClaim", "resourceclaims", ResourceClaimObject)
