@@ -17,6 +17,7 @@ Example: node n1, GPU 3 unhealthy, UUID GPU-3; driver gpu.nvidia.com publishes d
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
@@ -76,6 +77,8 @@ class DeviceTaintComparer:
     _wanted: Mapping[str, Apply] = field(default_factory=dict)
     _published: Published | None = None
     """Of the slices as they are now; None after a change."""
+    _complete: frozenset[tuple[str, str]] = frozenset()
+    """The pools of which all slices are there, by driver and name."""
 
     def __post_init__(self) -> None:
         gauge(self.registry, "topo_master_device_taints", lambda: len(self._wanted))
@@ -111,7 +114,14 @@ class DeviceTaintComparer:
     def _read_published(self) -> Published:
         """Return the devices by node, from the slices of the newest generation of each pool."""
         found: Published = {}
-        for each in newest(self.slices.objects.values()):
+        slices = tuple(newest(self.slices.objects.values()))
+        there = Counter((each.driver, each.pool) for each in slices)
+        self._complete = frozenset(
+            (each.driver, each.pool)
+            for each in slices
+            if there[each.driver, each.pool] >= each.slices
+        )
+        for each in slices:
             if each.node:
                 of_node = found.setdefault(each.node, {})
                 for device in each.devices:
@@ -137,9 +147,11 @@ class DeviceTaintComparer:
         devices = (self._published or {}).get(node, {})
         device = devices.get(PublishedAs(stated.driver, stated.pool, stated.device))
         if device is not None:
-            return any(_is_of(device, each.gpu) for each in self.judged(node) or ())
-        pools = {(each.driver, each.pool) for each in devices}
-        return (stated.driver, stated.pool) in pools or ("", node) not in self.nodes.objects
+            gpus = [each for each in self.judged(node) or () if _is_of(device, each.gpu)]
+            return bool(gpus) and not any(each.is_broken for each in gpus)
+        pool = stated.driver, stated.pool
+        is_known = pool in self._complete and any(each[:2] == pool for each in devices)
+        return is_known or ("", node) not in self.nodes.objects
 
     def _rule(self, selector: PublishedAs, node: NodeName) -> Apply:
         fields: dict[str, Any] = {

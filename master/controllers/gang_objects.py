@@ -116,6 +116,7 @@ class GangObjects:
         if present is not None and present.status == wanted and _owns(entry.owner, present):
             return None
         entry.wanted, entry.at_s = wanted, now_s
+        entry.owner = self.owner(gang_id) or entry.owner  # pods of a PodGroup may have several
         return self._apply(entry)
 
     def _entry(self, gang_id: GangId, gang: Gang | None) -> _Compared | None:

@@ -132,10 +132,13 @@ class EndedPod:
     metadata: ObjectIdentity
     gang_id: GangId
     rank: int
+    created_s: float
 
 
 def ended_pod(pod: ClusterPod) -> EndedPod:
     """Return what is kept of a pod that has succeeded."""
     if isinstance(pod, GangPod) and (pod.is_placed_here or pod.is_native):
-        return EndedPod(metadata=pod.metadata, gang_id=pod.gang_id, rank=pod.rank)
-    return EndedPod(metadata=pod.metadata, gang_id=GangId(""), rank=0)
+        return EndedPod(
+            metadata=pod.metadata, gang_id=pod.gang_id, rank=pod.rank, created_s=pod.created_s
+        )
+    return EndedPod(metadata=pod.metadata, gang_id=GangId(""), rank=0, created_s=0.0)

@@ -8,6 +8,8 @@ stay text (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1
 import dataclasses
 from collections.abc import Callable
 from dataclasses import field
+from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +29,15 @@ SUCCEEDED = {"fieldSelector": f"status.phase={SUCCEEDED_PHASE}"}
 """The query for pods that have finished their work."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
+
+
+@lru_cache(maxsize=1024)
+def unix_s(text: str) -> float:
+    """Return the Unix time of a timestamp of Kubernetes; 0 for none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
 
 
 @slim

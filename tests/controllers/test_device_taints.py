@@ -39,13 +39,20 @@ class Cluster:
         for name in ("n1", "n2"):
             self.api.add(NODES, name)
 
-    def publish(self, name: str, node: str, generation: int = 1, **devices: dict[str, str]) -> None:
-        """A slice of the driver's pool of the node."""
+    def publish(
+        self,
+        name: str,
+        node: str,
+        generation: int = 1,
+        slices: int = 1,
+        **devices: dict[str, str],
+    ) -> None:
+        """One of the slices of the driver's pool of the node."""
         named = [
             {"name": name, "attributes": {key: {"string": value} for key, value in each.items()}}
             for name, each in devices.items()
         ]
-        pool = {"name": node, "generation": generation}
+        pool = {"name": node, "generation": generation, "resourceSliceCount": slices}
         spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": node, "devices": named}
         self.api.add(RESOURCE_SLICES, name, spec=spec)
 
@@ -161,6 +168,34 @@ async def test_a_rule_goes_with_its_node_and_with_its_device() -> None:
         cluster.judged.pop("n2")
         await settled(controller)
         assert set(cluster.rules()) == {"two"}
+
+
+async def test_a_rule_stays_while_a_driver_renews_the_slices_of_a_pool_one_by_one() -> None:
+    cluster = Cluster()
+    cluster.publish("s1", "n1", 1, 2, one={"uuid": "GPU-0"})
+    cluster.publish("s2", "n1", 1, 2, two={"uuid": "GPU-1"})
+    cluster.judged["n1"] = (gpu(0), gpu(1))
+    async with cluster.leading() as controller:
+        await settled(controller)
+        cluster.publish("s1", "n1", 2, 2, one={"uuid": "GPU-0"})
+        await settled(controller)
+        assert set(cluster.rules()) == {"one", "two"}
+        cluster.publish("s2", "n1", 2, 2, three={"uuid": "GPU-3"})
+        await settled(controller)
+        assert set(cluster.rules()) == {"one"}
+
+
+async def test_a_broken_gpu_keeps_its_rule_where_there_are_more_than_rules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    cluster.publish("s2", "n2", one={"uuid": "GPU-0"})
+    cluster.judged["n2"] = (gpu(0),)
+    async with cluster.leading() as controller:
+        await settled(controller)
+        monkeypatch.setattr("master.controllers.device_taints.MOST_RULES", 0)
+        await settled(controller)
+        assert set(cluster.rules()) == {"one"}
 
 
 async def test_rules_of_others_stay_as_they_are() -> None:

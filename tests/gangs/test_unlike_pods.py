@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.gangs.test_evicting import asked
+from tests.gangs.test_evicting import asked, full
 from tests.support.capacity import capacity_of, host
 from topo.gangs.decisions.check import lost_nodes
 from topo.gangs.decisions.place import answer_place
@@ -63,6 +63,23 @@ def test_groups_that_no_node_takes_are_refused_although_others_are_idle() -> Non
     found = placed(racks(3, 1), request((1, "a"), (2, "b")))
     assert isinstance(found, Refused)
     assert "4" in found.text or "32 GPUs" in found.text
+
+
+def test_pods_that_differ_are_planned_over_pods_of_lower_priority_where_all_of_them_may_be() -> (
+    None
+):
+    capacity = racks(1, 1)
+    nodes = [host.name for host in capacity.hosts()]
+    evictable = full(capacity, *((node, 1, node) for node in nodes))
+    any_rack = Eligibility()
+    for run, planned in (((ON["a"], any_rack), True), ((ON["a"], ON["b"]), False)):
+        by_rank = tuple((1, each) for each in run)
+        wish = Request(pods=2, gpus_per_pod=8, group_size=16, by_rank=by_rank)
+        found = answer_place(capacity, asked(2, request=wish), (), lambda: evictable)
+        assert isinstance(found, Placed) == planned
+        if isinstance(found, Placed):
+            assert {*found.nodes} == {"a-0-1", "a-0-2"}
+            assert len(found.evicted) == 2
 
 
 def test_all_share_one_switchbox_where_the_job_has_to() -> None:

@@ -31,6 +31,7 @@ class NativeAsked:
     """A gang's PodGroup: its policies, the constraint on all pods, and its phase.
 
     `unheeded` says why `scheduler` ignores groups or may ignore them; empty if it honours them.
+    `dropped` says why a PodGroup without any constraint has none.
     """
 
     policies: Sequence[Nearness] = ()
@@ -38,6 +39,7 @@ class NativeAsked:
     phase: str = ""
     unheeded: str = ""
     scheduler: str = "Volcano"
+    dropped: str = "it was made without our webhook"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]
     if asked is None:
         return "its scheduler chooses its nodes, and its PodGroup is not known yet"
     if not asked.policies and asked.together is None:
-        return f"its PodGroup asks {asked.scheduler} for no groups: it was made without our webhook"
+        return f"its PodGroup asks {asked.scheduler} for no groups: {asked.dropped}"
     wishes = [
         f"{counted(each.pods, 'pod') if each.pods else 'each group'} {_where(each, kind_of_tier)}"
         for each in asked.policies

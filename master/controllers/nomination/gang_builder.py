@@ -9,7 +9,7 @@ Every gate must be opened eventually. So a gated pod whose gang cannot be determ
 its own that is *ungated*: its gate is opened and it is scheduled without a plan.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -100,7 +100,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         at_least=min(least or request.pods, request.pods),
         priority=max([pod.priority for pod in pods]),
         created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
-        members=(*map(_member, ranked), *map(_ended_member, context.ended(gang_id))),
+        members=(*map(_member, ranked), *map(_ended_member, _ended(first, context))),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
         ungated=context.ungated.get(gang_id)
@@ -159,10 +159,11 @@ def _stated(
     if first.owner is None and not first.is_of_group:
         return "it belongs to no job"
     within = terms.within or _within(group, context)
-    if (key := _topology_key(first, context)) and within is None:
-        within = context.kind_of_label(key)
-        if within is None:
+    if key := _topology_key(first, context):
+        kind = context.kind_of_label(key)
+        if kind is None:
             return f"its PodGroup wants one {key}, which is no label of a group that is known here"
+        within = _inner(kind, within, context)
     last = min(ranked[-1].rank, MAX_PODS)
     request = Request(
         # A rank beyond the stamp shows that the job has more pods than it was stamped with.
@@ -178,6 +179,14 @@ def _stated(
     wants = {pod.rank: _wants(pod, context) for pod in ranked if pod.wants is not None}
     own_label = context.keys.node_label_prefix + first.gang_id
     return with_eligibility(request, wants, context.nodes, own_label)
+
+
+def _inner(kind: Kind, other: Kind | None, context: GangContext) -> Kind:
+    """Return that of two kinds of group whose groups are inside those of the other."""
+    tier = context.tier_of_kind(kind)
+    beside = context.tier_of_kind(other) if other is not None else None
+    is_outer = tier is not None and beside is not None and tier > beside
+    return other if is_outer and other is not None else kind
 
 
 def _wants(pod: GangPod, context: GangContext) -> NodeWants:
@@ -236,6 +245,13 @@ def _member(pod: GangPod) -> Member:
         terminating=pod.terminating,
         finished=pod.finished,
     )
+
+
+def _ended(first: GangPod, context: GangContext) -> Iterator[EndedPod]:
+    """Yield the pods of the gang that have succeeded, not those of an earlier PodGroup."""
+    group = context.scheduling_group(first) if first.is_of_group else None
+    since_s = group.created_s if group is not None else 0.0
+    return (pod for pod in context.ended(first.gang_id) if pod.created_s >= since_s)
 
 
 def _ended_member(pod: EndedPod) -> Member:

@@ -22,7 +22,7 @@ class GangIndex:
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
         self._by_group: dict[Key, GangId] = {}
-        self._by_scheduling_group: dict[Key, GangId] = {}
+        self._by_scheduling_group = _NamedObjects()
         self._by_named = _NamedObjects()
         self._marked: dict[GangId, None] = {}
         self.bypassed: dict[Key, GangPod] = {}
@@ -78,9 +78,9 @@ class GangIndex:
             if now.pod_group is not None:
                 self._by_group[now.pod_group] = now.gang_id
             if now.scheduling_group is not None:
-                self._by_scheduling_group[now.scheduling_group] = now.gang_id
-            names = (*now.claims, *(template for template, _ in now.device_claims))
-            self._by_named.add(now.gang_id, now.metadata.namespace, names)
+                self._by_scheduling_group.add(now.gang_id, *now.scheduling_group)
+            for name in (*now.claims, *(template for template, _ in now.device_claims)):
+                self._by_named.add(now.gang_id, now.metadata.namespace, name)
             self._marked[now.gang_id] = None
         self._follow_ungated(key, found)
 
@@ -121,8 +121,8 @@ class GangIndex:
             self.mark(gang_id)
 
     def scheduling_group(self, key: Key) -> None:
-        """Mark the gang of a PodGroup of Kubernetes that was created, changed or deleted."""
-        if (gang_id := self._by_scheduling_group.get(key)) is not None:
+        """Mark the gangs of a PodGroup of Kubernetes that was created, changed or deleted."""
+        for gang_id in self._by_scheduling_group.gangs(key):
             self.mark(gang_id)
 
     def named(self, key: Key) -> None:
@@ -182,8 +182,7 @@ class GangIndex:
             del self._pods[gang_id]
             if pod.pod_group is not None:
                 self._by_group.pop(pod.pod_group, None)
-            if pod.scheduling_group is not None:
-                self._by_scheduling_group.pop(pod.scheduling_group, None)
+            self._by_scheduling_group.drop(gang_id)
             self._by_named.drop(gang_id)
         self._marked[gang_id] = None
 
@@ -199,17 +198,16 @@ class GangIndex:
 
 
 class _NamedObjects:
-    """The claims and templates that pods name, by gang and back; of one key whatever their kind."""
+    """Objects that pods name, by gang and back; of one key whatever their kind."""
 
     def __init__(self) -> None:
         self._gangs: dict[Key, dict[GangId, None]] = {}
         self._names: dict[GangId, dict[Key, None]] = {}
 
-    def add(self, gang_id: GangId, namespace: str, names: Iterable[str]) -> None:
-        for name in names:
-            key = namespace, name
-            self._gangs.setdefault(key, {})[gang_id] = None
-            self._names.setdefault(gang_id, {})[key] = None
+    def add(self, gang_id: GangId, namespace: str, name: str) -> None:
+        key = namespace, name
+        self._gangs.setdefault(key, {})[gang_id] = None
+        self._names.setdefault(gang_id, {})[key] = None
 
     def gangs(self, key: Key) -> Iterable[GangId]:
         return self._gangs.get(key, ())

@@ -51,6 +51,7 @@ class _SliceDevice:
 class _Pool:
     name: str = ""
     generation: int = 0
+    resource_slice_count: int = 0
 
 
 @slim
@@ -87,12 +88,16 @@ class PublishedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSlice:
-    """What is kept of a ResourceSlice; `node` is empty where its devices are of no one node."""
+    """What is kept of a ResourceSlice; `node` is empty where its devices are of no one node.
+
+    `slices`: how many slices its pool has in this generation.
+    """
 
     metadata: ObjectIdentity
     driver: str
     pool: str
     generation: int
+    slices: int
     node: NodeName
     devices: tuple[PublishedDevice, ...]
 
@@ -120,6 +125,7 @@ def device_slice(found: ResourceSliceObject) -> DeviceSlice:
         driver=spec.driver,
         pool=spec.pool.name,
         generation=spec.pool.generation,
+        slices=spec.pool.resource_slice_count,
         node=NodeName(spec.node_name),
         devices=tuple(devices),
     )

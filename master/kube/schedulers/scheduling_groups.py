@@ -7,7 +7,7 @@ Volcano's. Source: `k8s.io/api/scheduling/v1beta1/types.go` of v0.37.
 
 from dataclasses import field
 
-from master.kube.objects import Metadata, Resource
+from master.kube.objects import Metadata, Resource, unix_s
 from master.kube.schema.slim import slim
 
 
@@ -75,6 +75,11 @@ class SchedulingGroupObject:
     def is_gang(self) -> bool:
         """Whether its pods are bound all or none."""
         return self.spec.scheduling_policy.gang is not None
+
+    @property
+    def created_s(self) -> float:
+        """The Unix time of its creation."""
+        return unix_s(self.metadata.creation_timestamp)
 
     @property
     def min_count(self) -> int:

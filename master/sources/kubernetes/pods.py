@@ -1,7 +1,6 @@
 """Pod objects of the API server → `ClusterPod` and `GangPod`, once for each version of a pod."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from master.kube.objects import (
     PodObject,
     PodToleration,
     ReportedCondition,
+    unix_s,
 )
 from master.kube.schema.affinity import Affinity, NodeSelector
 from master.sources.kubernetes.pods_apart import places_apart
@@ -194,7 +194,7 @@ class PodParser:
             makes_group=bool(group) and annotations.get(keys.pod_group) == group,
             topology_key=annotations.get(keys.topology_key, ""),
             is_of_group=is_of_group,
-            created_s=_unix_s(metadata.creation_timestamp),
+            created_s=unix_s(metadata.creation_timestamp),
             wants=_wants(selector, spec.tolerations, _node_affinity(spec.affinity))
             if fixed is None
             else None,
@@ -289,7 +289,7 @@ def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transiti
     found = next((each for each in conditions if each.get("type") == of_type), None)
     if found is None or (state := STATE_OF_EVENT.get(found.get("reason", ""))) is None:
         return None
-    at_s = _unix_s(found.get("lastTransitionTime") or "")
+    at_s = unix_s(found.get("lastTransitionTime") or "")
     return Transition(at_s, state, found.get("message", ""), is_read=True) if at_s else None
 
 
@@ -301,12 +301,3 @@ def _unscheduled(conditions: Sequence[ReportedCondition]) -> str:
     found = (each for each in conditions if each.get("reason") == UNSCHEDULABLE)
     message = next((each.get("message", "")[:_MESSAGE_CHARS] for each in found), "")
     return "" if message.startswith(_OF_GROUP) else message
-
-
-@lru_cache(maxsize=SHARED_VALUES)
-def _unix_s(text: str) -> float:
-    """Return the Unix time of a timestamp of Kubernetes; 0 for none."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return 0.0

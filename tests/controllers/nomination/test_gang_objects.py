@@ -89,6 +89,22 @@ async def test_an_object_that_somebody_changes_or_deletes_is_there_again_and_oth
         assert set(found(cluster)) == {"train"}
 
 
+async def test_an_object_that_went_with_its_owner_is_there_again_for_the_owner_of_the_pods():
+    """Pods of one PodGroup may be of several jobs, and the first of these may go."""
+    cluster = GangCluster("volcano")
+    async with shown(cluster) as made:
+        cluster.submit()
+        await until(lambda: state(cluster) == GangState.BOUND)
+        for pod in cluster.pods:
+            pod.document["metadata"]["ownerReferences"][0] |= {"name": "again"}
+            cluster.api.touch("/api/v1/namespaces/jobs/pods", pod.document["metadata"]["name"])
+        cluster.api.remove(GANGS, "train", "jobs")
+        await until(lambda: bool(found(cluster)))
+        (document,) = found(cluster).values()
+        assert document["metadata"]["ownerReferences"][0]["name"] == "again"
+        assert made.nomination.is_placing
+
+
 async def test_nothing_is_written_of_a_gang_whose_state_and_object_stay():
     cluster = GangCluster("volcano")
     async with shown(cluster):

@@ -6,9 +6,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from master.controllers.nomination.gang_builder import build_gang
-from master.kube.gang_pod import GangPod
+from master.controllers.nomination.index import GangIndex
+from master.kube.gang_pod import EndedPod, GangPod
+from master.kube.objects import ObjectIdentity
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
-from tests.controllers.nomination.objects import JOB, WORDS, gang_context, pod
+from tests.controllers.nomination.objects import CREATED, CREATED_S, JOB, WORDS, gang_context, pod
 from topo.gangs.machine.gang import Binding, Gang, GangId, gang_of_group
 from topo.model.ids import Kind
 
@@ -18,11 +20,13 @@ UNFIT = "pod group is unschedulable, 0/1 placements are available, first placeme
 _READ = TypeAdapter(SchedulingGroupObject)
 
 
-def group(name: str = "own", key: str = "", policy: Any = None) -> SchedulingGroupObject:
+def group(
+    name: str = "own", key: str = "", policy: Any = None, created: str = ""
+) -> SchedulingGroupObject:
     constraints = {"topology": [{"key": key}]} if key else None
     return _READ.validate_python(
         {
-            "metadata": {"name": name, "namespace": "jobs"},
+            "metadata": {"name": name, "namespace": "jobs", "creationTimestamp": created},
             "spec": {
                 "schedulingPolicy": policy or {"gang": {"minCount": 2}},
                 "schedulingConstraints": constraints,
@@ -68,6 +72,58 @@ def test_a_gang_with_another_topology_key_is_left_to_kube_scheduler() -> None:
         "its PodGroup wants one zone, which is no label of a group"
         in built(group(key="zone")).ungated
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "within", "ungated"),
+    [("switchbox", "pod", ""), ("pod", "switchbox", ""), ("zone", None, "wants one")],
+)
+def test_a_topology_key_counts_beside_an_annotation_that_names_a_kind(
+    key: str, within: str | None, ungated: str
+) -> None:
+    """Of a pod and a switchbox, which is inside it, all pods share the switchbox."""
+    annotations = {WORDS.within: within} if within else {WORDS.within: "switchbox"}
+    known = {("jobs", "own"): group(key=f"metax-tech.com/{key}")}
+    context = gang_context(
+        scheduling_groups=lambda: known,
+        kind_of_label={f"metax-tech.com/{k}": Kind(k) for k in ("switchbox", "pod")}.get,
+        tier_of_kind={"switchbox": 2, "pod": 3}.get,
+    )
+    pods = [grouped(rank, annotations=annotations) for rank in (0, 1)]
+    gang = build_gang(GANG, pods, context)
+    assert ungated in gang.ungated
+    assert gang.request.within == (None if ungated else "switchbox")
+
+
+def test_pods_that_succeeded_before_their_pod_group_was_made_are_of_another_run() -> None:
+    ended = [
+        EndedPod(
+            metadata=ObjectIdentity(name=f"old-{at}", namespace="jobs", uid=f"old-{at}"),
+            gang_id=gang_of_group("jobs", "own"),
+            rank=rank,
+            created_s=CREATED_S + at,
+        )
+        for rank, at in enumerate((-60.0, 0.0))
+    ]
+    made = group(created=CREATED)
+    pods = [grouped(0, annotations=OF_GROUP, owners=())]
+    context = gang_context(scheduling_groups=lambda: {("jobs", "own"): made}, ended=lambda _: ended)
+    gang = build_gang(pods[0].gang_id, pods, context)
+    assert [each.rank for each in gang.members if each.succeeded] == [1]
+
+
+def test_both_gangs_that_name_a_pod_group_are_read_when_it_comes() -> None:
+    index = GangIndex(WORDS)
+    other = {**JOB, "uid": "job-2", "name": "more"}
+    for number, owner in enumerate((JOB, other)):
+        index.pod(("jobs", f"p{number}"), grouped(number, owners=(owner,)))
+    index.take()
+    index.scheduling_group(("jobs", "own"))
+    assert {*index.take()} == {"job-1", "job-2"}
+    index.pod(("jobs", "p0"), None)
+    index.take()
+    index.scheduling_group(("jobs", "own"))
+    assert index.take() == ("job-2",)
 
 
 def test_the_pods_of_a_pod_group_are_one_gang_whoever_owns_them() -> None:

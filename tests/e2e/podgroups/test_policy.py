@@ -25,9 +25,10 @@ def group(name: str, least: int = 2, **metadata: Any) -> Any:
     return {"metadata": {"name": name, **metadata}, "spec": {"schedulingPolicy": policy}}
 
 
-def rule(name: str, **metadata: Any) -> Any:
-    selector = {"driver": "gpu.example.com", "pool": "n", "device": "gpu-0"}
-    spec = {"deviceSelector": selector, "taint": {"key": "a/b", "effect": "NoSchedule"}}
+def rule(name: str, device: str = "gpu-0", effect: str = "NoSchedule", **metadata: Any) -> Any:
+    selector = {"driver": "gpu.example.com", "pool": "n", **({"device": device} if device else {})}
+    taint = {"key": "metax-tech.com/gpu-unhealthy", "effect": effect}
+    spec = {"deviceSelector": selector, "taint": taint}
     return {"metadata": {"name": name, **metadata}, "spec": spec}
 
 
@@ -70,12 +71,16 @@ async def test_a_master_changes_its_own_pod_groups_and_device_taint_rules_alone(
     owned = {"metadata": {"ownerReferences": [gone]}}
     assert await refused(master.merge(f"{GROUPS}/ours", owned))
     assert await refused(master.merge(f"{GROUPS}/ours", {"metadata": {"finalizers": ["a.b/c"]}}))
+    assert await refused(master.merge(f"{GROUPS}/ours", {"metadata": {"annotations": {"a": "b"}}}))
+    assert await refused(master.merge(f"{GROUPS}/ours", {"metadata": {"labels": {"a": "b"}}}))
     await api.create(GROUPS, group("theirs"))
     assert await refused(master.merge(f"{GROUPS}/theirs", group("theirs", least=1)))
     assert await refused(master.merge(f"{GROUPS}/theirs", {"metadata": {"labels": OURS}}))
     await master.create(RULES, rule("ours", labels=OURS))
     await master.delete(f"{RULES}/ours")
     assert await refused(master.create(RULES, rule("mine")))
+    assert await refused(master.create(RULES, rule("all", device="", labels=OURS)))
+    assert await refused(master.create(RULES, rule("hard", effect="NoExecute", labels=OURS)))
     await api.create(RULES, rule("theirs"))
     try:
         assert await refused(master.call("DELETE", f"{RULES}/theirs"))

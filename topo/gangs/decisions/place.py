@@ -21,7 +21,7 @@ from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
-from topo.gangs.decisions.unlike_pods import place_unlike
+from topo.gangs.decisions.unlike_pods import of_all, place_unlike
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
@@ -63,8 +63,8 @@ def answer_place(
     found = _place_pods(_with_taken(roomy, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
-    may_evict = asked.over is not None and not asked.request.by_rank
-    over = _place_by_evicting(roomy, asked, evictable()) if may_evict else None
+    may_evict = asked.over is not None
+    over = _place_by_evicting(roomy, _as_alike(asked), evictable()) if may_evict else None
     if over is not None:
         return over
     # Of a job that has no room in any case, all that is free is counted, also what is kept.
@@ -88,6 +88,14 @@ def answer_place(
         never=not (is_behind or first),
         ungrouped=not capacity.kinds() and _asks_for_groups(refused),
     )
+
+
+def _as_alike(asked: Place) -> Place:
+    """Return the question as if each pod needed what all of them need."""
+    request = asked.request
+    if not request.by_rank:
+        return asked
+    return replace(asked, request=replace(request, eligible=of_all(request), by_rank=()))
 
 
 def _beyond_room(

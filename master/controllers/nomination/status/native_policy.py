@@ -94,7 +94,13 @@ def _asked_of_kubernetes(group: SchedulingGroupObject, context: GangContext) -> 
     kind = context.kind_of_label(group.topology_key)
     tier = context.tier_of_kind(kind) if kind is not None else None
     why = next((each.message for each in group.status.conditions if each.message), "")
-    return NativeAsked(policies=[Nearness(tier)], phase=why[:200], scheduler="kube-scheduler")
+    policies = [Nearness(tier)] if group.topology_key else []
+    return NativeAsked(
+        policies=policies,
+        phase=why[:200],
+        scheduler="kube-scheduler",
+        dropped="its constraint is not kept without the gate TopologyAwareWorkloadScheduling",
+    )
 
 
 def _near(topology: NetworkTopology | None, pods: int | None = None) -> Nearness:

@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.native_policy import NativePolicy
+from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from tests.controllers.nomination.objects import (
     JOB,
     WORDS,
@@ -91,6 +93,34 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
     )
     assert shown.get(gang.id) == (gang, stands)
     assert shown.get(GangId("job-2")) is None
+
+
+@pytest.mark.parametrize("key", ["metax-tech.com/dragonfly", ""])
+def test_a_pod_group_of_kubernetes_without_its_constraint_names_no_groups(key: str) -> None:
+    """The API server drops a constraint that its gate does not know."""
+    topology = {"topology": [{"key": key}]} if key else None
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "schedulingConstraints": topology}
+    document = {"metadata": {"name": "g", "namespace": "jobs"}, "spec": spec}
+    group = TypeAdapter(SchedulingGroupObject).validate_python(document)
+    made = [
+        pod(rank, gates=(), group="", annotations=NATIVE, schedulingGroup={"podGroupName": "g"})
+        for rank in range(2)
+    ]
+    shown = NativePolicy(
+        gangs=of(*made),
+        context=gang_context(
+            scheduling_groups=lambda: {("jobs", "g"): group},
+            kind_of_label={"metax-tech.com/dragonfly": DRAGONFLY}.get,
+            tier_of_kind={DRAGONFLY: 1}.get,
+            kind_of_tier={1: DRAGONFLY}.get,
+        ),
+        capacity=lambda: dragonflies(1),
+        unheeded=lambda: "",
+        store=status_store(),
+    )
+    ((_, stands),) = shown.all()
+    assert ("one dragonfly" in stands.text) == bool(key)
+    assert ("constraint" in stands.text) == (not key)
 
 
 def test_gangs_that_changed_are_taken_until_enough_pods_are_reached_each_once() -> None:
