@@ -1,9 +1,9 @@
 """Random gangs on random nodes: whatever is opened is bound by kube-scheduler, all of it.
 
 `make e2e-fits` runs it after the pairs, on a cluster of its own: a round has nodes with other
-amounts of everything, other pods on them and volumes of some switchboxes; bursts of jobs whose pods
-ask for CPU, memory, ports, places of their own and volumes come and go. The exit code is 1 where a
-gang was opened and not bound.
+amounts of everything, other pods on them, volumes of some switchboxes and devices of a driver.
+Bursts of jobs whose pods ask for CPU, memory, ports, places of their own, volumes and devices come
+and go. The exit code is 1 where a gang was opened and not bound.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.nodes import NODES
-from tests.e2e.scheduling import asking
+from tests.e2e.scheduling import asking, devices
 from tests.e2e.scheduling.fit_pairs import random_amounts, random_pod
 from tests.e2e.scheduling.gang_master import GangMaster, gang_master
 from tests.e2e.scheduling.jobs import BATCH_JOBS, GATE, PODS, WORDS, are_whole, homes, owner_of
@@ -38,6 +38,8 @@ CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 AT_ONCE, BURSTS = 8, 5
 WAITING = {"no-room", "never-fits", "behind"}
 _GPUS = 4
+_NICS = (1, 2)
+"""How many devices pods may claim."""
 
 
 @dataclass
@@ -71,6 +73,7 @@ async def round_of_gangs(
         await api.merge(f"{NODES}/{host}", labels)
         status = {"status": {"allocatable": amounts, "capacity": amounts}}
         await api.merge(f"{NODES}/{host}/status", status)
+        await devices.publish(api, host, chance.randrange(5))
         for number in range(chance.randrange(3)):
             filler = random_pod(chance, f"filler-{host}-{number}", gpus=chance.choice((0, 0, 4)))
             spec = filler["spec"] | {"nodeName": host}
@@ -78,6 +81,7 @@ async def round_of_gangs(
     names = sorted(set(shelves.values()))
     for shelf in names:
         await _make_volume(api, shelf)
+    await devices.define(api, *_NICS)
     for burst in range(bursts):
         jobs = list(_jobs(chance, names, burst))
         await asyncio.gather(*(api.create(BATCH_JOBS, job) for job in jobs))
@@ -86,6 +90,7 @@ async def round_of_gangs(
         for job in jobs:
             await api.delete(f"{BATCH_JOBS}/{job['metadata']['name']}")
         await eventually(lambda: _are_gone(api))
+    await devices.withdraw(api, *_NICS)
     await _clear(api, names)
     return seen
 
@@ -99,6 +104,8 @@ def _jobs(chance: random.Random, shelves: list[str], burst: int) -> Iterator[Any
         if chance.random() < 0.3:
             claim = {"claimName": f"data-{chance.choice(shelves)}"}
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": claim}]
+        if chance.random() < 0.4:
+            devices.claim(spec, chance.choice(_NICS))
         stamp = Stamp(pods, 0, size // _GPUS)
         annotations = {WORDS.size: str(size), **stamp.annotations(WORDS)}
         metadata = {"labels": pod["metadata"]["labels"], "annotations": annotations}

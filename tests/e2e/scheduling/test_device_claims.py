@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.programs import KUBE, NEWEST
-from tests.e2e.scheduling import asking
+from tests.e2e.scheduling import asking, devices
 from tests.e2e.scheduling.gang_master import GangMaster
 from tests.e2e.scheduling.jobs import BATCH_JOBS, are_as_planned, bound, pods_of, template
 from tests.support.waiting import eventually
@@ -14,39 +14,14 @@ from topo.gangs.stamp import Stamp
 from topo.sim.worlds.presets import World
 
 pytestmark = pytest.mark.skipif(KUBE is not NEWEST, reason="resource.k8s.io/v1 is not served here")
-V1 = "/apis/resource.k8s.io/v1"
-TEMPLATES = f"{V1}/namespaces/default/resourceclaimtemplates"
-DRIVER = "nic.example.com"
 
 
 def job(name: str) -> Any:
     """Four pods of eight GPUs in pairs, each with a claim of its own."""
     made = asking.batch_job(name, 4)
     made["spec"]["template"] = template(Stamp(4, 0, 2), 16)
-    spec = made["spec"]["template"]["spec"]
-    spec["resourceClaims"] = [{"name": "nic", "resourceClaimTemplateName": "nic"}]
-    spec["containers"][0]["resources"]["claims"] = [{"name": "nic"}]
+    devices.claim(made["spec"]["template"]["spec"], 1)
     return made
-
-
-async def publish(api: Api, nodes: list[str]) -> None:
-    """Two NICs on each of these nodes, one of which is of the class, and a template for it."""
-    expression = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].rdma == true"
-    chosen = [{"cel": {"expression": expression}}]
-    await api.create(
-        f"{V1}/deviceclasses", {"metadata": {"name": "nics"}, "spec": {"selectors": chosen}}
-    )
-    asked = [{"name": "nic", "exactly": {"deviceClassName": "nics"}}]
-    spec = {"spec": {"devices": {"requests": asked}}}
-    await api.create(TEMPLATES, {"metadata": {"name": "nic"}, "spec": spec})
-    for node in nodes:
-        devices = [
-            {"name": f"nic-{number}", "attributes": {"rdma": {"bool": number == 0}}}
-            for number in range(2)
-        ]
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        of_node = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": devices}
-        await api.create(f"{V1}/resourceslices", {"metadata": {"name": node}, "spec": of_node})
 
 
 async def test_a_gang_goes_where_its_devices_are_and_waits_for_those_that_others_have(
@@ -55,7 +30,9 @@ async def test_a_gang_goes_where_its_devices_are_and_waits_for_those_that_others
     """Only the last two pairs of nodes have devices; by GPUs all have room."""
     nodes = [str(host.name) for host in world.nodes]
     equipped = nodes[-4:]
-    await publish(api, equipped)
+    await devices.define(api, 1)
+    for node in equipped:
+        await devices.publish(api, node, 1)
     try:
         await api.create(BATCH_JOBS, job("first"))
         await eventually(lambda: bound(api, "first", 4))
@@ -78,7 +55,4 @@ async def test_a_gang_goes_where_its_devices_are_and_waits_for_those_that_others
     finally:
         for name in ("first", "second"):
             await api.delete(f"{BATCH_JOBS}/{name}")
-        await api.delete(f"{TEMPLATES}/nic")
-        await api.delete(f"{V1}/deviceclasses/nics")
-        for node in equipped:
-            await api.delete(f"{V1}/resourceslices/{node}")
+        await devices.withdraw(api, 1)
