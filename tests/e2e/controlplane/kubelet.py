@@ -62,6 +62,7 @@ class Kubelet:
                 for uid, pod in ours.items():
                     if uid not in self._pods:
                         self._start(uid, pod)
+                    self._pods[uid].observe(pod)
                     if "deletionTimestamp" in pod["metadata"] and uid not in self._ends:
                         self._ends[uid] = self._tasks.start(self._end(uid))
                 for uid in self._pods.keys() - ours.keys():

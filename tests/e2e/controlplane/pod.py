@@ -81,6 +81,10 @@ class PodProcess:
         logs = (each.log for each in self._containers)
         return "".join(log.read_text() for log in logs if log.exists())
 
+    def observe(self, pod: Any) -> None:
+        """The API server has this object of it."""
+        self._status.observe(pod)
+
     async def run(self, variables: Mapping[str, str], hosts: Callable[[], Awaitable[str]]) -> None:
         """Runs its containers until they have ended for good; restarts those that must not end.
 

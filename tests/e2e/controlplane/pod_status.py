@@ -1,4 +1,8 @@
-"""What a kubelet says of a pod: the latest status, written once the API server takes it."""
+"""What a kubelet says of a pod: the latest status, written until the API server has it.
+
+Others change it, too: the node lifecycle controller marks the pods of a node that it believes away
+as not ready. A kubelet that sees this writes its own status again, and so does this one.
+"""
 
 import asyncio
 import datetime as dt
@@ -12,7 +16,7 @@ from tests.e2e.controlplane.container import Container
 from tests.e2e.controlplane.core import LOOPBACK
 
 _AGAIN_S = 0.2
-_AWAY = 500
+_GONE = 404
 
 
 def path_of(pod: Any) -> str:
@@ -52,6 +56,11 @@ class PodStatus:
         self._tell("Failed" if failed or any(self._codes.values()) else "Succeeded")
         await self._told.wait()
 
+    def observe(self, pod: Any) -> None:
+        """The API server has this object: what differs from what was told is told again."""
+        if self._document is not None and _verdict(pod["status"]) != _verdict(self._document):
+            self._untold.set()
+
     def _tell(self, phase: str) -> None:
         self._document = self._status(phase)
         self._told.clear()
@@ -68,11 +77,11 @@ class PodStatus:
                 self._told.set()
 
     async def _is_written(self) -> bool:
-        """Whether the status was taken, or never will be."""
+        """Whether the status was taken, or its pod is gone."""
         try:
             await self._api.merge(f"{path_of(self._pod)}/status", {"status": self._document})
         except ApiError as error:
-            return error.status < _AWAY
+            return error.status == _GONE
         except (ClientError, OSError):  # the server is away: a kubelet goes on, and tells it later
             return False
         return True
@@ -118,3 +127,9 @@ class PodStatus:
             "restartCount": container.restarts,
             "state": state,
         }
+
+
+def _verdict(status: Any) -> tuple[str, str]:
+    """The phase, and whether the pod is ready."""
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    return status.get("phase", ""), conditions.get("Ready", "")

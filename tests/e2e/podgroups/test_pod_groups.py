@@ -163,8 +163,12 @@ async def test_the_pods_of_a_pod_group_that_asks_for_groups_are_a_gang_whoever_o
     nodes = await found()
     assert are_whole(world, "dragonfly", nodes, 2)
     assert len({homes(world, "switchbox")[node] for node in nodes}) == 1
-    gang = await gang_of(master, "own")
-    assert (gang["kind"], gang["state"], gang["bound"]) == ("PodGroup", "bound", 4)
+
+    async def is_known_as_bound() -> bool:
+        gang = await gang_of(master, "own")
+        return (gang["kind"], gang["state"], gang["bound"]) == ("PodGroup", "bound", 4)
+
+    await eventually(is_known_as_bound)
 
 
 async def test_a_scheduler_that_binds_the_pods_of_a_group_one_by_one_is_noticed(
