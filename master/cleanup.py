@@ -318,7 +318,7 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
         removed.leaving.clear()
         found += await _remove_hypernodes(cluster, removed)
         found += await _remove_taint_rules(cluster, removed)
-        found += await _remove_config_maps(cluster, removed)
+        found += await _remove_labelled(cluster, removed, CONFIG_MAPS, removed.config_maps)
         if not found:
             return
     fix = "end every topo-master, also those that run with --leader-elect=false, and run again"
@@ -434,36 +434,36 @@ async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -
 
 async def _remove_taint_rules(cluster: CleanedCluster, removed: RemovedObjects) -> int:
     """Delete our rules; none where this account has no right: no master of the release has one."""
-    ours = f"{managed_by(cluster.domain)}={PRODUCT}"
     try:
-        found = await cluster.objects(DEVICE_TAINT_RULES, labelSelector=ours)
+        return await _remove_labelled(cluster, removed, DEVICE_TAINT_RULES, removed.taint_rules)
     except KubeError as error:
         if not error.is_denied:
             raise
         return 0
-    writes = _deletions(DEVICE_TAINT_RULES, found, removed)
-    await _together(cluster, writes)
-    removed.taint_rules.update(write.target.name for write in writes)
-    return len(writes)
 
 
-async def _remove_config_maps(cluster: CleanedCluster, removed: RemovedObjects) -> int:
+async def _remove_labelled(
+    cluster: CleanedCluster,
+    removed: RemovedObjects,
+    resource: Resource[KubeObject],
+    names: set[str],
+) -> int:
+    """Delete the objects that our label marks, of this namespace if they have one; note `names`."""
     ours = f"{managed_by(cluster.domain)}={PRODUCT}"
-    found = await cluster.objects(CONFIG_MAPS, cluster.namespace, labelSelector=ours)
-    writes = _deletions(CONFIG_MAPS, found, removed, cluster.namespace)
+    namespace = cluster.namespace if resource.namespaced else ""
+    found = await cluster.objects(resource, namespace, labelSelector=ours)
+    writes = _deletions(resource, found, removed)
     await _together(cluster, writes)
-    removed.config_maps.update(write.target.name for write in writes)
+    names.update(write.target.name for write in writes)
     return len(writes)
 
 
-def _deletions(
-    resource: Resource[T], found: Iterable[T], removed: RemovedObjects, namespace: str = ""
-) -> list[Delete]:
+def _deletions(resource: Resource[T], found: Iterable[T], removed: RemovedObjects) -> list[Delete]:
     """Return the deletions of what is not deleted yet; record the rest in `removed.leaving`."""
     writes = []
     for each in found:
         metadata = each.metadata
-        target = WriteTarget(resource, metadata.name, namespace)
+        target = WriteTarget(resource, metadata.name, metadata.namespace)
         if metadata.deletion_timestamp:
             removed.leaving.add(str(target))
         else:

@@ -6,7 +6,7 @@ A part is built in `build_cluster`; its background work is a line of `compositio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import prometheus_client as prom
 import structlog
@@ -49,8 +49,10 @@ from master.kube.objects import (
     UNFINISHED,
     ConfigMapObject,
     HyperNodeObject,
+    KubeObject,
     NodeObject,
     QuotaObject,
+    Resource,
     parsed,
 )
 from master.kube.rate import RequestRate
@@ -81,6 +83,7 @@ from topo.model.rest.topology import WarningDocument
 from topo.placement.capacity.node_room import NodeRoom
 from topo.publish.event_series import Reporter
 
+T = TypeVar("T", bound=KubeObject)
 WARN_AFTER_S = 30.0
 """A watch breaks now and then and recovers within seconds; a longer failure is a warning."""
 GANG_RATE = 4
@@ -194,44 +197,42 @@ def build_cluster(
         clock=clock,
     )
     pods, ended_pods = _pod_reflectors(client, settings, metrics, room)
-    slices = Reflector(client, parsed(RESOURCE_SLICES, device_slice), metrics=metrics, clock=clock)
-    device_classes = Reflector(
-        client, parsed(DEVICE_CLASSES, device_class), metrics=metrics, clock=clock
-    )
-    claim_templates = Reflector(
-        client, parsed(CLAIM_TEMPLATES, claim_template), metrics=metrics, clock=clock
-    )
-    device_claims = Reflector(
-        client, parsed(RESOURCE_CLAIMS, device_claim), metrics=metrics, clock=clock
-    )
+
+    def follow(resource: Resource[T]) -> Reflector[T]:
+        return Reflector(client, resource, metrics=metrics, clock=clock)
+
+    slices = follow(parsed(RESOURCE_SLICES, device_slice))
+    device_classes = follow(parsed(DEVICE_CLASSES, device_class))
+    claim_templates = follow(parsed(CLAIM_TEMPLATES, claim_template))
+    device_claims = follow(parsed(RESOURCE_CLAIMS, device_claim))
     return Cluster(
         client=client,
         metrics=metrics,
-        nodes=Reflector(client, NODES, metrics=metrics, clock=clock),
+        nodes=follow(NODES),
         pods=pods,
         device_config=None
         if config_map is None
         else Reflector(
             client, CONFIG_MAPS, metrics=metrics, scope=config_map_scope(*config_map), clock=clock
         ),
-        hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
-        pod_groups=Reflector(client, POD_GROUPS, metrics=metrics, clock=clock),
-        queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
+        hypernodes=follow(HYPERNODES),
+        pod_groups=follow(POD_GROUPS),
+        queues=follow(QUEUES),
         ended_pods=ended_pods,
-        quotas=Reflector(client, QUOTAS, metrics=metrics, clock=clock),
+        quotas=follow(QUOTAS),
         scheduling_groups=Reflector(
             client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
         ),
-        claims=Reflector(client, CLAIMS, metrics=metrics, clock=clock),
-        volumes=Reflector(client, VOLUMES, metrics=metrics, clock=clock),
-        storage_classes=Reflector(client, STORAGE_CLASSES, metrics=metrics, clock=clock),
+        claims=follow(CLAIMS),
+        volumes=follow(VOLUMES),
+        storage_classes=follow(STORAGE_CLASSES),
         slices=slices,
         device_classes=device_classes,
         claim_templates=claim_templates,
         device_claims=device_claims,
         devices=DeviceCounts(slices, device_classes, claim_templates, device_claims),
-        taint_rules=Reflector(client, DEVICE_TAINT_RULES, metrics=metrics, clock=clock),
-        gangs=Reflector(client, GANGS, metrics=metrics, clock=clock),
+        taint_rules=follow(DEVICE_TAINT_RULES),
+        gangs=follow(GANGS),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),

@@ -59,30 +59,11 @@ def build_admission(
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(ADMISSION, settings.pod_namespace)
     is_own = settings.admission_certificates == "own"
-    resources = settings.policy.gpu_resources
-    reader = SchedulerConfigReader(
-        client, ConfigMapName(*settings.volcano_config), resources, registry
-    )
-    rules = Rules(
-        keys=AnnotationKeys(settings.domain),
-        gpu_resources=resources,
-        way=Way(settings.placement),
-        label_keys=settings.label_keys if LABELS in settings.controllers else {},
-        named_group=partial(_named_group, groups),
-    )
-    makes_groups = POD_GROUPS in settings.controllers
-    no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
-
-    def rules_now() -> Rules:
-        return replace(
-            rules,
-            tiers=tiers.now(),
-            unheeded=no_tree or reader.unheeded,
-            makes_groups=makes_groups and groups.synced,
-        )
-
+    volcano_config = ConfigMapName(*settings.volcano_config)
+    reader = SchedulerConfigReader(client, volcano_config, settings.policy.gpu_resources, registry)
+    rules = _rules(settings, tiers, groups, reader)
     return Admission(
-        app=admission_app(rules_now, settings.admission_invalid, metrics),
+        app=admission_app(rules, settings.admission_invalid, metrics),
         tls=tls,
         connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
         keeper=CertificateKeeper(
@@ -101,6 +82,30 @@ def build_admission(
         ),
         reader=reader,
         tiers=tiers,
+    )
+
+
+def _rules(
+    settings: MasterSettings,
+    tiers: KnownTiers,
+    groups: Store[SchedulingGroupObject],
+    reader: SchedulerConfigReader,
+) -> Callable[[], Rules]:
+    """Return what returns the rules of this master as they are now."""
+    makes_groups = POD_GROUPS in settings.controllers
+    no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
+    fixed = Rules(
+        keys=AnnotationKeys(settings.domain),
+        gpu_resources=settings.policy.gpu_resources,
+        way=Way(settings.placement),
+        label_keys=settings.label_keys if LABELS in settings.controllers else {},
+        named_group=partial(_named_group, groups),
+    )
+    return lambda: replace(
+        fixed,
+        tiers=tiers.now(),
+        unheeded=no_tree or reader.unheeded,
+        makes_groups=makes_groups and groups.synced,
     )
 
 

@@ -49,7 +49,6 @@ def _nomination(
             volumes=Volumes(
                 claims=cluster.claims, volumes=cluster.volumes, classes=cluster.storage_classes
             ),
-            claim_templates=cluster.claim_templates,
             devices=cluster.devices,
             is_answered=lambda: all(each.is_answered for each in cluster.named),
         ),

@@ -146,16 +146,9 @@ class GangObjects:
         )
 
     def _apply(self, entry: _Compared) -> Apply:
-        owner = entry.owner
-        reference = {
-            "apiVersion": owner.api_version,
-            "kind": owner.kind,
-            "name": owner.name,
-            "uid": owner.uid,
-        }
         labels = {managed_by(self.domain): PRODUCT}
         fields = {
-            "metadata": {"labels": labels, "ownerReferences": [reference]},
+            "metadata": {"labels": labels, "ownerReferences": [entry.owner.document]},
             "status": asdict(entry.wanted),
         }
         target = WriteTarget(GANGS, entry.key[1], entry.key[0])

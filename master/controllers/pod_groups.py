@@ -173,12 +173,6 @@ class PodGroups:
 
     def _create(self, key: Key, first: GangPod, least: int) -> Create:
         assert first.owner is not None, "pods without a job make none"  # noqa: S101 - types
-        owner = {
-            "apiVersion": first.owner.api_version,
-            "kind": first.owner.kind,
-            "name": first.owner.name,
-            "uid": first.owner.uid,
-        }
         # A group and its pods must have one priority; without a class both get the default.
         more: dict[str, Any] = {}
         if first.priority_class:
@@ -191,7 +185,7 @@ class PodGroups:
             fields={
                 "metadata": {
                     "labels": {managed_by(self.domain): PRODUCT},
-                    "ownerReferences": [owner],
+                    "ownerReferences": [first.owner.document],
                 },
                 "spec": {"schedulingPolicy": {"gang": {"minCount": least}}, **more},
             },

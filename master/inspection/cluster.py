@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TypeVar
 
 import orjson
@@ -51,6 +50,7 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.reading import read, read_all
+from master.kube.schema.timestamps import unix_s
 from topo.model.rest.cluster import (
     ClusterDocument,
     ComputeDomainsDocument,
@@ -148,7 +148,7 @@ class Inspection:
             return None
         spec, age_s, renewing = found.spec, None, False
         duration_s = spec.lease_duration_seconds or 0.0
-        renewed_s = _unix_s(spec.renew_time)
+        renewed_s = unix_s(spec.renew_time or "")
         if renewed_s is not None:
             age_s = time.time() - renewed_s
             renewing = 0 <= age_s <= duration_s
@@ -253,14 +253,6 @@ class Inspection:
 
 async def _reviewed(client: Caller, call: Call) -> Review:
     return decode(Review, await client.call(call))
-
-
-def _unix_s(text: str | None) -> float | None:
-    """Return a time of Kubernetes in seconds, None where there is none that can be read."""
-    try:
-        return None if text is None else datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
 
 
 def flag(flags: Sequence[str], name: str) -> str:

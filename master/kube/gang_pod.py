@@ -3,6 +3,7 @@
 Two equal values mean no change: `resource_version` is excluded from the comparison.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from master.kube.objects import Key, ObjectIdentity, OwnerReference
@@ -93,7 +94,7 @@ class GangPod(ClusterPod):
     `is_of_kueue`: Kueue admits its job.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
-    that object are the gang, whoever owns them.
+    that object are the gang, also where they have several owners or none.
     `reported`: the gang's state that a leader wrote on the pod; a change of it does not count as a
     change of the pod.
     """
@@ -123,6 +124,13 @@ class GangPod(ClusterPod):
     may_preempt: bool = True
     priority_class: str = ""
     reported: Transition | None = field(default=None, compare=False)
+
+    @property
+    def named(self) -> Iterator[Key]:
+        """The objects that decide when and where it can run: PodGroups, claims, templates."""
+        yield from (key for key in (self.pod_group, self.scheduling_group) if key is not None)
+        for name in (*self.claims, *(template for template, _ in self.device_claims)):
+            yield self.metadata.namespace, name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

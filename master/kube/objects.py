@@ -8,8 +8,6 @@ stay text (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1
 import dataclasses
 from collections.abc import Callable
 from dataclasses import field
-from datetime import datetime
-from functools import lru_cache
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -17,6 +15,12 @@ from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from master.kube.schema.affinity import Affinity
+from master.kube.schema.pod_references import (
+    PodClaim,
+    PodClaimStatus,
+    PodSchedulingGroup,
+    PodVolume,
+)
 from master.kube.schema.slim import slim
 from topo.gangs.annotation_keys import CONDITION
 from topo.model.pod_requests import PodRequests
@@ -31,15 +35,6 @@ UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
 
 
-@lru_cache(maxsize=1024)
-def unix_s(text: str) -> float:
-    """Return the Unix time of a timestamp of Kubernetes; 0 for none."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return 0.0
-
-
 @slim
 class OwnerReference:
     """The owner of an object; at most one of an object's owners is its `controller`."""
@@ -49,6 +44,16 @@ class OwnerReference:
     name: str
     uid: str
     controller: bool = False
+
+    @property
+    def document(self) -> dict[str, str]:
+        """The reference as it is written on an object that is to go with this owner."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,17 @@ class Metadata(ObjectIdentity):
     annotations: dict[str, str] = field(default_factory=dict)
     creation_timestamp: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def identity(self) -> ObjectIdentity:
+        """The identity alone, for what is kept of an object."""
+        return ObjectIdentity(
+            name=self.name,
+            namespace=self.namespace,
+            uid=self.uid,
+            resource_version=self.resource_version,
+            deletion_timestamp=self.deletion_timestamp,
+        )
 
 
 @slim
@@ -167,45 +183,6 @@ class SchedulingGate:
     """A gate that keeps a pod from being scheduled."""
 
     name: str
-
-
-@slim
-class ClaimSource:
-    """A PersistentVolumeClaim of the pod's namespace."""
-
-    claim_name: str = ""
-
-
-@slim
-class PodVolume:
-    """A volume of a pod; for an `ephemeral` one Kubernetes makes a claim, `<pod>-<volume>`."""
-
-    name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: dict[str, object] | None = None
-
-
-@slim
-class PodClaim:
-    """Devices that a pod claims: a ResourceClaim, or one that is made for it of a template."""
-
-    name: str = ""
-    resource_claim_template_name: str = ""
-
-
-@slim
-class PodClaimStatus:
-    """The ResourceClaim that was made for a claim of a pod; None where none is needed."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
-@slim
-class PodSchedulingGroup:
-    """The PodGroup of Kubernetes that a pod is of, in its namespace."""
-
-    pod_group_name: str = ""
 
 
 @slim

@@ -35,6 +35,8 @@ WATCH_S = (240, 360)
 reconnect at once."""
 MOST_SHOWN_CHARS = 253
 """The longest name that Kubernetes allows."""
+_REFUSALS = frozenset({Failure.DENIED, Failure.MISSING})
+"""Failures with which a server says that it lists no such objects to this client."""
 TURN = 64
 """Lines that are handled before other tasks of the event loop run."""
 
@@ -46,9 +48,6 @@ class Listed(Generic[T_co]):
     """All objects of the resource; an object that is not in it is gone."""
 
     objects: Mapping[Key, T_co]
-
-
-_REFUSALS = frozenset({Failure.DENIED, Failure.MISSING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,7 @@ def add_lease(api: ApiModel, holder: str, duration_s: int = 15) -> Any:
 
 
 def add_config_map(api: ApiModel, name: str, labels: dict[str, str]) -> None:
-    api.add(CONFIG_MAPS, name, metadata={"labels": labels})
-    moved = api.objects.pop((collection_path(CONFIG_MAPS), name))
-    api.objects[collection_path(CONFIG_MAPS, NAMESPACE), name] = moved
+    api.add(CONFIG_MAPS, name, metadata={"labels": labels, "namespace": NAMESPACE})
 
 
 def names(api: ApiModel) -> set[str]:

@@ -11,13 +11,10 @@ from master.controllers.nomination.queues.usage import QueueCounts
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.node_labels import NodeLabels
-from master.kube.dra.claims import ClaimTemplate
 from master.kube.gang_pod import ClusterPod
-from master.kube.objects import NodeObject
+from master.kube.objects import KubeObject, NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
-from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
-from master.kube.schedulers.volcano import PodGroupObject
-from master.kube.volumes import ClaimObject, VolumeObject
+from master.kube.volumes import VolumeObject
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
 
@@ -40,12 +37,12 @@ class ClusterChanges:
     def __post_init__(self) -> None:
         self.sources.pods.subscribe(self._follow_pods)
         self.sources.nodes.subscribe(self._follow_nodes)
-        self.sources.pod_groups.subscribe(self._follow_pod_groups)
-        self.sources.scheduling_groups.subscribe(self._follow_scheduling_groups)
+        self.sources.pod_groups.subscribe(self._follow_named)
+        self.sources.scheduling_groups.subscribe(self._follow_named)
+        self.sources.devices.templates.subscribe(self._follow_named)
         self.sources.volumes.claims.subscribe(self._follow_named)
         self.sources.volumes.volumes.subscribe(self._follow_volumes)
         self.sources.volumes.classes.subscribe(lambda _: self._mark_gated())
-        self.sources.claim_templates.subscribe(self._follow_named)
         self.sources.devices.on_classes.append(self._mark_gated)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
 
@@ -109,33 +106,19 @@ class ClusterChanges:
         self.labels.confirm(names)
         self.debounce.wake()
 
-    def _follow_pod_groups(self, event: StoreEvent[PodGroupObject]) -> None:
-        if isinstance(event, Listed):
-            self._mark_gated()
-        else:
-            self.index.pod_group(event.key)
-        self.debounce.wake()
-
-    def _follow_scheduling_groups(self, event: StoreEvent[SchedulingGroupObject]) -> None:
-        if isinstance(event, Listed):
-            self._mark_gated()
-        else:
-            self.index.scheduling_group(event.key)
-        self.debounce.wake()
-
-    def _follow_named(self, event: StoreEvent[ClaimObject] | StoreEvent[ClaimTemplate]) -> None:
+    def _follow_named(self, event: StoreEvent[KubeObject]) -> None:
         if isinstance(event, Listed):
             self._mark_gated()
         else:
             self.index.named(event.key)
-        self.debounce.wake()
+            self.debounce.wake()
 
     def _follow_volumes(self, event: StoreEvent[VolumeObject]) -> None:
         if isinstance(event, Listed):
             self._mark_gated()
         elif (claim := event.object.spec.claim_ref) is not None:
             self.index.named((claim.namespace, claim.name))
-        self.debounce.wake()
+            self.debounce.wake()
 
     def _mark_gated(self) -> None:
         """Mark the gangs with gated pods."""

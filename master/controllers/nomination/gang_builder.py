@@ -15,8 +15,10 @@ from operator import attrgetter
 
 from master.controllers.nomination.eligibility import with_eligibility
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
+from master.kube.dra.counts import with_devices
 from master.kube.gang_pod import EndedPod, GangPod, LabelIn, NodeWants
 from master.kube.objects import Key, NodeObject
+from master.kube.schedulers.conditions import explanation
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from master.kube.schema.affinity import NodeSelector
@@ -43,10 +45,10 @@ class GangContext:
     `pod_groups` is None where Volcano is not installed, `scheduling_groups` where those are not
     listed. `missing_quota` returns why a queue cannot take a number of GPUs now. `kind_of_tier`
     returns the kind of group that a Volcano tier number stands for, `tier_of_kind` the reverse,
-    `kind_of_label` the kind whose name a node label holds. `devices` returns those that the claims
-    of a pod take. `ended` returns the pods of a gang that
-    have succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `ahead_s`
-    is Unix time minus the master's clock; it is constant during a leader's term.
+    `kind_of_label` the kind whose name a node label holds. `devices` returns the devices that the
+    claims of a pod take. `ended` returns the pods of a gang that have succeeded. `ungated` maps
+    gangs whose gates a person wants opened to the reason. `ahead_s` is Unix time minus the master's
+    clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -204,9 +206,7 @@ def _fewest_gpus(pods: Sequence[GangPod]) -> int:
 
 def _most(pods: Iterable[GangPod], context: GangContext) -> Amounts:
     """Return the most that any of the pods takes of each resource beside GPUs."""
-    of_templates = dict.fromkeys(
-        [(*pod.takes, *context.devices(pod)) if pod.device_claims else pod.takes for pod in pods]
-    )
+    of_templates = dict.fromkeys([with_devices(pod.takes, context.devices(pod)) for pod in pods])
     if len(of_templates) == 1:
         return next(iter(of_templates))
     most: dict[str, int] = {}
@@ -294,7 +294,7 @@ def awaited_quota(
     missing = context.missing_quota(asked) if asked is not None else None
     if group.status.phase in LET_IN or (missing is not None and missing.never):
         return missing
-    why = next((each.message for each in group.status.conditions if each.message), "")
+    why = explanation(group.status.conditions)
     phase = group.status.phase or "not looked at yet"
     said = f": {why[:200]}" if why else ""
     return MissingQuota(f"its PodGroup is {phase} in queue {group.spec.queue}{said}")

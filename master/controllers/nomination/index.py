@@ -21,9 +21,7 @@ class GangIndex:
         self._pods: dict[GangId, dict[Key, None]] = {}
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
-        self._by_group: dict[Key, GangId] = {}
-        self._by_scheduling_group = _NamedObjects()
-        self._by_named = _NamedObjects()
+        self._named = _NamedObjects()
         self._marked: dict[GangId, None] = {}
         self.bypassed: dict[Key, GangPod] = {}
         """Pods that ask for groups and were made without a gate, until they are gone."""
@@ -75,12 +73,7 @@ class GangIndex:
         if now is not None:
             self._placed[key] = now
             self._pods.setdefault(now.gang_id, {})[key] = None
-            if now.pod_group is not None:
-                self._by_group[now.pod_group] = now.gang_id
-            if now.scheduling_group is not None:
-                self._by_scheduling_group.add(now.gang_id, *now.scheduling_group)
-            for name in (*now.claims, *(template for template, _ in now.device_claims)):
-                self._by_named.add(now.gang_id, now.metadata.namespace, name)
+            self._named.add(now.gang_id, now.named)
             self._marked[now.gang_id] = None
         self._follow_ungated(key, found)
 
@@ -115,19 +108,9 @@ class GangIndex:
         for name, node in there.items():
             self.node(name, node)
 
-    def pod_group(self, key: Key) -> None:
-        """Mark the gang of a PodGroup that was created, changed or deleted."""
-        if (gang_id := self._by_group.get(key)) is not None:
-            self.mark(gang_id)
-
-    def scheduling_group(self, key: Key) -> None:
-        """Mark the gangs of a PodGroup of Kubernetes that was created, changed or deleted."""
-        for gang_id in self._by_scheduling_group.gangs(key):
-            self.mark(gang_id)
-
     def named(self, key: Key) -> None:
-        """Mark the gangs whose pods name a claim or template of this key, which changed."""
-        for gang_id in self._by_named.gangs(key):
+        """Mark the gangs whose pods name an object that was created, changed or deleted."""
+        for gang_id in self._named.gangs(key):
             self.mark(gang_id)
 
     # What changed
@@ -180,10 +163,7 @@ class GangIndex:
         del pods[key]
         if not pods:
             del self._pods[gang_id]
-            if pod.pod_group is not None:
-                self._by_group.pop(pod.pod_group, None)
-            self._by_scheduling_group.drop(gang_id)
-            self._by_named.drop(gang_id)
+            self._named.drop(gang_id)
         self._marked[gang_id] = None
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
@@ -198,16 +178,19 @@ class GangIndex:
 
 
 class _NamedObjects:
-    """Objects that pods name, by gang and back; of one key whatever their kind."""
+    """Objects that pods name, by gang and back.
+
+    Objects of one key count as one, whatever their kind: then a gang is built once too often.
+    """
 
     def __init__(self) -> None:
         self._gangs: dict[Key, dict[GangId, None]] = {}
         self._names: dict[GangId, dict[Key, None]] = {}
 
-    def add(self, gang_id: GangId, namespace: str, name: str) -> None:
-        key = namespace, name
-        self._gangs.setdefault(key, {})[gang_id] = None
-        self._names.setdefault(gang_id, {})[key] = None
+    def add(self, gang_id: GangId, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._gangs.setdefault(key, {})[gang_id] = None
+            self._names.setdefault(gang_id, {})[key] = None
 
     def gangs(self, key: Key) -> Iterable[GangId]:
         return self._gangs.get(key, ())

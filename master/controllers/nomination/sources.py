@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from master.controllers.nomination.volumes import Volumes
-from master.kube.dra.claims import ClaimTemplate
 from master.kube.dra.counts import DeviceCounts
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import NodeObject, QuotaObject
@@ -30,6 +29,5 @@ class Sources:
     ended_pods: Store[EndedPod]
     scheduling_groups: Store[SchedulingGroupObject]
     volumes: Volumes
-    claim_templates: Store[ClaimTemplate]
     devices: DeviceCounts
     is_answered: Callable[[], bool]

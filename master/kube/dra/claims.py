@@ -120,7 +120,10 @@ DeviceId = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClass:
-    """What is kept of a DeviceClass; `selection` is None where its expressions are not read."""
+    """What the master keeps of a DeviceClass: the devices it chooses, and its extended resource.
+
+    `selection` is None where an expression of the class is not read here.
+    """
 
     metadata: ObjectIdentity
     selection: DeviceSelection | None
@@ -129,7 +132,7 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTemplate:
-    """What is kept of a template: how many devices of which classes it asks for at least."""
+    """What the master keeps of a ResourceClaimTemplate: its least number of devices by class."""
 
     metadata: ObjectIdentity
     devices: tuple[tuple[str, int], ...]
@@ -137,9 +140,9 @@ class ClaimTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClaim:
-    """What is kept of a claim: its devices, and the pods that may use them.
+    """What the master keeps of a ResourceClaim: its devices, and the pods that may use them.
 
-    `is_of_resources`: the pod's requests name an extended resource, and its scheduler made this.
+    `is_of_resources`: the scheduler made the claim for an extended resource in a pod's requests.
     """
 
     metadata: ObjectIdentity
@@ -149,19 +152,19 @@ class DeviceClaim:
 
 
 def device_class(found: DeviceClassObject) -> DeviceClass:
-    """Return what is kept of a class."""
+    """Return what the master keeps of a class."""
     return DeviceClass(
-        metadata=_identity(found.metadata),
+        metadata=found.metadata.identity,
         selection=read_selection([each.cel.expression for each in found.spec.selectors]),
         extended_resource=found.spec.extended_resource_name,
     )
 
 
 def claim_template(found: ClaimTemplateObject) -> ClaimTemplate:
-    """Return what is kept of a template.
+    """Return what the master keeps of a template.
 
-    Left out are requests of which the number of devices is not known before they are allocated, or
-    that are for devices which are otherwise kept off, or without taking them.
+    It counts no request whose number of devices the scheduler decides (`All`, `firstAvailable`),
+    that tolerates taints of devices, or that takes no device (`adminAccess`).
     """
     counts: dict[str, int] = {}
     for request in found.spec.spec.devices.requests:
@@ -171,15 +174,15 @@ def claim_template(found: ClaimTemplateObject) -> ClaimTemplate:
         if not (asked.admin_access or asked.tolerations):
             name = asked.device_class_name
             counts[name] = counts.get(name, 0) + asked.count
-    return ClaimTemplate(metadata=_identity(found.metadata), devices=tuple(sorted(counts.items())))
+    return ClaimTemplate(metadata=found.metadata.identity, devices=tuple(sorted(counts.items())))
 
 
 def device_claim(found: ResourceClaimObject) -> DeviceClaim:
-    """Return what is kept of a claim; O(devices)."""
+    """Return what the master keeps of a claim; O(devices)."""
     metadata, allocation = found.metadata, found.status.allocation
     results = allocation.devices.results if allocation is not None else ()
     return DeviceClaim(
-        metadata=_identity(metadata),
+        metadata=metadata.identity,
         devices=tuple(
             (each.driver, each.pool, each.device) for each in results if not each.admin_access
         ),
@@ -189,15 +192,6 @@ def device_claim(found: ResourceClaimObject) -> DeviceClaim:
             if each.resource == "pods"
         ),
         is_of_resources=_OF_RESOURCES in metadata.annotations,
-    )
-
-
-def _identity(found: Metadata) -> ObjectIdentity:
-    return ObjectIdentity(
-        name=found.name,
-        namespace=found.namespace,
-        uid=found.uid,
-        resource_version=found.resource_version,
     )
 
 

@@ -39,8 +39,8 @@ from topo.model.pod_requests import DEVICE_CLASS, Amounts
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """With the name of a class behind it, the extended resource by which pods may name any class."""
 _UNIT = 1000
-Changes = Callable[[Iterable[NodeName] | None, Iterable[Key]], None]
-"""Takes the nodes of which other devices are free, None for all, and the pods of such claims."""
+Changes = Callable[[Iterable[NodeName], Iterable[Key] | None], None]
+"""Takes the nodes of which other devices are free, and the pods of such claims, None for all."""
 
 
 class NodeDevices(NamedTuple):
@@ -60,12 +60,12 @@ class DeviceCounts:
         templates: Store[ClaimTemplate],
         claims: Store[DeviceClaim],
     ) -> None:
-        self._slices, self._classes = slices, classes
-        self._templates, self._claims = templates, claims
+        self._slices, self._classes, self._claims = slices, classes, claims
+        self.templates = templates
         self._by_node: dict[NodeName, dict[Key, DeviceSlice]] = {}
         self._nodes: dict[Key, NodeName] = {}
         self._of_pool: dict[tuple[str, str], NodeName] = {}
-        """The node of each pool of which a claim has a device."""
+        """The node of each pool."""
         self._open: dict[Key, DeviceSlice] = {}
         """Slices with devices that are of no one node, or that several claims may have."""
         self._taken: dict[DeviceId, DeviceClaim] = {}
@@ -82,19 +82,17 @@ class DeviceCounts:
     @property
     def is_known(self) -> bool:
         """Whether devices are counted."""
-        stores = (self._slices, self._classes, self._templates, self._claims)
+        stores = (self._slices, self._classes, self.templates, self._claims)
         return all(each.synced for each in stores)
 
-    def of_node(self, node: NodeName) -> "NodeDevices":
+    def of_node(self, node: NodeName) -> NodeDevices:
         """Return the devices of a node by class, and those that claims have."""
-        slices = self._by_node.get(node)
-        if not (slices and self.is_known):
-            return NodeDevices({}, ())
+        slices = self._slices_of(node)
         there: dict[str, int] = {}
         taken: dict[str, int] = {}
-        for found in self._counted_classes():
+        for found in self._counted_classes() if slices else ():
             resource = f"{DEVICE_CLASS}{found.metadata.name}"
-            devices = list(self._devices(slices, found))
+            devices = list(_devices(slices, found))
             there[resource] = _UNIT * len(devices)
             taken[resource] = _UNIT * sum(device in self._taken for device in devices)
         return NodeDevices(there, tuple(sorted(each for each in taken.items() if each[1])))
@@ -105,26 +103,24 @@ class DeviceCounts:
         A device that a claim for such a resource has is not free, and the pod takes the resource:
         so it is among those that the node has. O(devices x classes).
         """
-        slices = self._by_node.get(node)
-        if not (slices and self.is_known):
-            return {}
+        slices = self._slices_of(node)
         found: dict[str, str] = {}
-        for each in self._counted_classes():
+        for each in self._counted_classes() if slices else ():
             names = (f"{_IMPLICIT}{each.metadata.name}", each.extended_resource)
             new = [name for name in names if name and name not in stated]
-            number = sum(map(self._is_for_resources, self._devices(slices, each)))
+            number = sum(map(self._is_for_resources, _devices(slices, each)))
             found |= dict.fromkeys(new, str(number))
         return found
 
     def asked(self, pod: ClusterPod) -> Amounts:
         """Return the devices that the pod's claims take at least; sorted by their names."""
-        return self._sum(pod, [template for template, _ in _claims(pod)])
+        return self._sum(pod, [template for template, _ in device_claims_of(pod)])
 
     def unallocated(self, pod: ClusterPod) -> Amounts:
         """Return the devices of `asked` of those claims that have none yet."""
         namespace = pod.metadata.namespace
         waiting = []
-        for template, name in _claims(pod):
+        for template, name in device_claims_of(pod):
             claim = self._claims.objects.get((namespace, name)) if name else None
             if claim is None or not claim.devices:
                 waiting.append(template)
@@ -135,13 +131,18 @@ class DeviceCounts:
             return ()
         found: dict[str, int] = {}
         for name in templates:
-            template = self._templates.objects.get((pod.metadata.namespace, name))
+            template = self.templates.objects.get((pod.metadata.namespace, name))
             for of_class, count in template.devices if template is not None else ():
                 known = self._classes.objects.get(("", of_class))
                 if known is not None and self._is_counted(known):
                     resource = f"{DEVICE_CLASS}{of_class}"
                     found[resource] = found.get(resource, 0) + _UNIT * count
         return tuple(sorted(found.items()))
+
+    def _slices_of(self, node: NodeName) -> tuple[DeviceSlice, ...]:
+        """Return the slices of a node that count; none before all is known."""
+        slices = self._by_node.get(node)
+        return tuple(newest(slices.values())) if slices and self.is_known else ()
 
     def _counted_classes(self) -> Iterator[DeviceClass]:
         return (each for each in self._classes.objects.values() if self._is_counted(each))
@@ -156,18 +157,6 @@ class DeviceCounts:
             )
         return self._counted[name]
 
-    def _devices(
-        self, slices: Mapping[Key, DeviceSlice], of_class: DeviceClass
-    ) -> Iterator[DeviceId]:
-        """Yield the devices of a class in these slices that its driver lets claims have."""
-        selection = of_class.selection
-        for each in newest(slices.values()):
-            for device in each.devices:
-                if device.is_tainted or selection is None:
-                    continue
-                if selection.has(each.driver, device.facts):
-                    yield each.driver, each.pool, device.name
-
     def _is_for_resources(self, device: DeviceId) -> bool:
         claim = self._taken.get(device)
         return claim is None or claim.is_of_resources
@@ -176,32 +165,34 @@ class DeviceCounts:
 
     def _follow_slices(self, event: StoreEvent[DeviceSlice]) -> None:
         if isinstance(event, Listed):
+            before = [*self._by_node]
             self._by_node, self._nodes, self._open, self._of_pool = {}, {}, {}, {}
             for key, found in event.objects.items():
                 self._add(key, found)
-            self._change_all()
+            self._change_all(before)
             return
-        was_open = event.key in self._open
-        before = self._nodes.pop(event.key, None)
-        if before is not None:
-            del self._by_node[before][event.key]
-            if not self._by_node[before]:
-                del self._by_node[before]
-            self._forget_pool(before, event.object)
-        self._open.pop(event.key, None)
+        nodes = {self._nodes.get(event.key)}
+        was_open = self._open.pop(event.key, None) is not None
+        self._remove(event.key, event.object)
         if isinstance(event, Changed):
             self._add(event.key, event.object)
+        nodes.add(self._nodes.get(event.key))
         if was_open or event.key in self._open:
-            self._change_all()
+            self._change_all(nodes)
         else:
-            self._change({before, self._nodes.get(event.key)} - {None}, ())
+            self._change(nodes, ())
 
-    def _forget_pool(self, node: NodeName, found: DeviceSlice) -> None:
-        """Forget where a pool was that has no slice left on a node."""
-        pool = found.driver, found.pool
-        left = self._by_node.get(node, {}).values()
-        if self._of_pool.get(pool) == node and all((s.driver, s.pool) != pool for s in left):
+    def _remove(self, key: Key, found: DeviceSlice) -> None:
+        """Forget a slice, and where its pool was if no other slice of it is there."""
+        node = self._nodes.pop(key, None)
+        if node is None:
+            return
+        left, pool = self._by_node[node], (found.driver, found.pool)
+        del left[key]
+        if self._of_pool.get(pool) == node and pool not in map(_pool, left.values()):
             del self._of_pool[pool]
+        if not left:
+            del self._by_node[node]
 
     def _add(self, key: Key, found: DeviceSlice) -> None:
         if any(_is_open(found, device) for device in found.devices):
@@ -209,7 +200,7 @@ class DeviceCounts:
         if found.node:
             self._nodes[key] = found.node
             self._by_node.setdefault(found.node, {})[key] = found
-            self._of_pool[found.driver, found.pool] = found.node
+            self._of_pool[_pool(found)] = found.node
 
     def _follow_claims(self, event: StoreEvent[DeviceClaim]) -> None:
         if isinstance(event, Listed):
@@ -227,7 +218,7 @@ class DeviceCounts:
             self._take(event.key, now)
         both = [each for each in (before, now) if each is not None]
         nodes = {self._of_pool.get(device[:2]) for each in both for device in each.devices}
-        self._change(nodes - {None}, {pod for each in both for pod in each.pods})
+        self._change(nodes, {pod for each in both for pod in each.pods})
 
     def _take(self, key: Key, found: DeviceClaim) -> None:
         if found.devices:
@@ -241,14 +232,15 @@ class DeviceCounts:
         if isinstance(event, Listed):
             self._change_all()
 
-    def _change_all(self) -> None:
+    def _change_all(self, more: Iterable[NodeName | None] = ()) -> None:
+        """Tell that all nodes with devices may have others, and `more`, which had some."""
         self._counted = {}
-        self._change(None, ())
+        self._change({*self._by_node, *more}, None)
         for listener in self.on_classes:
             listener()
 
-    def _change(self, nodes: Iterable[NodeName | None] | None, pods: Iterable[Key]) -> None:
-        named = None if nodes is None else [each for each in nodes if each is not None]
+    def _change(self, nodes: Iterable[NodeName | None], pods: Iterable[Key] | None) -> None:
+        named = [each for each in nodes if each is not None]
         for listener in self.on_change:
             listener(named, pods)
 
@@ -258,8 +250,24 @@ def with_devices(takes: Amounts, devices: Amounts) -> Amounts:
     return tuple(sorted((*takes, *devices))) if devices else takes
 
 
-def _claims(pod: ClusterPod) -> tuple[tuple[str, str], ...]:
+def device_claims_of(pod: ClusterPod) -> tuple[tuple[str, str], ...]:
+    """Return the template and the claim of each claim of devices of a pod."""
     return pod.device_claims if isinstance(pod, GangPod) else ()
+
+
+def _devices(slices: Iterable[DeviceSlice], of_class: DeviceClass) -> Iterator[DeviceId]:
+    """Yield the devices of a class in these slices that its driver lets claims have."""
+    selection = of_class.selection
+    if selection is None:
+        return
+    for each in slices:
+        for device in each.devices:
+            if not device.is_tainted and selection.has(each.driver, device.facts):
+                yield each.driver, each.pool, device.name
+
+
+def _pool(found: DeviceSlice) -> tuple[str, str]:
+    return found.driver, found.pool
 
 
 def _is_open(found: DeviceSlice, device: PublishedDevice) -> bool:

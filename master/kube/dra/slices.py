@@ -18,8 +18,6 @@ from topo.model.ids import NodeName
 _UUIDS = frozenset({"uuid", "parentUUID"})
 _ADDRESSES = frozenset({"resource.kubernetes.io/pciBusID", "pciBusID"})
 """Attributes by which drivers name a GPU, and the GPU that a part of one belongs to."""
-
-
 DRA_VERSION = "resource.k8s.io/v1"
 KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 """Effects of a taint with which no new claim gets a device."""
@@ -88,9 +86,10 @@ class PublishedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSlice:
-    """What is kept of a ResourceSlice; `node` is empty where its devices are of no one node.
+    """What the master keeps of a ResourceSlice.
 
-    `slices`: how many slices its pool has in this generation.
+    `node` is empty where its devices are of no one node. `slices`: how many slices its pool has in
+    this generation.
     """
 
     metadata: ObjectIdentity
@@ -103,7 +102,7 @@ class DeviceSlice:
 
 
 def device_slice(found: ResourceSliceObject) -> DeviceSlice:
-    """Return what is kept of a slice; O(devices and their attributes)."""
+    """Return what the master keeps of a slice; O(devices and their attributes)."""
     metadata, spec = found.metadata, found.spec
     devices = (
         PublishedDevice(
@@ -119,9 +118,7 @@ def device_slice(found: ResourceSliceObject) -> DeviceSlice:
         for each in spec.devices
     )
     return DeviceSlice(
-        metadata=ObjectIdentity(
-            name=metadata.name, uid=metadata.uid, resource_version=metadata.resource_version
-        ),
+        metadata=metadata.identity,
         driver=spec.driver,
         pool=spec.pool.name,
         generation=spec.pool.generation,

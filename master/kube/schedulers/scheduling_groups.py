@@ -7,12 +7,14 @@ Volcano's. Source: `k8s.io/api/scheduling/v1beta1/types.go` of v0.37.
 
 from dataclasses import field
 
-from master.kube.objects import Metadata, Resource, unix_s
+from master.kube.objects import Metadata, Resource
+from master.kube.schedulers.conditions import ExplainedCondition
 from master.kube.schema.slim import slim
+from master.kube.schema.timestamps import unix_s
 
 
 @slim
-class GangPolicy:
+class GangSchedulingPolicy:
     """All or none: at least `min_count` pods are bound together."""
 
     min_count: int = 1
@@ -22,7 +24,7 @@ class GangPolicy:
 class SchedulingPolicy:
     """How the pods of a group are bound; without `gang` one by one."""
 
-    gang: GangPolicy | None = None
+    gang: GangSchedulingPolicy | None = None
 
 
 @slim
@@ -48,19 +50,10 @@ class SchedulingGroupSpec:
 
 
 @slim
-class SchedulingGroupCondition:
-    """A condition that kube-scheduler reports of a group."""
-
-    type: str = ""
-    status: str = ""
-    message: str = ""
-
-
-@slim
 class SchedulingGroupStatus:
     """What kube-scheduler reports; empty until it has tried the group."""
 
-    conditions: tuple[SchedulingGroupCondition, ...] = ()
+    conditions: tuple[ExplainedCondition, ...] = ()
 
 
 @slim
@@ -79,7 +72,7 @@ class SchedulingGroupObject:
     @property
     def created_s(self) -> float:
         """The Unix time of its creation."""
-        return unix_s(self.metadata.creation_timestamp)
+        return unix_s(self.metadata.creation_timestamp) or 0.0
 
     @property
     def min_count(self) -> int:

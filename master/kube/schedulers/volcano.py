@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from master.kube.objects import Metadata, Resource
+from master.kube.schedulers.conditions import ExplainedCondition
 from master.kube.schema.slim import slim
 
 TOPOLOGY_MODE_HARD = "hard"
@@ -14,16 +15,6 @@ class NetworkTopology:
 
     mode: str = TOPOLOGY_MODE_HARD
     highest_tier_allowed: int | None = None
-
-
-@slim
-class PodGroupCondition:
-    """A condition of a gang, reported by Volcano's scheduler."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
 
 
 @slim
@@ -54,7 +45,7 @@ class PodGroupStatus:
     """The phase of a gang: Pending, Inqueue, Running, Unknown or Completed."""
 
     phase: str = ""
-    conditions: tuple[PodGroupCondition, ...] = ()
+    conditions: tuple[ExplainedCondition, ...] = ()
 
 
 @slim

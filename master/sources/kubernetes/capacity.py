@@ -13,8 +13,8 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from master.booking.state import BookingState
-from master.kube.dra.counts import DeviceCounts, with_devices
-from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.dra.counts import DeviceCounts, device_claims_of, with_devices
+from master.kube.gang_pod import ClusterPod
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.sources.kubernetes import nodes
@@ -89,7 +89,8 @@ class ClusterCapacity:
         self._set_doubts({_MODES: (doubt,) if doubt else ()})
         if modes != self._modes:
             self._modes = modes
-            self._read_all_nodes()
+            self._known_nodes = dict.fromkeys(self._known_nodes, _UNREAD)
+            self._mark_nodes()
 
     async def run(self) -> None:
         """Handle marked objects until cancelled."""
@@ -120,22 +121,18 @@ class ClusterCapacity:
             self._marked_nodes.some[told.key] = None
         self._woken.set()
 
-    def _devices_told(self, nodes: Iterable[NodeName] | None, pods: Iterable[Key]) -> None:
-        """Read these nodes again, None for all, and count what these pods take once more."""
-        if nodes is None:
-            self._read_all_nodes()
-            pods = [key for key, pod in self._known_pods.items() if _has_devices(pod)]
-        for key in (("", name) for name in nodes or ()):
+    def _devices_told(self, nodes: Iterable[NodeName], pods: Iterable[Key] | None) -> None:
+        """Read these nodes again, and count once more what these pods take, None for all."""
+        for name in nodes:
+            key = "", str(name)
             if key in self._known_nodes:
                 self._known_nodes[key] = _UNREAD
                 self._marked_nodes.some[key] = None
-        for pod in (self._known_pods[key] for key in pods if key in self._known_pods):
-            self._book_room(pod)
+        known = self._known_pods
+        for pod in known.values() if pods is None else filter(None, map(known.get, pods)):
+            if device_claims_of(pod):
+                self._book_room(pod)
         self._woken.set()
-
-    def _read_all_nodes(self) -> None:
-        self._known_nodes = dict.fromkeys(self._known_nodes, _UNREAD)
-        self._mark_nodes()
 
     def _mark_nodes(self) -> None:
         if not self._lost_all:
@@ -223,10 +220,6 @@ class ClusterCapacity:
                 self._doubts[key] = texts
             else:
                 self._doubts.pop(key, None)
-
-
-def _has_devices(pod: ClusterPod) -> bool:
-    return isinstance(pod, GangPod) and bool(pod.device_claims)
 
 
 class MarkedKeys:

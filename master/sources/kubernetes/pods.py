@@ -7,14 +7,13 @@ from typing import Any
 from master.kube.gang_pod import FINISHED, ClusterPod, EndedPod, GangPod, NodeWants, ended_pod
 from master.kube.objects import (
     UNSCHEDULABLE,
-    ObjectIdentity,
     OwnerReference,
     PodObject,
     PodToleration,
     ReportedCondition,
-    unix_s,
 )
 from master.kube.schema.affinity import Affinity, NodeSelector
+from master.kube.schema.timestamps import unix_s
 from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
@@ -78,13 +77,7 @@ class PodParser:
         place = annotations.get(self._keys.placement)
         note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         common: dict[str, Any] = {
-            "metadata": ObjectIdentity(
-                name=metadata.name,
-                namespace=metadata.namespace,
-                uid=metadata.uid,
-                resource_version=metadata.resource_version,
-                deletion_timestamp=metadata.deletion_timestamp,
-            ),
+            "metadata": metadata.identity,
             "gang_id": gang_id,
             "owner": owner,
             "node": spec.node_name or None,
@@ -194,7 +187,7 @@ class PodParser:
             makes_group=bool(group) and annotations.get(keys.pod_group) == group,
             topology_key=annotations.get(keys.topology_key, ""),
             is_of_group=is_of_group,
-            created_s=unix_s(metadata.creation_timestamp),
+            created_s=unix_s(metadata.creation_timestamp) or 0.0,
             wants=_wants(selector, spec.tolerations, _node_affinity(spec.affinity))
             if fixed is None
             else None,

@@ -17,16 +17,6 @@ from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.volumes import Volumes
 from master.kube.client import Call, Caller
-from master.kube.dra.claims import (
-    CLAIM_TEMPLATES,
-    DEVICE_CLASSES,
-    RESOURCE_CLAIMS,
-    claim_template,
-    device_claim,
-    device_class,
-)
-from master.kube.dra.counts import DeviceCounts
-from master.kube.dra.slices import RESOURCE_SLICES, device_slice
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
@@ -38,6 +28,7 @@ from tests.controllers.nomination.objects import GPU, WORDS, gated_pod
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
+from tests.support.devices import counts
 from tests.support.kubernetes import node_status
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.stamp import Stamp
@@ -266,14 +257,7 @@ async def leading(
     ended: Any = ModelStore(
         api, parsed(PODS, parser.parse_ended), delay_s=0.02, chosen=_has_succeeded
     )
-    slices: Any = ModelStore(api, parsed(RESOURCE_SLICES, device_slice), delay_s=0.02)
-    templates: Any = ModelStore(api, parsed(CLAIM_TEMPLATES, claim_template), delay_s=0.02)
-    devices = DeviceCounts(
-        slices,
-        ModelStore(api, parsed(DEVICE_CLASSES, device_class), delay_s=0.02),
-        templates,
-        ModelStore(api, parsed(RESOURCE_CLAIMS, device_claim), delay_s=0.02),
-    )
+    devices = counts(api, delay_s=0.02)
     capacity = ClusterCapacity(placements.state, nodes, pods, devices)
     writer = Writer(
         way,
@@ -297,7 +281,6 @@ async def leading(
                 volumes=ModelStore(api, VOLUMES, delay_s=0.02),
                 classes=ModelStore(api, STORAGE_CLASSES, delay_s=0.02),
             ),
-            claim_templates=templates,
             devices=devices,
             is_answered=lambda: True,
         ),

@@ -285,7 +285,7 @@ def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
         labelled_node("n1", **{WORDS.node_label_prefix + "job-1": "hold-1", "other": "y"}),
     )
     assert index.take() == ()
-    index.pod_group(("jobs", "train-job-1"))
+    index.named(("jobs", "train-job-1"))
     assert index.take() == (GANG,)
     index.all_pods({})
     index.node(NodeName("n1"), None)

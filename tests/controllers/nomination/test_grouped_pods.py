@@ -118,11 +118,11 @@ def test_both_gangs_that_name_a_pod_group_are_read_when_it_comes() -> None:
     for number, owner in enumerate((JOB, other)):
         index.pod(("jobs", f"p{number}"), grouped(number, owners=(owner,)))
     index.take()
-    index.scheduling_group(("jobs", "own"))
+    index.named(("jobs", "own"))
     assert {*index.take()} == {"job-1", "job-2"}
     index.pod(("jobs", "p0"), None)
     index.take()
-    index.scheduling_group(("jobs", "own"))
+    index.named(("jobs", "own"))
     assert index.take() == ("job-2",)
 
 

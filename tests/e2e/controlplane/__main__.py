@@ -15,11 +15,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import programs
 from tests.e2e.controlplane.admission import is_trusted
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.hosts import FAULTS_FILE, Hosts
 from tests.e2e.controlplane.kubelet import kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
@@ -103,12 +101,8 @@ def main(world: World) -> int:
         return 1
     home = Path(tempfile.mkdtemp(prefix="topo-cluster-"))
     try:
-        with own_ports() as ports:
-            cluster = Cluster(home, Ports(*ports), volcano_configuration=vendor_configuration())
-            try:
-                asyncio.run(_run(cluster, home, world))
-            finally:
-                cluster.stop()
+        with own_cluster(home, volcano_configuration=vendor_configuration()) as cluster:
+            asyncio.run(_run(cluster, home, world))
     finally:
         shutil.rmtree(home)
     return 0

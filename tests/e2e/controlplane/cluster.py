@@ -7,13 +7,14 @@ in place of kubelets, and Volcano where a test gives a configuration for its sch
 import asyncio
 import itertools
 import signal
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientError, ClientSession
 
+from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import core, nodes, volcano
 from tests.e2e.controlplane.audit import Call, calls
 from tests.e2e.controlplane.client import Access, Api, ApiError
@@ -139,6 +140,17 @@ class Cluster:
             await api.create(path, each)
         for program in reversed(self.volcano):
             program.start()
+
+
+@contextmanager
+def own_cluster(home: Path, **parts: Any) -> Iterator[Cluster]:
+    """A cluster on ports of its own with these parts, not started yet; it ends with the block."""
+    with own_ports() as ports:
+        cluster = Cluster(home, Ports(*ports), **parts)
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
 
 
 async def define(api: Api, *names: str) -> None:

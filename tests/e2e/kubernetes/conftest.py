@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
 from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import Kubelet
@@ -43,13 +41,9 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
     """A cluster with a node for each host, which all tests share."""
-    with own_ports() as ports:
-        cluster = Cluster(tmp_path_factory.mktemp("cluster"), Ports(*ports))
-        try:
-            asyncio.run(cluster.start(world))
-            yield cluster
-        finally:
-            cluster.stop()
+    with own_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        asyncio.run(cluster.start(world))
+        yield cluster
 
 
 @pytest.fixture

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
 from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.scheduling.admission_master import (
@@ -45,13 +43,9 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
     """A cluster with a node for each host, which all tests share."""
-    with own_ports() as ports:
-        cluster = Cluster(tmp_path_factory.mktemp("cluster"), Ports(*ports), pod_groups=True)
-        try:
-            asyncio.run(cluster.start(world))
-            yield cluster
-        finally:
-            cluster.stop()
+    with own_cluster(tmp_path_factory.mktemp("cluster"), pod_groups=True) as cluster:
+        asyncio.run(cluster.start(world))
+        yield cluster
 
 
 @pytest.fixture

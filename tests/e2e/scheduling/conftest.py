@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.ports import own_ports
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
 from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.controlplane.volcano import vendor_configuration
@@ -35,16 +33,12 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
     """A cluster with a node for each host, which all tests share."""
-    with own_ports() as ports:
-        home = tmp_path_factory.mktemp("cluster")
-        # The scheduler of this Volcano ends with an error on the oldest Kubernetes.
-        volcano = vendor_configuration() if KUBE is NEWEST else None
-        cluster = Cluster(home, Ports(*ports), volcano_configuration=volcano)
-        try:
-            asyncio.run(cluster.start(world))
-            yield cluster
-        finally:
-            cluster.stop()
+    home = tmp_path_factory.mktemp("cluster")
+    # The scheduler of this Volcano ends with an error on the oldest Kubernetes.
+    volcano = vendor_configuration() if KUBE is NEWEST else None
+    with own_cluster(home, volcano_configuration=volcano) as cluster:
+        asyncio.run(cluster.start(world))
+        yield cluster
 
 
 @pytest.fixture

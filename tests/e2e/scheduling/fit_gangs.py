@@ -6,25 +6,19 @@ Bursts of jobs whose pods ask for CPU, memory, ports, places of their own, volum
 and go. The exit code is 1 where a gang was opened and not bound.
 """
 
-import argparse
 import asyncio
 import random
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.nodes import NODES
-from tests.e2e.scheduling import asking, devices
+from tests.e2e.scheduling import asking, devices, volumes
 from tests.e2e.scheduling.fit_pairs import random_amounts, random_pod
+from tests.e2e.scheduling.fit_run import FitRun, judged
 from tests.e2e.scheduling.gang_master import GangMaster, gang_master
 from tests.e2e.scheduling.jobs import BATCH_JOBS, GATE, PODS, WORDS, are_whole, homes, owner_of
 from tests.support.waiting import eventually
@@ -32,9 +26,6 @@ from topo.gangs.stamp import Stamp
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
-SHELF = "example.com/shelf"
-VOLUMES = "/api/v1/persistentvolumes"
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 AT_ONCE, BURSTS = 8, 5
 WAITING = {"no-room", "never-fits", "behind"}
 _GPUS = 4
@@ -69,7 +60,7 @@ async def round_of_gangs(
     shelves = homes(world, "switchbox")
     for host, shelf in shelves.items():
         amounts = random_amounts(chance)
-        labels = {"metadata": {"labels": {SHELF: shelf}}}
+        labels = {"metadata": {"labels": {volumes.SHELF: shelf}}}
         await api.merge(f"{NODES}/{host}", labels)
         status = {"status": {"allocatable": amounts, "capacity": amounts}}
         await api.merge(f"{NODES}/{host}/status", status)
@@ -80,7 +71,7 @@ async def round_of_gangs(
             await api.create(PODS, filler | {"spec": spec})
     names = sorted(set(shelves.values()))
     for shelf in names:
-        await _make_volume(api, shelf)
+        await volumes.make(api, f"data-{shelf}", shelf)
     await devices.define(api, *_NICS)
     for burst in range(bursts):
         jobs = list(_jobs(chance, names, burst))
@@ -144,23 +135,6 @@ async def _judge(
     seen.bound += 1
 
 
-async def _make_volume(api: Api, shelf: str) -> None:
-    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
-    term = {"matchExpressions": [{"key": SHELF, "operator": "In", "values": [shelf]}]}
-    of_volume = {
-        "capacity": size,
-        "accessModes": modes,
-        "storageClassName": "",
-        "hostPath": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-    }
-    name = f"data-{shelf}"
-    await api.create(VOLUMES, {"metadata": {"name": name}, "spec": of_volume})
-    asked = {"accessModes": modes, "storageClassName": "", "volumeName": name}
-    spec = {**asked, "resources": {"requests": size}}
-    await api.create(CLAIMS, {"metadata": {"name": name}, "spec": spec})
-
-
 async def _are_gone(api: Api) -> bool:
     """Whether no pod of a job is left."""
     return not [pod for pod in await api.items(PODS) if owner_of(pod)]
@@ -170,18 +144,15 @@ async def _clear(api: Api, shelves: list[str]) -> None:
     for pod in await api.items(PODS):
         await api.call("DELETE", f"{PODS}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
     for shelf in shelves:
-        for path in (CLAIMS, VOLUMES):
-            await api.merge(f"{path}/data-{shelf}", {"metadata": {"finalizers": None}})
-            await api.delete(f"{path}/data-{shelf}")
+        await volumes.remove(api, f"data-{shelf}")
 
 
-async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> int:
+async def _judge_rounds(run: FitRun) -> int:
     world = made(4, 4, 2, 8, stem="fit")
-    await cluster.start(world)
+    await run.cluster.start(world)
     seen = Seen()
-    async with cluster.api() as api, gang_master(cluster, world, home) as master:
-        for number in range(options.rounds):
-            chance = random.Random(f"{options.seed}/{number}")  # noqa: S311 - the same each time
+    async with run.cluster.api() as api, gang_master(run.cluster, world, run.home) as master:
+        for chance in run.chances():
             seen += await round_of_gangs(api, master, world, chance)
             sys.stdout.write(f"{seen}\n")
             sys.stdout.flush()
@@ -192,18 +163,7 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> int
 
 def main() -> int:
     """The exit code: 0 where whatever was opened was bound."""
-    parser = argparse.ArgumentParser("python -m tests.e2e.scheduling.fit_gangs")
-    parser.add_argument("--rounds", type=int, default=13)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="topo-fit-"))
-    with own_ports() as ports:
-        cluster = Cluster(home, Ports(*ports))
-        try:
-            return asyncio.run(_run(options, cluster, home))
-        finally:
-            cluster.stop()
-            shutil.rmtree(home)
+    return judged("tests.e2e.scheduling.fit_gangs", 13, _judge_rounds)
 
 
 if __name__ == "__main__":

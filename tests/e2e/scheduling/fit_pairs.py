@@ -4,15 +4,10 @@
 alone it may go to. The exit code is 1 where the two differ.
 """
 
-import argparse
-import asyncio
 import random
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -20,11 +15,9 @@ from pydantic import TypeAdapter
 from master.kube.objects import NodeObject, PodObject
 from master.sources.kubernetes import nodes as node_values
 from master.sources.kubernetes.pods import PodParser
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
 from tests.e2e.controlplane.nodes import GPU, NODES
+from tests.e2e.scheduling.fit_run import FitRun, judged
 from tests.e2e.scheduling.jobs import PODS
 from tests.support.waiting import eventually
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -195,13 +188,12 @@ def _on(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return pod | {"spec": pod["spec"] | spec}
 
 
-async def _run(options: argparse.Namespace, cluster: Cluster) -> int:
+async def _judge_rounds(run: FitRun) -> int:
     world = made(8, 4, 2, 8, stem="fit")
-    await cluster.start(world)
+    await run.cluster.start(world)
     seen: list[Pair] = []
-    async with cluster.api() as api:
-        for number in range(options.rounds):
-            chance = random.Random(f"{options.seed}/{number}")  # noqa: S311 - the same each time
+    async with run.cluster.api() as api:
+        for chance in run.chances():
             seen += await round_of_pairs(api, world, chance)
             bound, wrong = sum(pair.bound for pair in seen), sum(pair.differs for pair in seen)
             sys.stdout.write(f"{len(seen)} pairs, {bound} bound, {wrong} differ\n")
@@ -214,18 +206,7 @@ async def _run(options: argparse.Namespace, cluster: Cluster) -> int:
 
 def main() -> int:
     """The exit code: 0 where no verdict differed."""
-    parser = argparse.ArgumentParser("python -m tests.e2e.scheduling.fit_pairs")
-    parser.add_argument("--rounds", type=int, default=32)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="topo-fit-"))
-    with own_ports() as ports:
-        cluster = Cluster(home, Ports(*ports))
-        try:
-            return asyncio.run(_run(options, cluster))
-        finally:
-            cluster.stop()
-            shutil.rmtree(home)
+    return judged("tests.e2e.scheduling.fit_pairs", 32, _judge_rounds)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.kwok import LEASE_S
 from tests.e2e.controlplane.volcano import vendor_configuration
 from tests.e2e.scheduling.admission_master import (
@@ -175,21 +173,17 @@ def main() -> int:
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-random-"))
     has_pod_groups = options.scheduler == KUBE_PODGROUP
-    with own_ports() as ports:
-        cluster = Cluster(
-            home,
-            Ports(*ports),
-            volcano_configuration=None if has_pod_groups else vendor_configuration(),
-            pod_groups=has_pod_groups,
-            lease_s=_LONG_LEASE_S if options.nodes > _MANY_NODES else LEASE_S,
-        )
+    with own_cluster(
+        home,
+        volcano_configuration=None if has_pod_groups else vendor_configuration(),
+        pod_groups=has_pod_groups,
+        lease_s=_LONG_LEASE_S if options.nodes > _MANY_NODES else LEASE_S,
+    ) as cluster:
         try:
             asyncio.run(_run(options, cluster, home))
         except BaseException:
             sys.stderr.write(f"logs of all programs and the log of bookings are in {home}\n")
             raise
-        finally:
-            cluster.stop()
     shutil.rmtree(home)
     return 0
 

@@ -18,10 +18,8 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api, follow
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.kwok import LEASE_S
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.scheduling.gang_master import GangMaster, gang_master
@@ -162,13 +160,11 @@ def main() -> int:
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-labels-"))
     (home / "master").mkdir()
-    with own_ports() as ports:
-        cluster = Cluster(home, Ports(*ports), lease_s=max(LEASE_S, 3600))
-        try:
+    try:
+        with own_cluster(home, lease_s=max(LEASE_S, 3600)) as cluster:
             return asyncio.run(_run(cluster, home / "master", options.boxes, options.moves))
-        finally:
-            cluster.stop()
-            shutil.rmtree(home)
+    finally:
+        shutil.rmtree(home)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.scheduling import asking
+from tests.e2e.scheduling import asking, volumes
 from tests.e2e.scheduling.gang_master import GangMaster
 from tests.e2e.scheduling.jobs import (
     BATCH_JOBS,
@@ -22,9 +22,6 @@ from tests.support.waiting import eventually
 from topo.gangs.stamp import Stamp
 from topo.sim.worlds.presets import World
 
-SHELF = "example.com/shelf"
-VOLUMES = "/api/v1/persistentvolumes"
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 MOUNT = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
@@ -42,27 +39,6 @@ def volcano() -> Any:
     return job
 
 
-async def make_volume(api: Api, shelf: str) -> None:
-    """A volume that nodes of one shelf reach, and the claim that is bound to it."""
-    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
-    term = {"matchExpressions": [{"key": SHELF, "operator": "In", "values": [shelf]}]}
-    of_volume = {
-        "capacity": size,
-        "accessModes": modes,
-        "storageClassName": "",
-        "hostPath": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-    }
-    await api.create(VOLUMES, {"metadata": {"name": "data"}, "spec": of_volume})
-    of_claim = {
-        "accessModes": modes,
-        "storageClassName": "",
-        "volumeName": "data",
-        "resources": {"requests": size},
-    }
-    await api.create(CLAIMS, {"metadata": {"name": "data"}, "spec": of_claim})
-
-
 @pytest.mark.parametrize(("at", "job"), [(BATCH_JOBS, batch()), (JOBS, volcano())])
 async def test_a_gang_is_told_the_claim_that_is_missing_and_goes_where_its_volume_is(
     api: Api, master: GangMaster, world: World, at: str, job: Any
@@ -71,7 +47,7 @@ async def test_a_gang_is_told_the_claim_that_is_missing_and_goes_where_its_volum
     shelves = homes(world, "switchbox")
     last = max(shelves.values())
     for node, shelf in shelves.items():
-        await api.merge(f"{NODES}/{node}", {"metadata": {"labels": {SHELF: shelf}}})
+        await api.merge(f"{NODES}/{node}", {"metadata": {"labels": {volumes.SHELF: shelf}}})
     await api.create(at, job)
 
     async def is_told() -> bool:
@@ -80,13 +56,11 @@ async def test_a_gang_is_told_the_claim_that_is_missing_and_goes_where_its_volum
 
     await eventually(is_told)
     try:
-        await make_volume(api, last)
+        await volumes.make(api, "data", last)
         await eventually(lambda: bound(api, "mounting", 2))
         nodes = [each.node for each in await pods_of(api, "mounting")]
         assert {shelves[node] for node in nodes} == {last}
         assert are_whole(world, "dragonfly", nodes, 2)
     finally:
         await api.delete(f"{at}/mounting")
-        for path in (CLAIMS, VOLUMES):
-            await api.merge(f"{path}/data", {"metadata": {"finalizers": None}})
-            await api.delete(f"{path}/data")
+        await volumes.remove(api, "data")

@@ -15,11 +15,9 @@ from typing import Any
 
 import yaml
 
-from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import programs
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.volcano import vendor_configuration
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import admission_master
@@ -153,12 +151,8 @@ def main() -> int:
         return 1
     home = Path(tempfile.mkdtemp(prefix="topo-tour-"))
     try:
-        with own_ports() as ports:
-            cluster = Cluster(home, Ports(*ports), volcano_configuration=vendor_configuration())
-            try:
-                told = asyncio.run(_run(cluster, home))
-            finally:
-                cluster.stop()
+        with own_cluster(home, volcano_configuration=vendor_configuration()) as cluster:
+            told = asyncio.run(_run(cluster, home))
     finally:
         shutil.rmtree(home)
     for page in map(Path, sys.argv[1:]):

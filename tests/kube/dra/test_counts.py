@@ -187,11 +187,11 @@ def test_whatever_changes_the_counts_are_those_of_a_new_master_and_changes_are_t
     found = counts(world.api)
     shown: dict[NodeName, tuple[Any, dict[str, str]]] = {}
 
-    def follow(nodes: Iterable[NodeName] | None, _pods: Iterable[Key]) -> None:
-        for node in _NODES if nodes is None else nodes:
+    def follow(nodes: Iterable[NodeName], _pods: Iterable[Key] | None) -> None:
+        for node in nodes:
             shown[node] = found.of_node(node), found.extended(node, ())
 
-    follow(None, ())
+    follow(_NODES, None)
     found.on_change.append(follow)
     for step in steps:
         _do(world, *step)

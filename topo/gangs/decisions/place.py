@@ -63,10 +63,10 @@ def answer_place(
     found = _place_pods(_with_taken(roomy, _KEPT, asked.without), asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
-    may_evict = asked.over is not None
-    over = _place_by_evicting(roomy, _as_alike(asked), evictable()) if may_evict else None
-    if over is not None:
-        return over
+    if asked.over is not None:
+        over = _place_by_evicting(roomy, _as_alike(asked), evictable())
+        if over is not None:
+            return over
     # Of a job that has no room in any case, all that is free is counted, also what is kept.
     alone = _place_pods(roomy, asked) if asked.without else found
     is_behind = isinstance(alone, Placed)

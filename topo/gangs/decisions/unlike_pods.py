@@ -233,8 +233,9 @@ def _place_mixed(capacity: CapacityView, asked: Place, usable: _Usable) -> Place
     kept = capacity.host(asked.kept[0][1]) if asked.kept else None
     wished = kept.gpu_type if kept is not None else request.eligible.gpu_type
     stay = [node for rank, node in asked.kept if rank // request.pods_per_group == group]
-    types = (capacity.gpu_types() if wished is None else (wished,)) if _is_bounded(pods) else ()
-    for gpu_type in types:
+    is_bounded = len(pods) <= MOST_MATCHED
+    types = capacity.gpu_types() if wished is None else (wished,)
+    for gpu_type in types if is_bounded else ():
         view = view_of(capacity, replace(request, by_rank=()), gpu_type)
         able = stay or [host.name for host in usable.fewest(pods)]
         able = [node for node in able if capacity.host(node) is not None]
@@ -249,10 +250,6 @@ def _place_mixed(capacity: CapacityView, asked: Place, usable: _Usable) -> Place
     text = f"group {group}: {counted(len(pods), 'pod')} that may use different nodes, "
     text += f"and not {where} free ones for all of them"
     return NoFit(request, FitTest.SLOTS, {"needed": len(pods), "available": 0}, text)
-
-
-def _is_bounded(pods: Sequence[Member]) -> bool:
-    return len(pods) <= MOST_MATCHED
 
 
 def _domains(

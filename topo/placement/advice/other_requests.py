@@ -146,11 +146,7 @@ def _changes(
         others = [name for name in capacity.gpu_types() if name != eligibility.gpu_type]
         for name in others[:_OTHER_TYPES]:
             words = f"on {name or 'nodes without a GPU type'}"
-            yield (
-                Kind.GPU_TYPE,
-                words,
-                replace(request, eligible=replace(eligibility, gpu_type=name)),
-            )
+            yield Kind.GPU_TYPE, words, request.on_type(name)
     if request.mode is PlacementMode.REQUIRED:
         largest = max((job.view.shape.largest for job in jobs), default=0)
         if 0 < largest < request.pods_per_group:
@@ -234,7 +230,7 @@ def several_changes(capacity: CapacityView, request: Request) -> Suggestion | No
     plan = place(capacity, found)
     assert isinstance(plan, Plan), "it was placed before"  # noqa: S101 - for mypy
     if request.eligible.gpu_type is not None:
-        found = replace(found, eligible=replace(found.eligible, gpu_type=plan.gpu_type))
+        found = found.on_type(plan.gpu_type)
     pods = request.pods * request.gpus_per_pod // found.gpus_per_pod
     who = _all_fit(pods)
     if found.pods != pods:

@@ -12,6 +12,7 @@ from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.policy import Shown
 from master.controllers.nomination.status.status_store import StatusStore
 from master.kube.gang_pod import GangPod
+from master.kube.schedulers.conditions import explanation
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
 from topo.gangs.machine.gang import GangId
@@ -79,7 +80,7 @@ class NativePolicy:
 
 def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
     spec, status = group.spec, group.status
-    why = next((each.message for each in status.conditions if each.message), "")
+    why = explanation(status.conditions)
     return NativeAsked(
         policies=[
             _near(each.network_topology, each.sub_group_size) for each in spec.sub_group_policy
@@ -93,11 +94,9 @@ def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
 def _asked_of_kubernetes(group: SchedulingGroupObject, context: GangContext) -> NativeAsked:
     kind = context.kind_of_label(group.topology_key)
     tier = context.tier_of_kind(kind) if kind is not None else None
-    why = next((each.message for each in group.status.conditions if each.message), "")
-    policies = [Nearness(tier)] if group.topology_key else []
     return NativeAsked(
-        policies=policies,
-        phase=why[:200],
+        policies=[Nearness(tier)] if group.topology_key else [],
+        phase=explanation(group.status.conditions)[:200],
         scheduler="kube-scheduler",
         dropped="its constraint is not kept without the gate TopologyAwareWorkloadScheduling",
     )

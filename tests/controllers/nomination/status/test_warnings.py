@@ -89,7 +89,8 @@ def test_a_gang_of_kueue_that_waits_for_room_is_told_how_long_kueue_bears_that(
     found = parse(document)
     assert isinstance(found, GangPod)
     gang = build_gang(GangId("job-1"), [found], gang_context(pod_group("Inqueue")))
-    assert ("30 minutes" in with_limit_of_kueue(gang, state, "no room")) is told
+    text = with_limit_of_kueue(gang, state, "no room")
+    assert ("30 minutes" in text) is told
 
 
 def test_many_gangs_of_one_cause_are_one_warning():
