@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from topo.gangs.admission import native_jobs, scheduling_groups, unread_keys
+from topo.gangs.admission import native_jobs, scheduling_groups, uncounted, unread_keys
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import (
@@ -133,6 +133,7 @@ def _stamped(
     wanted = _annotations(gang, asked, rules.keys)
     warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
     if (gang.terms.way or rules.way) is Way.NOMINATION:
+        warnings += uncounted.warnings(gang.templates)
         return AdmissionOutcome(Result.STAMPED, _nominated(job, parts, wanted, rules), warnings)
     if parts.single is not None and rules.makes_groups:
         return _native_group(job, parts, asked, rules, gang=gang)
