@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -82,8 +83,10 @@ class RandomRun:
     async def with_one_master(self, away_s: float) -> tuple[Course, Optima]:
         """Return what came of the jobs, and how good each plan was.
 
-        Once, when a job waits in the second half, the master is killed, and gone for `away_s`.
+        Once, when a job waits in the second half, the master is killed, and gone for `away_s`;
+        before that the API server is gone as long, once, while jobs are being placed.
         """
+        outage = partial(self._outage, away_s) if away_s else None
         log = self.home / "bookings.log"
         await self._prepare()
         flags = (f"--booking-log={log}", *self._flags)
@@ -91,7 +94,9 @@ class RandomRun:
             self.cluster, self.api, self.home, *flags, rendering=self._rendering
         ) as master:
             on = await ground(self.api, api_url(master.program))
-            stream = Stream(self.api, master, KINDS[self.scheduler], on, away_s=away_s)
+            stream = Stream(
+                self.api, master, KINDS[self.scheduler], on, away_s=away_s, outage=outage
+            )
             await self._go(stream, self.tell)
         self.tell("all jobs were bound; each plan is judged by the log of bookings")
         return stream.course, await asyncio.to_thread(replayed, log)
@@ -110,6 +115,13 @@ class RandomRun:
             stream = Stream(self.api, masters, kind, on, burst=_BURST_UNDER_KILLS)
             await self._go(stream, lambda text: self.tell(f"{masters}; {text}"))
         return stream.course, masters
+
+    async def _outage(self, away_s: float) -> None:
+        await self.cluster.stop_api_server()
+        try:
+            await asyncio.sleep(away_s)
+        finally:
+            await self.cluster.start_api_server()
 
     @property
     def _flags(self) -> tuple[str, ...]:

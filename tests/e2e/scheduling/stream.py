@@ -9,7 +9,7 @@ long before that.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -100,6 +100,8 @@ class Course:
     """Jobs that were made again under another name, as no master had reviewed them."""
     while_away: int = 0
     """Jobs that waited behind their gates while no master was there, with room for some."""
+    outages: int = 0
+    """How often the API server was away while jobs were being placed."""
     looks: int = 0
     stood_still: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -115,7 +117,8 @@ class Course:
         over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
         return (
             f"{self.bound} jobs were bound, {self.ended} ran to their end, {self.while_away} waited"
-            f" while no master was there; {self.odd} odd ones were told truly;"
+            f" while no master was there; the API server was away {self.outages} times;"
+            f" {self.odd} odd ones were told truly;"
             f" {self.unreviewed} were made again;"
             f" {self.taken} planned nodes were taken by others; {self.looks} looks,"
             f" {self.stood_still} times all stood still, at most after {seconds:.1f} s ({last});"
@@ -126,7 +129,8 @@ class Course:
 class Stream:
     """Jobs on one cluster while the webhook and a master are in force.
 
-    `away_s`: how long no master is there, once. `burst`: the most jobs that arrive at once.
+    `away_s`: how long no master is there, once. `outage` takes the API server away and brings it
+    back, once, while a burst of jobs is being placed. `burst`: the most jobs that arrive at once.
     """
 
     def __init__(
@@ -137,10 +141,11 @@ class Stream:
         on: Ground,
         *,
         away_s: float = 0.0,
+        outage: Callable[[], Awaitable[None]] | None = None,
         burst: int = BURST,
     ) -> None:
         self._api, self._masters, self._kind, self._ground = api, masters, kind, on
-        self._away_s, self._burst = away_s, burst
+        self._away_s, self._outage, self._burst = away_s, outage, burst
         self._rng = random.Random(1)  # noqa: S311 - the same course each time
         self._seen = Recount((), on)
         self._moved_s = 0.0
@@ -174,6 +179,10 @@ class Stream:
                 self._take_planned_nodes(),
                 self._masters.disturb(),
             )
+            if self._outage is not None and len(left) <= len(jobs) * 3 // 4 and self._waiting():
+                await self._outage()
+                self._outage = None
+                self.course.outages += 1
             await self._stand_still()
             await self._odd_jobs.try_next()
             self.course.odd = self._odd_jobs.seen
