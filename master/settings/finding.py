@@ -34,6 +34,11 @@ class FindingSettings(GroupLabelSettings):
     config_file: Path = Path("/config/nodegroup.yaml")
     """The configured tree, used in mode config and where precedence names config; read again when
     it changes."""
+    fabric_dir: Annotated[Path, Chart("topoDiscovery.fabricVolume", is_plain=False)] = Path(
+        "/fabric"
+    )
+    """Folder with dumps of an InfiniBand fabric by ibnetdiscover, a file for each subnet; used in
+    mode fabric and where precedence names fabric, read again when they change."""
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""
@@ -67,9 +72,9 @@ class FindingSettings(GroupLabelSettings):
     join_keys: Annotated[CommaList, Chart("topoDiscovery.switchbox.joinKeys")] = JOIN_KEYS
     """Names that match machines of the cluster manager to nodes, in this order."""
     precedence: Annotated[CommaList, Chart("topoDiscovery.precedence")] = ()
-    """Order of the sources that write groups down: manager, labels and config; of those that place
-    a node the first is followed. By default the source of the mode, then labels; config beside
-    another mode has to be named."""
+    """Order of the sources that write groups down: manager, fabric, labels and config; of those
+    that place a node the first is followed. By default the source of the mode, then labels; config
+    and fabric beside another mode have to be named."""
     worker_token_file: Path | None = None
     """Tokens of workers, one per line: `<token>`, or `<node-name> <token>`; read again when it
     changes."""
@@ -154,6 +159,7 @@ _OWN: Mapping[Mode, str] = {
     Mode.CONFIG: "config",
     Mode.SWITCHBOX: "manager",
     Mode.LABELS: "labels",
+    Mode.FABRIC: "fabric",
 }
 """The source of which each mode is made."""
 

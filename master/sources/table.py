@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from master.sources import config_file
+from master.sources import config_file, fabric_files
 from master.sources.cluster_manager import source as cluster_manager
 from master.sources.row import SourceContext, SourceRow
 from topo.discovery.sources import REPORTED
@@ -12,6 +12,7 @@ SOURCE_ROWS = (
     config_file.ROW,
     SourceRow(REPORTED),
     cluster_manager.ROW,
+    fabric_files.ROW,
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Topo
+from tests.support.fabric import rails
 from topo.cli.exit_codes import Exit
 from topo.cli.render.probe import COLUMNS
 from topo.cli.worlds import chosen
@@ -196,7 +197,7 @@ def test_a_nodegroup_is_told_by_its_kinds(topo: Topo, tmp_path: Path) -> None:
     [
         (["-"], "in no format known"),
         (["-", "--format", "mx-smi-tpo"], "did you mean mx-smi-topo?"),
-        (["-", "--format", "gibberish"], "formats: mx-exporter"),
+        (["-", "--format", "gibberish"], "formats: ibnetdiscover"),
         (["/nowhere"], "No such file"),
         (["/"], "Is a directory"),
     ],
@@ -241,3 +242,27 @@ def test_links_that_the_tool_says_are_none_are_told_from_links_not_stated(
     file.write_text(f"GPU 0: NVIDIA GH200 480GB (UUID: GPU-93364fc3-0daa-b578)\n{line}\n")
     assert f"links       {told}" in topo("parse", str(file)).stdout
     assert json.loads(topo("parse", str(file), "-o", "json").stdout)["absent_links"] == [told]
+
+
+def test_a_dump_of_a_fabric_is_told_by_its_devices_and_the_groups_of_its_hosts(topo: Topo) -> None:
+    built = rails([["gpu-01", "gpu-02"], ["gpu-03", "gpu-04"]], 2)
+    nameless = built.fabric.adapter("MT4129 ConnectX7   Mellanox Technologies")
+    built.fabric.plug(nameless, built.leaves["ib-su1-leaf-01"])
+    storage = built.fabric.adapter("store-1 mlx5_0"), built.fabric.adapter("store-1 mlx5_1")
+    built.fabric.plug(storage[0], built.leaves["ib-su1-leaf-01"])
+    built.fabric.plug(storage[1], built.leaves["ib-su2-leaf-01"], "4xHDR")
+    shown = topo("parse", "-", input=built.text())
+    assert shown.exit_code == Exit.OK
+    assert lines_of(shown.stdout) == [
+        "ibnetdiscover  ibnetdiscover",
+        "  devices   5 switches, 11 adapters (1 without a host name)",
+        "            cables  1 4xHDR, 14 4xNDR",
+        "  groups    ib-spine-01/ib-su1-leaf-01  2 leaves, 2 hosts: gpu-01 and gpu-02",
+        "            ib-spine-01/ib-su2-leaf-01  2 leaves, 2 hosts: gpu-03 and gpu-04",
+        "            store-1 has cables in several groups: ib-su1-leaf-01 and",
+        "            ib-su2-leaf-01",
+        "  warnings  none",
+    ]
+    found = json.loads(topo("parse", "-o", "json", "-", input=built.text()).stdout)
+    assert len(found["fabric"]["cables"]) == 15
+    assert found["fabric"]["cables"][0]["rate"] == "4xNDR"

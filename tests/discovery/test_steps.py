@@ -13,7 +13,7 @@ from topo.discovery.node.record import NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.sources import SOURCES, SourceStates
 from topo.discovery.state import Discovery
-from topo.discovery.tree.conflicts import ConflictList
+from topo.discovery.tree.conflicts import ConflictList, Topic
 from topo.discovery.tree.node_status import NO_WORKER, judge_reported
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.tree import ConflictCondition
@@ -141,7 +141,7 @@ def test_conflicts_are_put_in_order_once_per_change():
     listed, wiring = ConflictList(), Membership(SETTINGS).wiring
     late, early = Conflict("z", ("a",), "late"), Conflict("b", ("a",), "early")
     listed.set_node(A, (late,))
-    listed.set_machines((early,))
+    listed.put(Topic.MACHINES, (early,))
     first = listed.listed(wiring)
     assert [conflict.code for conflict in first] == ["b", "z"]
     listed.set_node(A, (late,))

@@ -133,6 +133,7 @@ CHANGED = {
     "topoDiscovery.switchbox.clusterManagerPassword": encoded("other"),
     "topoDiscovery.switchbox.clusterManagerPollTopoPeriod": 7,
     "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
+    "topoDiscovery.fabricVolume": {"hostPath": {"path": "/shared/fabric"}},
     "topoDiscovery.groupLabels": ["gke"],
     "topoDiscovery.precedence": ["labels", "config"],
     "topoDiscovery.tls.proxies": ["10.9.0.0/16"],

@@ -9,7 +9,7 @@ from topo.discovery.modes import Mode
 from topo.discovery.sources import SOURCES
 from topo.kit.settings import read
 from topo.model.errors import Refusal
-from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 
 CLUSTER = ("--kubeconfig=/k", "--mode=labels")
 OWN = "metax-tech.com/dragonfly"
@@ -105,10 +105,10 @@ def test_an_order_of_sources_that_cannot_be_is_refused_with_the_fix(flags, where
 
 def test_a_named_source_is_used_and_needed_in_any_mode():
     """The config file beside workers, and the cluster manager above NVLink domains."""
-    flags = ["--mode=auto", *LABELLED, *MANAGED, "--precedence=manager,labels,config"]
+    flags = ["--mode=auto", *LABELLED, *MANAGED, "--precedence=manager,fabric,labels,config"]
     found = read(MasterSettings, flags)
     assert isinstance(found, MasterSettings)
-    assert found.discovery.stated == (CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE)
+    assert found.discovery.stated == (CLUSTER_MANAGER, FABRIC, CLUSTER_NODES, CONFIG_FILE)
     assert all(found.uses(source) for source in SOURCES)
     plain = read(MasterSettings, ["--mode=auto"])
     assert isinstance(plain, MasterSettings)

@@ -211,7 +211,12 @@ def test_complaints_of_tools_say_what_to_do(text, words, fix):
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ('Switch\t129 "S-9c05"\t# "MF0;A:MQM9700/U1" enhanced port 0 lid 1 lmc 0', "ibnetdiscover"),
+        (
+            "CA 9 1 0xb83fd20300c00110 4x NDR - SW 3 9 0xfc6a1c0300a00100 ('a' - 'b')",
+            "ibnetdiscover-ports",
+        ),
+        ('Ca\t: 0xb83fd20300c00110 ports 1 "gpu-01 mlx5_0"', "ibnetdiscover-list"),
+        ('CA: gpu-12 HCA-2:\n  0xb8 9 1[  ] ==( 4X Active/ LinkUp)==> 3 9[  ] "x"', "iblinkinfo"),
         ('{"lldp": [{"interface": []}]}', "lldp-json"),
         ("lldp.eth0.via=LLDP", "lldp-text"),
         ("CA 'mlx5_0'\n\tCA type: MT4129", "ibstat"),
@@ -281,7 +286,7 @@ def test_text_of_no_format_is_told_what_is_read():
 def test_a_misspelt_format_is_told_the_nearest():
     """And all the others."""
     assert "did you mean mx-smi-topo?" in refused("x", "mx-smi-topology").fix
-    assert "formats: mx-exporter" in refused("x", "qqq").fix
+    assert "formats: ibnetdiscover" in refused("x", "qqq").fix
 
 
 @pytest.mark.parametrize("format_name", WHOLE)

@@ -9,6 +9,7 @@ import orjson
 from topo.facts import decode, parse
 from topo.facts.outputs import LogOutput, outputs
 from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -24,6 +25,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (LinkMatrix, "matrix"),
     (ServerPeers, "peers"),
     (DeclaredForest, "declared"),
+    (FabricDump, "fabric"),
     (Gpu, "gpus"),
     (LinkPort, "ports"),
     (LinkErrors, "link_errors"),
@@ -82,10 +84,15 @@ def document(parsed: ParsedProbe) -> dict[str, Any]:
     facts: dict[str, Any] = {_section(fact): fact for fact in parsed.facts}
     if parsed.absent_links:
         facts["absent_links"] = parsed.absent_links
-    plain: dict[str, Any] = orjson.loads(
-        orjson.dumps({"format": parsed.format, **facts, "warnings": parsed.warnings})
-    )
+    whole = {"format": parsed.format, **facts, "warnings": parsed.warnings}
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(whole, default=_fields))
     return plain
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return a named tuple, such as a cable, as an object with its fields."""
+    fields: dict[str, Any] = value._asdict()
+    return fields
 
 
 def documents(found: Sequence[LogOutput]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from topo.model.conditions.doctor import ServiceCondition
 from topo.model.conditions.master import MasterCondition
 from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import GroupCondition, NodeCondition
-from topo.model.observation import CLUSTER_NODES, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.rest.topology import (
     WITHOUT_WORKERS,
     SourceDocument,
@@ -106,7 +106,7 @@ def _sources(document: TopologyDocument) -> Iterator[Finding]:
 
 
 def _is_old(source: SourceDocument) -> bool:
-    is_file = source["source"] == CONFIG_FILE
+    is_file = source["source"] in {CONFIG_FILE, FABRIC}
     return source["age_s"] is not None and source["age_s"] > _SOURCE_OLD_S and not is_file
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from topo.model.conditions import catalogue
 from topo.model.conditions.condition import Severity
 from topo.model.conditions.tree import NodeCondition
-from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 
 GENERAL_STEP = "`topo node NODE` shows what is known"
 GENERAL_SOURCE_STEP = "look at the master's log"
@@ -24,6 +24,7 @@ _WITHOUT_NVLINK = "start the master with --mode=nvlink; `auto` follows what each
 WAITING: Mapping[str, str] = {
     CLUSTER_MANAGER: "it is being asked: its answer, or what is wrong with it, comes in seconds",
     CONFIG_FILE: "it is being read: ask again in a moment",
+    FABRIC: "the dumps are being read: ask again in a moment",
     CLUSTER_NODES: "Kubernetes is being asked: may the master's service account list and watch "
     "nodes and pods? its log says what is wrong",
     WORKERS: "start topo-worker on every node; the port of its --server-address is the master's "
@@ -33,6 +34,7 @@ WAITING: Mapping[str, str] = {
 FAILING: Mapping[str, str] = {
     CLUSTER_MANAGER: "check --cluster-manager-address, its CA file and /secret; see its log",
     CONFIG_FILE: "mend the file: the trouble above names the place",
+    FABRIC: "write the output of `ibnetdiscover` into a file in --fabric-dir, one for each subnet",
     CLUSTER_NODES: "does the API server answer, and may the master's service account list and "
     "watch nodes and pods? what was known stays until then",
 }

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.naming import NameRecord
+from topo.discovery.groups.path import PathGroup
+from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.memory import NodeMemory
-from topo.model.ids import Generation, NodeName
-from topo.model.observation import DeclaredForest, ListedNode, ManagedTopology
+from topo.model.ids import Generation, GroupName, Kind, NodeName
+from topo.model.observation import FABRIC, DeclaredForest, ListedNode, ManagedTopology
 
 FORMAT = 1
 
@@ -25,6 +27,16 @@ class Memory:
     declared: DeclaredForest | None
     cluster_nodes: tuple[ListedNode, ...] = ()
     label_family: str = ""
+    fabric: tuple[tuple[NodeName, tuple[tuple[Kind, GroupName], ...]], ...] = ()
+
+
+def membership_of(memory: Memory, settings: DiscoverySettings) -> Membership:
+    """Return the membership that begins with what was kept, before anything is stated."""
+    paths = {
+        node: tuple(PathGroup(kind, name, name, FABRIC) for kind, name in groups)
+        for node, groups in memory.fabric
+    }
+    return Membership(settings, memory.names, memory.label_family, paths)
 
 
 def memory_of(
@@ -47,4 +59,8 @@ def memory_of(
             replace(each, labels=labelled.counted(each.name, each.labels)) for each in cluster
         ),
         label_family=labelled.followed,
+        fabric=tuple(
+            (node, tuple((group.kind, group.name) for group in path))
+            for node, path in sorted(membership.fabric.paths.items())
+        ),
     )

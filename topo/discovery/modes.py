@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from topo.discovery.label_families import UNLABELLED, LabelSource
 from topo.model.ids import SourceName
-from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC
 from topo.model.wire import RECONNECT_S
 
 
@@ -16,7 +16,8 @@ class Mode(StrEnum):
 
     `config`: the file. `dragonfly`: what the workers see of their peers. `switchbox`: switchboxes
     from the cluster manager, dragonflies inside them from the workers. `nvlink`: clusterUuid, then
-    clique. `auto`: whatever the workers see. `labels`: labels of the cluster's nodes.
+    clique. `auto`: whatever the workers see. `labels`: labels of the cluster's nodes. `fabric`:
+    dumps of a switched fabric.
     """
 
     CONFIG = "config"
@@ -25,13 +26,15 @@ class Mode(StrEnum):
     NVLINK = "nvlink"
     AUTO = "auto"
     LABELS = "labels"
+    FABRIC = "fabric"
 
 
-WITHOUT_WORKERS = frozenset({Mode.CONFIG, Mode.LABELS})
+WITHOUT_WORKERS = frozenset({Mode.CONFIG, Mode.LABELS, Mode.FABRIC})
 """Modes that know the groups, and whether a node is Ready, without a worker on it."""
 
 STATING: Mapping[str, SourceName] = {
     "manager": CLUSTER_MANAGER,
+    "fabric": FABRIC,
     "labels": CLUSTER_NODES,
     "config": CONFIG_FILE,
 }
@@ -39,6 +42,7 @@ STATING: Mapping[str, SourceName] = {
 _STATED: Mapping[Mode, tuple[SourceName, ...]] = {
     Mode.CONFIG: (CONFIG_FILE, CLUSTER_NODES),
     Mode.SWITCHBOX: (CLUSTER_MANAGER, CLUSTER_NODES),
+    Mode.FABRIC: (FABRIC, CLUSTER_NODES),
 }
 """The order of the sources that write groups down where nobody gives another."""
 

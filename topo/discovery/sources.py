@@ -19,6 +19,7 @@ from topo.model.observation import (
     CLUSTER_MANAGER,
     CLUSTER_NODES,
     CONFIG_FILE,
+    FABRIC,
     WORKERS,
     SourceFailed,
     SourceWarned,
@@ -181,7 +182,13 @@ LISTED = Source(
     unsettled=first_answer_rule("the nodes and pods of Kubernetes were not taken up yet"),
 )
 """Where there is Kubernetes every mode needs it: a node is Ready only while it says so."""
-SOURCES = (CONFIGURED, REPORTED, MANAGED)
+DUMPED = Source(
+    name=FABRIC,
+    states="the cables of a switched fabric: its leaves, and what connects them",
+    needed_in=frozenset({Mode.FABRIC}),
+    unsettled=first_answer_rule("no dump of the fabric was read yet"),
+)
+SOURCES = (CONFIGURED, REPORTED, MANAGED, DUMPED)
 """Those that need no Kubernetes."""
 
 

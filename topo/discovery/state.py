@@ -22,7 +22,7 @@ from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import Position, position, tiers_of
 from topo.discovery.manager import contract
 from topo.discovery.marks import Marks
-from topo.discovery.memory import Memory, memory_of
+from topo.discovery.memory import Memory, membership_of, memory_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.record import JudgedGpu, NodeRecord
@@ -31,6 +31,7 @@ from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
+from topo.discovery.tree.conflicts import Topic
 from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts, gpu_place
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
@@ -44,6 +45,7 @@ from topo.model.observation import (
     CLUSTER_MANAGER,
     CLUSTER_NODES,
     CONFIG_FILE,
+    FABRIC,
     WORKERS,
     ClusterNodeGone,
     ClusterNodeSeen,
@@ -51,6 +53,7 @@ from topo.model.observation import (
     ClusterNodesTold,
     ConfigLoaded,
     Event,
+    FabricLoaded,
     ManagerReported,
     NodeRemoved,
     SourceFailed,
@@ -146,6 +149,10 @@ class Discovery:
             self._marks.moved |= self._workers.records.keys() | self._cluster.listed
         self._sources.note_answer(CONFIG_FILE)
 
+    def _fabric_loaded(self, event: FabricLoaded, _now_s: float) -> None:
+        self._membership.fabric.replace(dict(event.dumps))
+        self._sources.note_answer(FABRIC)
+
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._membership.machines.replace(event.topology, now_s)
         self._sources.note_answer(CLUSTER_MANAGER)
@@ -170,8 +177,7 @@ class Discovery:
         self._sources.note_answer(CLUSTER_NODES)
 
     def _cluster_nodes_told(self, event: ClusterNodesTold, now_s: float) -> None:
-        for node in event.nodes:
-            self._cluster_changed(self._cluster.put(node), now_s)
+        self._cluster_changed((n for each in event.nodes for n in self._cluster.put(each)), now_s)
 
     def _cluster_node_seen(self, event: ClusterNodeSeen, now_s: float) -> None:
         self._cluster_changed(self._cluster.put(event.node), now_s)
@@ -206,6 +212,7 @@ class Discovery:
         WorkerBeat: _worker_beat,
         WorkerRefused: _worker_refused,
         ConfigLoaded: _config_loaded,
+        FabricLoaded: _fabric_loaded,
         ManagerReported: _manager_reported,
         ClusterNodesListed: _cluster_nodes_listed,
         ClusterNodesTold: _cluster_nodes_told,
@@ -238,9 +245,10 @@ class Discovery:
         """Mark the nodes that the cluster lists, drops or states differently."""
         for node in nodes:
             listed = self._cluster.find(node)
-            self._marks.moved |= self._membership.update_labels(node, listed, now_s)
             record = self._workers.records.get(node)
+            self._marks.moved |= self._membership.update_labels(node, listed, now_s)
             if record is None:
+                self._membership.update_unreported(node, listed)
                 self._marks.moved.add(node)
                 self._cluster.forget(node)
             elif record.stale and self._cluster.has_dropped(node):
@@ -269,6 +277,7 @@ class Discovery:
             self._marks.judged.add(record.name)
             self._update(record, now_s)
         self._marks.moved |= self._membership.expire_labels(now_s - settings.machine_forget_s)
+        self._marks.moved |= self._membership.fabric.expire(now_s - settings.forget_s)
         self._conflicts.expire(now_s - settings.refusal_s)
         self._membership.machines.expire(now_s - settings.machine_forget_s)
 
@@ -280,13 +289,15 @@ class Discovery:
         marks.moved |= self._membership.wiring.settle(now_s)
         self._settle_labels(marks)
         self._settle_machines(marks)
+        self._settle_fabric(marks, now_s)
         moved = sorted(marks.moved)  # names of groups depend on the order of placing
         for node in moved:
             self._place(node, self._workers.records.get(node))
         if (found := self._comparison.settle(self._membership)) is not None:
-            self._conflicts.set_sources(found)
+            self._conflicts.put(Topic.SOURCES, found)
         judged = [*moved, *(marks.judged - marks.moved)]
-        for node in (*judged, *self._update_gpu_counts(judged).difference(judged)):
+        recounted = (self._gpu_counts.put(node, self._gpu_place(node)) for node in judged)
+        for node in (*judged, *set[NodeName]().union(*recounted).difference(judged)):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
 
@@ -295,7 +306,7 @@ class Discovery:
         if not labelled.is_unsettled:
             return
         marks.moved |= self._membership.settle_labels(is_complete=self._cluster.is_complete)
-        self._conflicts.set_labels(tuple(conflicts.of_labels(self._membership)))
+        self._conflicts.put(Topic.LABELS, conflicts.of_labels(self._membership))
         found = (Reason(SourceCondition.SEVERAL_FAMILIES, text) for text in doubts(labelled))
         self._sources.set_reading(CLUSTER_NODES, labelled.detail, found)
 
@@ -305,7 +316,15 @@ class Discovery:
         if moved is not None:
             marks.moved |= moved
             self._unjoined = conflicts.unjoined(self._membership)
-            self._conflicts.set_machines(tuple(conflicts.of_machines(self._membership)))
+            self._conflicts.put(Topic.MACHINES, conflicts.of_machines(self._membership))
+
+    def _settle_fabric(self, marks: Marks, now_s: float) -> None:
+        moved, fabric = self._membership.settle_fabric(now_s), self._membership.fabric
+        if moved is not None:
+            marks.moved |= moved
+            self._conflicts.put(Topic.FABRIC, conflicts.of_fabric(self._membership))
+            found = (Reason(SourceCondition.DOUBTFUL_FABRIC, text) for text in fabric.doubts)
+            self._sources.set_reading(FABRIC, fabric.detail, found)
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is None and not self._is_named(node):
@@ -316,13 +335,6 @@ class Discovery:
         self._placed.place(node, self._position(node, record))
         self._comparison.put(self._membership, node, self._placed.path(node))
         self._conflicts.set_node(node, self._conflicts_of(record))
-
-    def _update_gpu_counts(self, nodes: Iterable[NodeName]) -> set[NodeName]:
-        """Recount the GPUs of these nodes; return the others whose judgement may differ."""
-        touched: set[NodeName] = set()
-        for node in nodes:
-            touched |= self._gpu_counts.put(node, self._gpu_place(node))
-        return touched
 
     def _gpu_place(self, node: NodeName) -> GpuPlace | None:
         if "gpus" not in self._settings.missed:
@@ -351,9 +363,7 @@ class Discovery:
     # -- what is known of one node -----------------------------------------------------------
 
     def _is_named(self, node: NodeName) -> bool:
-        """Return whether the config file or the cluster names this node, with or
-        without a worker.
-        """
+        """Return whether the config file or the cluster names this node."""
         return self._membership.declares(node) or node in self._cluster.listed
 
     def _position(self, node: NodeName, record: NodeRecord | None) -> Position:
@@ -435,10 +445,11 @@ class Discovery:
         shows is the same to the last reason. Sources count as silent until they speak.
         """
         settings, moved = self._settings, self._marks.moved
-        self._membership = Membership(settings, memory.names, memory.label_family)
+        self._membership = membership_of(memory, settings)
         self._cluster = ClusterNodes(memory.cluster_nodes)
         for listed in memory.cluster_nodes:
             self._membership.update_labels(listed.name, listed, now_s)
+            self._membership.update_unreported(listed.name, listed)
         wiring = self._membership.wiring
         records = [NodeRecord.remembered(node, settings, now_s) for node in memory.nodes]
         self._membership.nvlink.restore({record.name: record.domain for record in records})
@@ -476,17 +487,14 @@ class Discovery:
         self._comparison.validate(self._membership, positions)
         self._gpu_counts.validate({node: self._gpu_place(node) for node in records})
         for node, record in records.items():
-            require(
-                self._placed.nodes[node] == self._judged(node, record), f"{node} is judged of old"
-            )
+            judged = self._judged(node, record)
+            require(self._placed.nodes[node] == judged, f"{node} is judged of old")
         self._conflicts.validate(
             {node: self._conflicts_of(record) for node, record in records.items()},
             self._membership,
         )
-        forest = self.snapshot.forest
-        shown = [node.name for node in forest.nodes()]
+        shown = [node.name for node in self.snapshot.forest.nodes()]
         require(sorted(shown) == sorted(records), "a known node is not shown exactly once")
-        require(forest.roots == self._placed.build(), "the roots shown are not those built")
-        listed = self._conflicts.listed(self._membership.wiring)
-        require(forest.conflicts == listed, "the conflicts shown are not those listed")
-        require(forest.unjoined == conflicts.unjoined(self._membership), "unjoined is out of date")
+        unjoined = conflicts.unjoined(self._membership)
+        require(self._unjoined == unjoined, "the unjoined machines are out of date")
+        require(self.snapshot.forest == self._forest(), "the forest shown is out of date")

@@ -1,6 +1,7 @@
 """Every format there is: how a text is recognised and read. `topo/facts/vendors.py` finds them."""
 
 from topo.facts import declared
+from topo.facts.infiniband import ibnetdiscover
 from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading import folding, log_marks, tool_errors, unsupported
 from topo.facts.reading.text import cleaned, shorten
@@ -28,6 +29,14 @@ _READERS = sorted(
             pci.read,
             trust=Trust.KERNEL,
             begins=log_marks.repeats(pci.PATH),
+        ),
+        Reader(
+            ibnetdiscover.FORMAT,
+            Mark.TITLE,
+            ibnetdiscover.recognises,
+            ibnetdiscover.read,
+            command=ibnetdiscover.COMMAND,
+            begins=log_marks.titles(ibnetdiscover.TITLE),
         ),
         Reader("nodegroup", Mark.DOCUMENT, declared.recognises, declared.read),
     ),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
 from topo.model.forest import Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName
 from topo.model.machine import (
@@ -21,6 +22,7 @@ CONFIG_FILE = SourceName("config-file")
 CLUSTER_MANAGER = SourceName("cluster-manager")
 WORKERS = SourceName("workers")
 CLUSTER_NODES = SourceName("cluster-nodes")
+FABRIC = SourceName("fabric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ ProbeFact = (
     LinkMatrix
     | ServerPeers
     | DeclaredForest
+    | FabricDump
     | tuple[Gpu, ...]
     | tuple[LinkPort, ...]
     | tuple[LinkErrors, ...]
@@ -111,6 +114,13 @@ class ConfigLoaded:
     """Event: the configured forest was read and is valid."""
 
     declared: DeclaredForest
+
+
+@dataclass(frozen=True, slots=True)
+class FabricLoaded:
+    """Event: the dumps of a switched fabric were read, all that there are, by their names."""
+
+    dumps: tuple[tuple[str, FabricDump], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +260,7 @@ class Ticked:
 
 Event = (
     ConfigLoaded
+    | FabricLoaded
     | ManagerReported
     | WorkerReported
     | WorkerBeat

@@ -133,6 +133,19 @@ Whether the masters ask the cluster manager: "true" or "".
 {{- end }}
 
 {{/*
+Whether the masters read dumps of a fabric: "true" or "".
+*/}}
+{{- define "topo.fabric" -}}
+{{- $topo := .Values.topoDiscovery -}}
+{{- if or (eq $topo.mode "fabric") (has "fabric" $topo.precedence) -}}
+{{- if not $topo.fabricVolume -}}
+{{- fail "topoDiscovery.fabricVolume is empty: name the volume with the dumps of ibnetdiscover, such as {persistentVolumeClaim: {claimName: fabric-dumps}}" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/*
 The credentials as the Secret holds them: base64 of the value without the end of line that
 `echo metax | base64` puts inside. Never shown in an error: it may be a password.
 (list "clusterManagerUser" .Values.topoDiscovery.switchbox.clusterManagerUser)

@@ -13,6 +13,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from topo.cli.render.fabric import devices, groups
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import GAP, Hanging, Indented
 from topo.cli.render.terminal import Glyphs
@@ -21,6 +22,7 @@ from topo.facts.outputs import LogOutput
 from topo.facts.registry import READERS
 from topo.facts.vendors import device
 from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -121,8 +123,12 @@ def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:
         yield _Row("servers", _peers(peers, glyphs))
     declared = tuple(_each(parsed, DeclaredForest))
     yield from (_Row("groups", _declared(forest)) for forest in declared)
+    dumps = tuple(_each(parsed, FabricDump))
+    for dump in dumps:
+        yield _Row("devices", devices(dump))
+        yield _Row("groups", groups(dump) or ("none: no host is named",))
     unsaid = [label for label, lines in core.items() if not lines]
-    if unsaid and not declared:
+    if unsaid and not (declared or dumps):
         yield _Row("not stated", (", ".join(unsaid),))
     yield _Row("warnings", parsed.warnings or ("none",), bad=bool(parsed.warnings))
 

@@ -4,11 +4,13 @@
 take a node's statements, forget a node, settle what was stated.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import takewhile
+from types import MappingProxyType
 
 from topo.discovery.groups.declared import Declared
+from topo.discovery.groups.fabric.groups import FabricGroups
 from topo.discovery.groups.labelled import Labelled
 from topo.discovery.groups.machine_join import Machines, Named, names_of
 from topo.discovery.groups.managed import Chain, without_dragonflies
@@ -20,14 +22,19 @@ from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import require
+from topo.model.fabric import normalized_guid
 from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, GroupName, NodeName, SourceName
 from topo.model.observation import (
     CLUSTER_NODES,
     CONFIG_FILE,
+    FABRIC,
     WORKERS,
     ListedNode,
 )
+
+_HOSTS = frozenset({"node_name", "hostname"})
+"""The names of a node that drivers of adapters call its host by."""
 
 
 class Membership:
@@ -36,6 +43,7 @@ class Membership:
     `declared`: the config file. `wiring`: links that workers see. `nvlink`: domains that GPUs
     state. `machines`, `managed`: the manager's machines joined to nodes, and its groups.
     `labelled`: labels of the cluster's nodes, of which `label_family` was followed before.
+    `fabric`: dumps of a switched fabric, which gave `fabric_paths` before.
     """
 
     def __init__(
@@ -43,9 +51,11 @@ class Membership:
         settings: DiscoverySettings,
         names: Collection[NameRecord] = (),
         label_family: str = "",
+        fabric_paths: Mapping[NodeName, Path] = MappingProxyType({}),
     ) -> None:
         self.declared = Declared()
         self.labelled = Labelled(settings.labels, label_family)
+        self.fabric = FabricGroups(names, fabric_paths)
         self.wiring = Wiring(settings.incumbent_s)
         self._node_number = settings.node_number
         self._stand_above_domains = bool(settings.precedence) or self.labelled.is_used
@@ -58,7 +68,7 @@ class Membership:
     @property
     def names(self) -> tuple[NameRecord, ...]:
         """All name records, for the state file."""
-        return (*self._dragonfly_names.records, *self.nvlink.records)
+        return (*self._dragonfly_names.records, *self.nvlink.records, *self.fabric.names)
 
     def begin_generation(self) -> None:
         """Forget what was worked out for the generation before."""
@@ -76,12 +86,38 @@ class Membership:
         node = record.name
         self.wiring.update(node, record.local, record.claims)
         self.machines.update_names(node, _names(record, listed))
+        self._update_fabric(node, record, listed)
         if not self._stand_above_domains:
             return self.nvlink.update(node, record.domain)
         before = self.nvlink.members(node)
         renamed = self.nvlink.update(node, record.domain)
         # The groups above follow a whole domain: if it changes, its other nodes may move, too.
         return renamed | before | self.nvlink.members(node) if renamed else renamed
+
+    def update_unreported(self, node: NodeName, listed: ListedNode | None) -> None:
+        """Take what the cluster says of a node without a worker, None where it lists it no longer.
+
+        Who moves by that follows when the fabric is settled.
+        """
+        if listed is None:
+            self.fabric.forget(node)
+        else:
+            self._update_fabric(node, None, listed)
+
+    def _update_fabric(
+        self, node: NodeName, record: NodeRecord | None, listed: ListedNode | None
+    ) -> None:
+        facts = None if record is None else record.facts
+        nics = () if facts is None else facts.nics
+        guids = (normalized_guid(nic.node_guid) for nic in nics if not nic.virtual)
+        names = {node} if record is None else {node, record.identity.hostname}
+        names |= {name for key, name in (() if listed is None else listed.names) if key in _HOSTS}
+        self.fabric.update(node, filter(None, guids), (each.lower() for each in names if each))
+
+    def settle_fabric(self, now_s: float) -> AbstractSet[NodeName] | None:
+        """Work out the groups of the fabric; the nodes that may move, None if none was restated."""
+        moved = self.fabric.settle(now_s)
+        return None if moved is None else self._around(moved)
 
     def update_labels(
         self, node: NodeName, listed: ListedNode | None, now_s: float
@@ -116,6 +152,7 @@ class Membership:
         self.wiring.update(node, None, ())
         self.machines.update_names(node, ())
         self._dragonfly_names.forget(node)
+        self.fabric.forget(node)
         domain = self.nvlink.members(node) if self._stand_above_domains else frozenset()
         return {*self.nvlink.forget(node), *domain, node}
 
@@ -155,13 +192,17 @@ class Membership:
         """
         if source == CLUSTER_NODES:
             return self.labelled.find(node)
+        if source == FABRIC:
+            return self.fabric.find(node)
         place = self.declared.places.get(node)
         if place is None:
             return Reason.of(NodeCondition.NOT_IN_CONFIG)
         return place.path or Reason.of(NodeCondition.NO_GROUP_IN_CONFIG)
 
     def root_names(self, source: SourceName) -> AbstractSet[GroupName]:
-        """Return the names of the outermost groups of the config file or the manager."""
+        """Return the names of the outermost groups of the fabric, the config file, the manager."""
+        if source == FABRIC:
+            return self.fabric.root_names
         holder = self.declared if source == CONFIG_FILE else self.machines.groups
         return holder.root_names
 
@@ -211,6 +252,7 @@ class Membership:
         self.nvlink.validate()
         self.machines.validate()
         self.labelled.validate()
+        self.fabric.validate()
 
 
 def _common(found: Iterable[Path | Reason | None]) -> Path | None:

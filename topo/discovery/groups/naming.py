@@ -65,7 +65,7 @@ class NameBook:
 
         O(members).
         """
-        kept = self._kept(members)
+        kept = self.kept(members)
         return kept if kept is not None else self.default(seed, members)
 
     def default(self, seed: str, members: Members) -> GroupName:
@@ -103,7 +103,8 @@ class NameBook:
         """Return the members on record under a name; empty without a record."""
         return self._records.get(name, frozenset())
 
-    def _kept(self, members: Members) -> GroupName | None:
+    def kept(self, members: Members) -> GroupName | None:
+        """Return the recorded name that more than half of its members brought here, or None."""
         votes = [
             (-len(self._records[name] & members), natural_key(name), name)
             for name in self._of_node.keys_of_any(members)

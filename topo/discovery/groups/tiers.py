@@ -33,7 +33,7 @@ from topo.model.ids import (
     NodeName,
     SourceName,
 )
-from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 
 
 class Position(NamedTuple):
@@ -105,9 +105,13 @@ def _beside(
     return root._replace(key=f"{word}:{root.key}", name=name), *below
 
 
-_BY_NAME = (CLUSTER_MANAGER, CONFIG_FILE, CLUSTER_NODES)
+_BY_NAME = (CLUSTER_MANAGER, FABRIC, CONFIG_FILE, CLUSTER_NODES)
 """Of two groups of one name the one whose source stands here first keeps it."""
-_SUFFIX: Mapping[SourceName, str] = {CONFIG_FILE: "config", CLUSTER_NODES: "label"}
+_SUFFIX: Mapping[SourceName, str] = {
+    FABRIC: "fabric",
+    CONFIG_FILE: "config",
+    CLUSTER_NODES: "label",
+}
 
 
 def _stated(source: SourceName) -> "Find":
@@ -196,6 +200,7 @@ Find = Callable[[Membership, NodeName, Members], Path | Reason | None]
 _FIND: Mapping[SourceName, Find] = {
     CONFIG_FILE: _stated(CONFIG_FILE),
     CLUSTER_NODES: _stated(CLUSTER_NODES),
+    FABRIC: _stated(FABRIC),
     CLUSTER_MANAGER: _managed,
 }
 _MEMBERS: Mapping[Mode, Callable[[Membership, NodeName], Members]] = {

@@ -5,7 +5,8 @@ to look at the nodes that changed to keep the list true: a conflict of a compone
 when its least member is, and every change of a component touches all its members.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
@@ -216,14 +217,34 @@ def _in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
     return tuple(sorted(conflicts, key=lambda c: (c.code, [natural_key(s) for s in c.subjects])))
 
 
+def of_fabric(membership: Membership) -> Iterator[Conflict]:
+    """Return what does not fit of the cables in dumps of a fabric."""
+    for found in membership.fabric.findings:
+        yield _conflict(found.code, found.nodes, found.text)
+
+
+class Topic(Enum):
+    """What conflicts are about that no single node owns."""
+
+    MACHINES = "machines"
+    LABELS = "labels"
+    FABRIC = "the fabric"
+    SOURCES = "sources"
+
+
+_FINDERS: Mapping[Topic, Callable[[Membership], Iterable[Conflict]]] = {
+    Topic.MACHINES: of_machines,
+    Topic.LABELS: of_labels,
+    Topic.FABRIC: of_fabric,
+}
+
+
 class ConflictList:
     """Conflicts of nodes, machines, shared server UUIDs, and of reports refused lately. Mutable."""
 
     def __init__(self) -> None:
         self._of_nodes: dict[NodeName, tuple[Conflict, ...]] = {}
-        self._of_machines: tuple[Conflict, ...] = ()
-        self._of_labels: tuple[Conflict, ...] = ()
-        self._of_sources: tuple[Conflict, ...] = ()
+        self._of_topics: dict[Topic, tuple[Conflict, ...]] = dict.fromkeys(Topic, ())
         self._refused: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
         self._changed = False
         self._listed: tuple[Conflict, ...] = ()
@@ -243,20 +264,11 @@ class ConflictList:
         else:
             del self._of_nodes[node]
 
-    def set_machines(self, found: tuple[Conflict, ...]) -> None:
-        """Set the conflicts among the manager's machines."""
-        self._changed |= found != self._of_machines
-        self._of_machines = found
-
-    def set_labels(self, found: tuple[Conflict, ...]) -> None:
-        """Set the conflicts of labels."""
-        self._changed |= found != self._of_labels
-        self._of_labels = found
-
-    def set_sources(self, found: tuple[Conflict, ...]) -> None:
-        """Set the conflicts between sources that write groups down."""
-        self._changed |= found != self._of_sources
-        self._of_sources = found
+    def put(self, topic: Topic, found: Iterable[Conflict]) -> None:
+        """Set the conflicts of a topic."""
+        now = tuple(found)
+        self._changed |= now != self._of_topics[topic]
+        self._of_topics[topic] = now
 
     def refuse(self, event: WorkerRefused, now_s: float) -> None:
         """List a report that was not accepted, until `expire` finds it too old."""
@@ -287,20 +299,19 @@ class ConflictList:
     ) -> None:
         """Check that the list is what the finders find now."""
         wiring = membership.wiring
-        of_machines_now = tuple(of_machines(membership))
         owned = {node: found for node, found in of_nodes.items() if found}
         require(owned == self._of_nodes, "the conflicts of a node are out of date")
-        require(of_machines_now == self._of_machines, "the conflicts of machines are out of date")
-        labels = tuple(of_labels(membership))
-        require(labels == self._of_labels, "the conflicts of labels are out of date")
+        for topic, find in _FINDERS.items():
+            found = tuple(find(membership))
+            what = f"the conflicts of {topic.value} are out of date"
+            require(found == self._of_topics[topic], what)
         require(
             _in_order(self._all(wiring)) == self._listed, "the list of conflicts is out of date"
         )
 
     def _all(self, wiring: Wiring) -> Iterator[Conflict]:
-        yield from self._of_machines
-        yield from self._of_labels
-        yield from self._of_sources
+        for found in self._of_topics.values():
+            yield from found
         yield from of_wiring(wiring)
         for owned in self._of_nodes.values():
             yield from owned

@@ -3,7 +3,7 @@
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.node_links import wires
 from topo.discovery.groups.tiers import innermost_kind
-from topo.discovery.modes import DiscoverySettings, Mode
+from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
 from topo.discovery.node.hardware import GPUS
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
@@ -53,10 +53,9 @@ def judge_unreported(
     """
     place = membership.declared.places.get(node)
     reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
-    is_labelled = isinstance(membership.labelled.find(node), tuple)
-    if place is None and not (
-        settings.mode is Mode.LABELS or (settings.mode is Mode.CONFIG and is_labelled)
-    ):
+    is_placed = isinstance(membership.labelled.find(node), tuple) or node in membership.fabric.paths
+    is_of_cluster = settings.mode in WITHOUT_WORKERS - {Mode.CONFIG}
+    if place is None and not (is_of_cluster or (settings.mode is Mode.CONFIG and is_placed)):
         return Node(node, Status.NOT_READY, (*reasons, NO_WORKER))
     if place is not None and place.status is Status.NOT_READY:
         reasons += (Reason.of(NodeCondition.CONFIG),)

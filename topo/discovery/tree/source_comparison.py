@@ -12,13 +12,14 @@ from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict
 from topo.model.ids import GroupPath, NodeName, SourceName, natural_key
-from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.words import listed
 
 _SAYS: Mapping[SourceName, tuple[str, str, str]] = {
     CLUSTER_MANAGER: ("the cluster manager", "puts", "is"),
     CLUSTER_NODES: ("the labels", "put", "are"),
     CONFIG_FILE: ("the config file", "puts", "is"),
+    FABRIC: ("the fabric", "puts", "is"),
 }
 """What a source is called, and the verbs that follow."""
 _MEASURING = frozenset({WORKERS})

@@ -39,6 +39,11 @@ _TOOL_ERRORS = (
         "install the NVIDIA driver; in a container, use the NVIDIA runtime",
     ),
     _tool_error(
+        r"can't open (?:UMAD|MAD) port|is ib_umad module loaded",
+        "ibnetdiscover can open no InfiniBand device here",
+        "load ib_umad and run it as root, on a host with an active InfiniBand port",
+    ),
+    _tool_error(
         r"(?:command|executable file) not found|: not found[ \t]*$|: No such file or directory",
         "the command is not installed, or not on the PATH",
         "install the tool, or give the output of a host that has it",

@@ -33,7 +33,7 @@ _NVIDIA = "give `nvidia-smi topo -m`, `nvidia-smi -q -x` or `nvidia-smi nvlink -
 _NVLINK = "give `nvidia-smi nvlink -s`, with the far ends `nvidia-smi nvlink -R`"
 _METAX = "give `mx-smi topo -m`, `mx-smi -L` or plain `mx-smi`"
 _LOCAL_PORTS = "give the lines `path: content` of /sys/class/infiniband (`topo-worker --record`)"
-_FABRIC = "switch fabrics are not read yet; declare the groups in nodegroup.yaml meanwhile"
+_FABRIC = "give the output of `ibnetdiscover` itself, which has both ends of every cable"
 _ASCEND = "give `npu-smi info -t topo`"
 _PCI = "give the lines `path: content` of /sys/bus/pci/devices (`topo-worker --record`)"
 _NODEGROUP = "give the value of its key `nodegroup` alone (`kubectl get cm … -o jsonpath=…`)"
@@ -51,9 +51,21 @@ def _printed(name: str, title: str, pattern: str, fix: str) -> Unsupported:
 
 UNSUPPORTED = (
     _printed(
-        "ibnetdiscover",
-        "a dump of an InfiniBand fabric by ibnetdiscover",
-        r'^# Topology file: generated on|^(?:Switch|Ca|Rt)[ \t]+[0-9]+[ \t]+"[SHR]-',
+        "ibnetdiscover-ports",
+        "the ports of an InfiniBand fabric by ibnetdiscover -p",
+        r"^(?:CA|SW|RT)[ \t]+[0-9]+[ \t]+[0-9]+[ \t]+0x[0-9a-f]{16}[ \t]",
+        _FABRIC,
+    ),
+    _printed(
+        "ibnetdiscover-list",
+        "the devices of an InfiniBand fabric without their cables (ibnetdiscover -l, ibhosts)",
+        r"^(?:Ca|Switch|Rt)[ \t]*: 0x[0-9a-f]{16} ports ",
+        _FABRIC,
+    ),
+    _printed(
+        "iblinkinfo",
+        "the links of an InfiniBand fabric by iblinkinfo",
+        r"^[^\n]{1,200} ==\([^\n]{1,80}\)==>",
         _FABRIC,
     ),
     _unsupported(

@@ -85,6 +85,13 @@ class SourceCondition(Condition):
         "if it is a slip, correct nodegroup.yaml; it is read again at once",
         _NOTE,
     )
+    DOUBTFUL_FABRIC = Row(
+        "doubtful-fabric",
+        "dumps of the fabric lack something, or a leaf switch stands alone",
+        "run ibnetdiscover again on a host of that subnet; a leaf without uplinks needs a dump of "
+        "its own hosts",
+        _NOTE,
+    )
     DOUBTFUL_INVENTORY = Row(
         "doubtful-inventory",
         "the manager's inventory has what is probably a slip",

@@ -167,6 +167,12 @@ class NodeCondition(Condition):
         "`kubectl describe node NODE` lists its labels: add the one that the text names; equal "
         "inner names under two outer ones are two groups",
     )
+    NOT_IN_FABRIC = Row(
+        "not-in-fabric",
+        "no dump of the fabric has an adapter of this node in one group",
+        "`ibstat` on NODE: is a port Active? is there a dump of its subnet in --fabric-dir? An "
+        "adapter without a host name joins by the GUIDs of a worker alone",
+    )
     UNKNOWN = Row(
         "unknown",
         "no source says where this node belongs",
@@ -259,6 +265,28 @@ class ConflictCondition(Condition):
         "labels that name groups vanished from nodes; these keep their place for ten minutes",
         "if they were taken off on purpose, nothing; else see whether their writer runs and what "
         "it says of NODE",
+    )
+    FABRIC_CABLE_ASTRAY = Row(
+        "fabric-cable-astray",
+        "a node has cables to leaf switches of several groups",
+        "check the cables that the text names, on NODE and at the switch; a server that is "
+        "meant to be on several groups can stay so",
+    )
+    FABRIC_CABLE_SLOW = Row(
+        "fabric-cable-slow",
+        "a cable of a node is slower than most others of its switch",
+        "reseat or exchange the cable that the text names; `ibstat` on NODE shows its rate",
+    )
+    FABRIC_NODE_VANISHED = Row(
+        "fabric-node-vanished",
+        "no dump has an adapter of a node that was in the fabric; it keeps its place for a day",
+        "`ibstat` on NODE: are its ports Active? is the dump of its subnet still made?",
+    )
+    ADAPTER_DOUBLED = Row(
+        "adapter-doubled",
+        "several workers report one adapter, which joins none of their nodes",
+        "`topo node NODE` and `cat /sys/class/infiniband/*/node_guid` there: are two workers on "
+        "one host, or is a GUID cloned?",
     )
     MACHINE_VANISHED = Row(
         "machine-vanished",

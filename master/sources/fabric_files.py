@@ -1,0 +1,143 @@
+"""The source that watches a folder of fabric dumps, and keeps the last good one of each file.
+
+A dump that was cut off does not replace a whole one, and a file that cannot be read or is gone
+takes nothing away: both are warnings of the source.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from master.sources.row import SourceContext, SourceRow
+from master.tree.engine import EventSink, send_event
+from topo.discovery.sources import DUMPED
+from topo.facts.infiniband import ibnetdiscover
+from topo.kit.files import LOOK_S, WatchedFile
+from topo.kit.tasks import Work
+from topo.kit.threads import off_loop
+from topo.model.conditions.sources import SourceCondition
+from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
+from topo.model.forest import Reason
+from topo.model.observation import FABRIC, FabricLoaded, SourceFailed, SourceWarned
+
+_log = structlog.get_logger(__name__)
+
+MAX_DUMP_BYTES = 64 << 20
+"""A dump of 10,000 hosts with eight adapters each has 32 MB."""
+MAX_DUMPS = 64
+_NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
+"""Not those of editors and of mounted ConfigMaps, which begin with a dot."""
+
+
+@dataclass(slots=True)
+class _Dump:
+    """One file: what it says now, and the last whole dump of it."""
+
+    watched: WatchedFile
+    good: FabricDump | None = None
+    refusal: Refusal | None = None
+
+    def take(self, content: bytes | Refusal) -> bool:
+        """Take new content; whether another dump counts now."""
+        before = self.good
+        found = content if isinstance(content, Refusal) else _parsed(content)
+        self.refusal = found if isinstance(found, Refusal) else None
+        if isinstance(found, FabricDump):
+            if found.missing and before is not None and not before.missing:
+                what = f"it is cut off ({found.missing}), and the whole dump before it counts"
+                self.refusal = Refusal(what, self.watched.path.name, "write the file again")
+            else:
+                self.good = found
+        return self.good != before
+
+
+@dataclass(slots=True)
+class FabricFiles:
+    """Polls the folder every `LOOK_S` and sends changes: all dumps, or why there are none."""
+
+    sink: EventSink
+    folder: Path
+    _dumps: dict[str, _Dump] = field(default_factory=dict)
+    _gone: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        said: tuple[str, ...] | None = None
+        """The warnings that the master has; None before the first look."""
+        while True:
+            changed = await off_loop(self._look)
+            warnings = tuple(self._warnings())
+            if changed:
+                await send_event(self.sink, self._loaded())
+            if warnings != said:
+                for text in warnings:
+                    if text not in (said or ()):
+                        _log.warning("fabric dump: what was known stays", reason=text)
+                said = warnings
+                await self._tell(warnings)
+            await asyncio.sleep(LOOK_S)
+
+    def _look(self) -> bool:
+        """Read what changed; whether other dumps count now."""
+        names = _names(self.folder)
+        self._gone = self._dumps.keys() - names
+        changed = False
+        for name in sorted(names)[:MAX_DUMPS]:
+            if name not in self._dumps:
+                self._dumps[name] = _Dump(WatchedFile(self.folder / name, MAX_DUMP_BYTES))
+            dump = self._dumps[name]
+            content = dump.watched.poll()
+            if content is not None:
+                changed |= dump.take(content)
+        return changed
+
+    def _loaded(self) -> FabricLoaded:
+        dumps = ((name, each.good) for name, each in sorted(self._dumps.items()))
+        found = tuple((name, dump) for name, dump in dumps if dump is not None)
+        _log.info("fabric dumps read", folder=str(self.folder), dumps=[name for name, _ in found])
+        return FabricLoaded(found)
+
+    def _warnings(self) -> Iterator[str]:
+        """Yield what is wrong with the files, a sentence each."""
+        for name, dump in sorted(self._dumps.items()):
+            if name in self._gone:
+                yield f"{name} is gone; what it said stays until the master starts again"
+            elif dump.refusal is not None:
+                yield f"{name}: {dump.refusal}"
+
+    async def _tell(self, warnings: tuple[str, ...]) -> None:
+        if all(each.good is None for each in self._dumps.values()):
+            what = "; ".join(warnings) or f"there is no dump in {self.folder}"
+            fix = f"write the output of `{ibnetdiscover.COMMAND}` into a file there"
+            await send_event(self.sink, SourceFailed(FABRIC, what, fix))
+        reasons = (Reason(SourceCondition.DOUBTFUL_FABRIC, text) for text in warnings)
+        await send_event(self.sink, SourceWarned(FABRIC, tuple(reasons)))
+
+
+def _names(folder: Path) -> set[str]:
+    """Return the names of the files in the folder; none where it cannot be listed."""
+    try:
+        return {each.name for each in folder.iterdir() if _NAME.fullmatch(each.name)}
+    except OSError:
+        return set()
+
+
+def _parsed(content: bytes) -> FabricDump | Refusal:
+    """Return the dump of a file's content; its warnings are those of a dump that is not whole."""
+    found = ibnetdiscover.read(content.decode("utf-8", errors="replace").replace("\r", ""))
+    if isinstance(found, Refusal):
+        return found
+    (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
+    return dump
+
+
+def _start(context: SourceContext) -> Work:
+    return FabricFiles(context.sink, context.settings.fabric_dir).run
+
+
+ROW = SourceRow(DUMPED, _start)

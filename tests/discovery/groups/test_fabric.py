@@ -1,0 +1,434 @@
+"""Groups of a switched fabric: what its dumps say of nodes, and what they do not.
+
+The real dumps are not part of the repository; without them their tests are skipped.
+"""
+
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import discovery, groups, nodes, shape, together
+from tests.discovery.fabrics import dumped, in_fabric, listed, read, reports, spoken
+from tests.discovery.hosts import restarted
+from tests.discovery.labels import RACKS
+from tests.discovery.labels import listed as labelled_nodes
+from tests.support.fabric import Built, Fabric, pairs, rails
+from topo.discovery.modes import Mode
+from topo.discovery.state import Discovery
+from topo.model.forest import Status
+from topo.model.ids import NodeName
+from topo.model.observation import (
+    CLUSTER_NODES,
+    FABRIC,
+    ClusterNodesListed,
+    Event,
+    FabricLoaded,
+    ListedNode,
+    NodeRemoved,
+    Ticked,
+)
+
+SHARED = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/ib"
+UNITS = [["a", "b", "c", "d"], ["e", "f", "g", "h"]]
+DAY_S = 86_400.0
+
+
+def conflicts(state: Discovery) -> dict[str, str]:
+    """The text of each conflict by its code and first node."""
+    return {
+        f"{each.code} {each.subjects[0]}": each.text for each in state.snapshot.forest.conflicts
+    }
+
+
+def why(state: Discovery) -> dict[str, str]:
+    """By unplaced node the code of the reason."""
+    return {each.node.name: each.reason.code for each in state.snapshot.forest.unplaced}
+
+
+def doubts(state: Discovery) -> list[str]:
+    """What the source is doubted for."""
+    (source,) = [each for each in state.snapshot.sources if each.source == FABRIC]
+    return [reason.text for reason in source.warnings]
+
+
+def test_two_hosts_on_a_leaf_are_a_group_and_the_spine_holds_all_leaves() -> None:
+    """The vendor's shape, from the dump and the cluster's nodes alone, without any worker."""
+    state = in_fabric(pairs(3))
+    assert shape(state) == {
+        "ib-spine-01/ib-su1-leaf-01": ["gpu-01", "gpu-02"],
+        "ib-spine-01/ib-su2-leaf-01": ["gpu-03", "gpu-04"],
+        "ib-spine-01/ib-su3-leaf-01": ["gpu-05", "gpu-06"],
+    }
+    kinds = {path: (g.kind, g.tier, g.source) for path, g in groups(state).items()}
+    assert kinds["ib-spine-01"] == ("spine", 2, FABRIC)
+    assert kinds["ib-spine-01/ib-su1-leaf-01"] == ("leaf", 1, FABRIC)
+    assert {node.status for node in nodes(state).values()} == {Status.READY}
+
+
+def test_hosts_with_a_leaf_for_each_adapter_are_grouped_by_the_leaves_that_they_share() -> None:
+    state = in_fabric(rails(UNITS, 8, 4))
+    assert shape(state) == {
+        "ib-spine-01/ib-su1-leaf-01": UNITS[0],
+        "ib-spine-01/ib-su2-leaf-01": UNITS[1],
+    }
+
+
+def test_one_unit_alone_has_no_group_around_it() -> None:
+    assert set(shape(in_fabric(rails(UNITS[:1], 4, 2)))) == {"ib-su1-leaf-01"}
+
+
+def three_tiers() -> Built:
+    """Two pods of two leaves of two hosts; a core above the spines of both."""
+    fabric, adapters = Fabric(), {}
+    core = fabric.switch("core-1")
+    for pod in (1, 2):
+        spine = fabric.switch(f"spine-{pod}")
+        fabric.trunk(spine, core)
+        for leaf in (1, 2):
+            switch = fabric.switch(f"leaf-{pod}-{leaf}")
+            fabric.trunk(switch, spine)
+            for host in (1, 2):
+                name = f"gpu-{pod}{leaf}{host}"
+                adapters[name] = [fabric.adapter(f"{name} mlx5_0")]
+                fabric.plug(adapters[name][0], switch)
+    return Built(fabric, adapters, {})
+
+
+def test_pods_of_leaves_are_groups_between_the_leaf_and_the_core() -> None:
+    state = in_fabric(three_tiers())
+    assert shape(state)["core-1/spine-2/leaf-2-1"] == ["gpu-211", "gpu-212"]
+    kinds = {path: (group.kind, group.tier) for path, group in groups(state).items()}
+    assert kinds["core-1"] == ("core", 3)
+    assert kinds["core-1/spine-2"] == ("spine", 2)
+
+
+def test_planes_without_a_cable_between_them_are_joined_by_their_hosts() -> None:
+    """Each rail is a subnet of its own, with a dump of its own; no spine connects them."""
+    built = rails([["a", "b", "c"]], 2, 0)
+    texts = [built.fabric.dump(built.adapters["a"][rail]) for rail in (0, 1)]
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(built.adapters), dumped(*texts))
+    assert together(state) == {frozenset("abc")}
+    (source,) = [each for each in state.snapshot.sources if each.source == FABRIC]
+    assert source.detail == "2 dumps: 2 switches, 6 adapters, 6 of them in known nodes"
+
+
+def test_a_cable_in_a_leaf_of_another_group_moves_nobody_and_is_named_with_its_port() -> None:
+    built = rails(UNITS, 4)
+    astray = built.adapters["b"][2]
+    built.fabric.cut(astray)
+    built.fabric.plug(astray, built.leaves["ib-su2-leaf-03"])
+    state = in_fabric(built)
+    assert together(state) == {frozenset(unit) for unit in UNITS}
+    assert conflicts(state) == {
+        "fabric-cable-astray b": "b has cables to leaves of 2 groups, most are in ib-su1-leaf-01: "
+        "b mlx5_2 to ib-su2-leaf-03 port 6"
+    }
+
+
+def test_a_host_with_half_of_its_cables_elsewhere_is_in_no_group() -> None:
+    built = rails(UNITS, 2)
+    astray = built.adapters["b"][1]
+    built.fabric.cut(astray)
+    built.fabric.plug(astray, built.leaves["ib-su2-leaf-02"])
+    state = in_fabric(built)
+    assert why(state) == {"b": "not-in-fabric"}
+    assert "none has most of them" in conflicts(state)["fabric-cable-astray b"]
+
+
+def test_a_server_on_leaves_of_two_groups_joins_nothing() -> None:
+    """Storage, and a manager's server on two leaves of every unit."""
+    built = rails(UNITS, 2)
+    for number, leaf in enumerate(("ib-su1-leaf-01", "ib-su2-leaf-01")):
+        made = built.fabric.adapter(f"storage-01 mlx5_{number}")
+        built.fabric.plug(made, built.leaves[leaf])
+    assert together(in_fabric(built)) == {frozenset(unit) for unit in UNITS}
+
+
+def test_an_adapter_without_a_name_joins_by_the_guid_that_its_worker_reports() -> None:
+    """No host, a name that nobody has given, and the same words on two hosts."""
+    built = pairs(2)
+    for host, words in (
+        ("gpu-01", "MT4129 ConnectX7   Mellanox Technologies"),
+        ("gpu-02", "localhost mlx5_0"),
+        ("gpu-03", "gpu-09 mlx5_0"),
+        ("gpu-04", "gpu-09 mlx5_0"),
+    ):
+        guid = built.adapters[host][0]
+        device = built.fabric.devices[guid]
+        built.fabric.devices[guid] = type(device)(guid, words)
+    state = in_fabric(built, [*built.adapters, "gpu-09"])
+    assert set(why(state)) == {*built.adapters, "gpu-09"}
+    state.advance(1.0, *reports(built))
+    state.validate()
+    assert together(state) == {frozenset(("gpu-01", "gpu-02")), frozenset(("gpu-03", "gpu-04"))}
+    assert why(state) == {"gpu-09": "not-in-fabric"}
+
+
+def test_a_description_never_joins_against_what_the_nodes_worker_reports() -> None:
+    """The adapter moved to another host, which its driver does not know yet."""
+    built = pairs(2)
+    state = in_fabric(built, ["gpu-01", "gpu-02", "gpu-04"])
+    state.advance(1.0, spoken("gpu-03", ["b83fd20300c99999"]))
+    assert why(state) == {"gpu-03": "not-in-fabric"}
+    state.advance(2.0, spoken("gpu-03", built.adapters["gpu-03"]))
+    assert not why(state)
+
+
+def test_an_adapter_that_two_workers_report_joins_neither_and_moves_nobody() -> None:
+    built = pairs(2)
+    (guid,) = built.adapters["gpu-01"]
+    both = spoken("gpu-01", [guid]), spoken("gpu-04", [guid])
+    before = in_fabric(built)
+    expected = shape(before)
+    before.advance(1.0, *both)
+    before.validate()
+    assert shape(before) == expected
+    text = f"the adapter {guid} is reported by gpu-01 and gpu-04; it joins none of them"
+    assert conflicts(before) == {"adapter-doubled gpu-01": text}
+    after = discovery(Mode.FABRIC)
+    after.advance(0.0, listed(built.adapters), *both, dumped(built.text()))
+    assert set(why(after)) == {"gpu-01", "gpu-04"}
+
+
+def test_short_and_full_names_of_one_host_are_one_and_two_domains_are_two() -> None:
+    built = pairs(1)
+    state = discovery(Mode.FABRIC)
+    full = ListedNode(NodeName("gpu-01.example.com"), "", (("hostname", "gpu-01"),), (), 8)
+    other = ListedNode(NodeName("node-7"), "", (("hostname", "GPU-02.example.com"),), (), 8)
+    state.advance(0.0, ClusterNodesListed((full, other)), dumped(built.text()))
+    assert together(state) == {frozenset(("gpu-01.example.com", "node-7"))}
+
+
+def test_a_leaf_that_lost_its_uplinks_is_a_group_of_its_own_and_is_told() -> None:
+    """It is in the dump of its own hosts alone."""
+    built = pairs(3)
+    leaf = built.leaves["ib-su3-leaf-01"]
+    built.fabric.cut(leaf, 1)
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(built.adapters), dumped(built.text()))
+    assert set(why(state)) == {"gpu-05", "gpu-06"}
+    state.advance(1.0, dumped(built.text(), built.text("gpu-05")))
+    state.validate()
+    assert shape(state)["ib-su3-leaf-01"] == ["gpu-05", "gpu-06"]
+    assert doubts(state) == [
+        "no cable to another switch, while other leaves have some: ib-su3-leaf-01"
+    ]
+
+
+def test_what_the_newest_dump_says_of_a_device_counts() -> None:
+    built = pairs(2)
+    before = built.text()
+    moved = built.adapters["gpu-02"][0]
+    built.fabric.cut(moved)
+    built.fabric.plug(moved, built.leaves["ib-su2-leaf-01"])
+    after = built.text().replace("Nov 23", "Nov 24")
+    for texts in ((before, after), (after, before)):
+        state = discovery(Mode.FABRIC)
+        state.advance(0.0, listed(built.adapters), dumped(*texts))
+        assert together(state) == {
+            frozenset(("gpu-01",)),
+            frozenset(("gpu-02", "gpu-03", "gpu-04")),
+        }
+
+
+def test_a_node_that_is_in_no_dump_any_more_keeps_its_place_for_a_day() -> None:
+    """Its only link is down, and an adapter without a link is in no dump."""
+    built = pairs(2)
+    state = in_fabric(built)
+    before = shape(state)
+    built.fabric.cut(built.adapters["gpu-02"][0])
+    state.advance(1.0, dumped(built.text()))
+    state.validate()
+    assert shape(state) == before
+    assert "keeps its place" in conflicts(state)["fabric-node-vanished gpu-02"]
+    state.advance(DAY_S + 2.0, Ticked())
+    state.validate()
+    assert why(state) == {"gpu-02": "not-in-fabric"}
+    assert not conflicts(state)
+
+
+def test_a_node_that_is_gone_for_good_is_in_no_group() -> None:
+    built = pairs(2)
+    state = in_fabric(built)
+    state.advance(1.0, NodeRemoved(NodeName("gpu-02")))
+    state.validate()
+    assert shape(state)["ib-spine-01/ib-su1-leaf-01"] == ["gpu-01"]
+
+
+def test_a_cable_that_is_slower_than_most_of_its_switch_is_named() -> None:
+    built = rails(UNITS, 2)
+    adapter = built.adapters["c"][1]
+    built.fabric.cut(adapter)
+    built.fabric.plug(adapter, built.leaves["ib-su1-leaf-02"], "4xHDR")
+    assert conflicts(in_fabric(built)) == {
+        "fabric-cable-slow c": "c: ib-su1-leaf-02 port 4 runs at 4xHDR, most others there at 4xNDR"
+    }
+
+
+def test_cables_of_a_split_switch_are_not_slow() -> None:
+    built = rails(UNITS, 2)
+    for adapters in built.adapters.values():
+        for guid in adapters:
+            far, port, _ = built.fabric.ends[guid, 1]
+            built.fabric.cable((guid, 1), (far, port), "2xNDR")
+    assert not conflicts(in_fabric(built))
+
+
+def test_a_group_keeps_its_name_while_most_of_its_nodes_are_in_it() -> None:
+    """Its first leaf is exchanged for a switch of another name."""
+    built = rails([["a", "b", "c"], ["d", "e", "f"]], 2)
+    state = in_fabric(built)
+    names = set(shape(state))
+    old = built.leaves["ib-su1-leaf-01"]
+    new = built.fabric.switch("new-leaf")
+    for host in "abc":
+        built.fabric.cut(built.adapters[host][0])
+        built.fabric.plug(built.adapters[host][0], new)
+    built.fabric.trunk(new, built.fabric.ends[old, 1][0])
+    state.advance(1.0, dumped(built.text().replace("Nov 23", "Nov 24")))
+    state.validate()
+    assert set(shape(state)) == names
+    fresh = in_fabric(built)
+    assert set(shape(fresh)) != names
+
+
+def test_a_restarted_master_shows_the_groups_before_it_has_read_a_dump() -> None:
+    built = rails(UNITS, 2)
+    state = in_fabric(built)
+    again = restarted(state, 1.0, mode=Mode.FABRIC)
+    assert shape(again) == shape(state)
+    again.advance(2.0, listed(built.adapters))
+    assert shape(again) == shape(state)
+    again.advance(3.0, dumped(built.text()))
+    again.validate()
+    assert shape(again) == shape(state)
+
+
+def test_a_dump_that_is_cut_off_is_a_doubt_of_the_source() -> None:
+    built = pairs(2)
+    text = built.text()
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(built.adapters), dumped(text[: text.rindex("\nvendid")]))
+    assert doubts(state) == ["subnet-0 is cut off: 1 adapter named without a block"]
+    assert not why(state)
+
+
+def test_the_fabric_and_the_labels_of_nodes_are_compared() -> None:
+    built = pairs(2)
+    places = {"gpu-01": "r/1", "gpu-02": "r/2", "gpu-03": "r/1", "gpu-04": "r/2"}
+    state = discovery(Mode.FABRIC, labels=RACKS)
+    state.advance(0.0, labelled_nodes(places), dumped(built.text()))
+    state.validate()
+    assert together(state) == {frozenset(("gpu-01", "gpu-02")), frozenset(("gpu-03", "gpu-04"))}
+    assert "the fabric puts gpu-01 and gpu-02 into" in conflicts(state)["sources-differ gpu-01"]
+    other = discovery(Mode.FABRIC, labels=RACKS, precedence=(CLUSTER_NODES, FABRIC))
+    other.advance(0.0, labelled_nodes(places), dumped(built.text()))
+    assert together(other) == {frozenset(("gpu-01", "gpu-03")), frozenset(("gpu-02", "gpu-04"))}
+
+
+@st.composite
+def faulty_fabrics(draw: st.DrawFn) -> tuple[Built, dict[str, list[str]]]:
+    """Units of hosts, and the truth; one host of each has cables cut, or in a leaf of any unit.
+
+    More than half of its cables are right, and at most a quarter of them are in a wrong leaf.
+    """
+    sizes = draw(st.lists(st.integers(2, 5), min_size=1, max_size=4))
+    numbers = iter(range(100))
+    units = {f"u{n}": [f"h{next(numbers):02}" for _ in range(size)] for n, size in enumerate(sizes)}
+    width = draw(st.sampled_from((1, 2, 3, 4, 8)))
+    built = rails(list(units.values()), width, draw(st.integers(1, 2)))
+    faults, astray = (width - 1) // 2, width // 4
+    for hosts in units.values():
+        adapters = draw(st.permutations(built.adapters[draw(st.sampled_from(hosts))]))
+        for number, guid in enumerate(adapters[: draw(st.integers(0, faults))]):
+            built.fabric.cut(guid)
+            if number < astray:
+                built.fabric.plug(guid, built.leaves[draw(st.sampled_from(sorted(built.leaves)))])
+    return built, units
+
+
+@given(faulty_fabrics(), st.randoms(use_true_random=False))
+def test_random_fabrics_with_faults_have_the_groups_of_their_units_in_any_order(
+    fabric: tuple[Built, dict[str, list[str]]], rng: random.Random
+) -> None:
+    """No false neighbour, nobody lost; who speaks first does not matter."""
+    built, units = fabric
+    events: list[Event] = [listed(built.adapters), dumped(built.text()), *reports(built)]
+    expected = {frozenset(hosts) for hosts in units.values()}
+    shapes = []
+    for _ in range(2):
+        rng.shuffle(events)
+        state = discovery(Mode.FABRIC)
+        for at, event in enumerate(events):
+            state.advance(float(at), event)
+        state.validate()
+        assert together(state) == expected
+        shapes.append(shape(state))
+    assert all(one == other for one, other in pairwise(shapes))
+
+
+def shared(name: str) -> str:
+    """A real dump."""
+    path = SHARED / f"{name}.ibnetdiscover.out"
+    if not path.is_file():
+        pytest.skip(f"{name} is not there")
+    return path.read_text()
+
+
+def numbered(first: int, last: int) -> frozenset[str]:
+    """The hosts gpu-01, gpu-02, …"""
+    return frozenset(f"gpu-{number:02}" for number in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("single-leaf", [(1, 4)]),
+        ("rail-2su", [(1, 8), (9, 16)]),
+        ("host-per-leaf", [(1, 8), (9, 16), (17, 24), (25, 32)]),
+        ("planned", [(1, 8), (9, 12), (13, 16)]),
+    ],
+)
+def test_a_real_dump_gives_the_groups_that_its_index_says(
+    name: str, expected: list[tuple[int, int]]
+) -> None:
+    state = discovery(Mode.FABRIC)
+    hosts = sorted(numbered(1, expected[-1][1]))
+    state.advance(0.0, listed(hosts), dumped(shared(name)))
+    assert together(state) == {numbered(*each) for each in expected}
+    assert len(groups(state)) == len(expected) + (len(expected) > 1)
+
+
+def test_a_real_broken_fabric_gives_the_groups_of_its_truth() -> None:
+    """Both dumps, and the GUIDs as workers report them: no host is lost, none among strangers."""
+    found = json.loads((SHARED / "broken.truth.json").read_text()) if SHARED.is_dir() else {}
+    state = discovery(Mode.FABRIC)
+    loaded: FabricLoaded = dumped(shared("broken"), shared("broken-orphan"))
+    workers = [
+        spoken(host, [guid.removeprefix("0x") for guid in guids])
+        for host, guids in found["guid_to_node"].items()
+        if host.startswith("gpu")
+    ]
+    state.advance(0.0, loaded, *workers)
+    state.validate()
+    assert together(state) == {numbered(1, 8), numbered(9, 12), numbered(13, 16)}
+    slow = {key.split()[1] for key in conflicts(state) if key.startswith("fabric-cable-slow")}
+    assert slow == {"gpu-02", "gpu-04"}
+
+
+def test_a_real_fabric_of_a_superpod_has_no_group_of_two_units() -> None:
+    """Its leaves are called after rail and unit: the names are the truth, and are not used."""
+    dump = read(shared("real-dgx-superpod.switch-blocks"))
+    hosts = {each.description.split()[0] for each in dump.adapters if "dgx" in each.description}
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(hosts), FabricLoaded((("a", dump),)))
+    state.validate()
+    units = {frozenset(name.split("-")[3] for name in group) for group in together(state)}
+    assert all(len(unit) == 1 for unit in units)
+    assert len(units) == len(together(state)) == 8

@@ -1,0 +1,156 @@
+"""Which adapter of a fabric is in which node.
+
+Result: for each adapter its node, else the host that its description names, else nobody; and the
+adapters that lead to several nodes.
+
+How: the node whose worker reports the adapter's GUID has it. Of an adapter that no worker reports,
+the description names the host: the word before `mlx5_3` or `HCA-4`. That host is a node if exactly
+one node answers to the name, its worker reports no adapters or has not spoken, and no other adapter
+has the same description.
+
+Why that is right: a GUID is given to one adapter by its maker. A description is text that a daemon
+of the host writes, some seconds late or never: in one real fabric of 542 adapters 69 name no host,
+and several hosts are called localhost. So a name joins only where it leaves no choice, and never
+against a worker. Ends of descriptions are not compared: HCA-6 of one host is mlx5_5 of the next.
+
+Cost: O(adapters) for another fabric; for a node O(its adapters and names).
+
+Example: the fabric has a1 "gpu-01 mlx5_0", a2 "localhost mlx5_0" and a3 "localhost mlx5_0". The
+worker of gpu-02 reports a2: a2 is in gpu-02, a1 in gpu-01 by its name, and a3 in no known host.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from topo.discovery.groups.inverted_index import InvertedIndex
+from topo.model.fabric import Guid
+from topo.model.ids import NodeName
+
+_DESCRIPTION = re.compile(r"([\w.-]{1,253}) (?:[a-z]\w{1,15}_[0-9]{1,3}|HCA-[0-9]{1,3})")
+_NOBODY = frozenset({"localhost", "ubuntu", "localhost.localdomain"})
+"""What hosts are called that nobody has named."""
+
+
+class Stated(NamedTuple):
+    """What is known of a node: the adapters that its worker reports, and its names."""
+
+    adapters: frozenset[Guid]
+    names: frozenset[str]
+
+
+def host_of(description: str) -> str:
+    """Return the host in a description, in lower case; empty where it names none. O(1)."""
+    match = _DESCRIPTION.fullmatch(description)
+    host = match.group(1).lower() if match else ""
+    return "" if host in _NOBODY else host
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _is_same_host(one: str, other: str) -> bool:
+    """Return whether two names are equal, or one is the first part of the other."""
+    return one == other or one == _short(other) or _short(one) == other
+
+
+class AdapterJoin:
+    """The adapters of a fabric and the nodes. Mutable; owned by `FabricGroups`.
+
+    `nodes` has the node of each adapter that has one.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[Guid, NodeName] = {}
+        self._described: dict[Guid, str] = {}
+        self._copies: Counter[str] = Counter()
+        self._of_host: dict[str, dict[str, set[Guid]]] = {}
+        """The adapters by the first part of their host's name, then by its name."""
+        self._stated: dict[NodeName, Stated] = {}
+        self._by_adapter: InvertedIndex[Guid, NodeName] = InvertedIndex()
+        self._by_name: InvertedIndex[str, NodeName] = InvertedIndex()
+
+    def replace(self, adapters: Mapping[Guid, str]) -> None:
+        """Take the adapters of another fabric, each with its description."""
+        self._described = dict(adapters)
+        self._copies = Counter(adapters.values())
+        self._of_host = {}
+        for guid, description in adapters.items():
+            if host := host_of(description):
+                of_short = self._of_host.setdefault(_short(host), {})
+                of_short.setdefault(host, set()).add(guid)
+        self.nodes = {}
+        self._settle(self._described)
+
+    def update(self, node: NodeName, stated: Stated | None) -> bool:
+        """Take what is known of a node, None where it is gone; whether an adapter has moved."""
+        before = self._stated.get(node)
+        if stated == before:
+            return False
+        if before is not None:
+            self._by_adapter.discard(before.adapters, node)
+            self._by_name.discard(set(map(_short, before.names)), node)
+        self._stated.pop(node, None)
+        if stated is not None:
+            self._stated[node] = stated
+            self._by_adapter.add(stated.adapters, node)
+            self._by_name.add(set(map(_short, stated.names)), node)
+        return self._settle(self._touched(before) | self._touched(stated))
+
+    def hosts(self) -> dict[Guid, str]:
+        """Return the host of each adapter: its node, or the name in its description."""
+        found: dict[Guid, str] = {}
+        for of_short in self._of_host.values():
+            for host, adapters in of_short.items():
+                found.update(dict.fromkeys(adapters, f"{host} (no node)"))
+        return found | self.nodes
+
+    @property
+    def doubled(self) -> dict[Guid, tuple[NodeName, ...]]:
+        """The adapters that several workers report, with their nodes."""
+        several = self._by_adapter.several
+        return {
+            guid: tuple(sorted(nodes)) for guid, nodes in several.items() if guid in self._described
+        }
+
+    def _touched(self, stated: Stated | None) -> AbstractSet[Guid]:
+        if stated is None:
+            return frozenset()
+        hosts = (self._of_host.get(_short(each), {}) for each in stated.names)
+        return stated.adapters.union(*(each for of_short in hosts for each in of_short.values()))
+
+    def _settle(self, adapters: Iterable[Guid]) -> bool:
+        """Join these adapters again; whether one has another node now."""
+        moved = False
+        for guid in adapters:
+            node = self._node(guid)
+            if node != self.nodes.get(guid):
+                moved = True
+                if node is None:
+                    del self.nodes[guid]
+                else:
+                    self.nodes[guid] = node
+        return moved
+
+    def _node(self, guid: Guid) -> NodeName | None:
+        description = self._described.get(guid)
+        if description is None or guid in self._by_adapter.several:
+            return None
+        if (node := self._by_adapter.sole.get(guid)) is not None:
+            return node
+        host = host_of(description)
+        if not host or self._copies[description] > 1:
+            return None
+        named = [
+            node
+            for node in self._by_name.few_keys_of(_short(host))
+            if any(_is_same_host(host, name) for name in self._stated[node].names)
+        ]
+        return named[0] if len(named) == 1 and not self._stated[named[0]].adapters else None
+
+    def validate(self) -> Mapping[Guid, NodeName]:
+        """Return the join as it is worked out from nothing, for a check against `nodes`."""
+        return {g: node for g in self._described if (node := self._node(g)) is not None}

@@ -1,0 +1,287 @@
+"""The groups that dumps of a switched fabric state, as the path of each node in them.
+
+Result: for each node its groups, outermost first, or the reason why the fabric places it nowhere;
+what of its cables does not fit that.
+
+How: the dumps make one set of cables (`wires`), adapters are joined to nodes (`adapter_join`), and
+the switches in tiers make the groups of all hosts (`switch_tiers`). Hosts that are no node count
+there, too, so that groups do not depend on whose worker has spoken. A group is called after its
+first switch; it keeps its name while more than half of the nodes that it had are in it.
+
+Cost: O(dumps) for another dump, O(adapters + hosts * leaves squared) where an adapter moves to
+another node, else O(adapters of the node).
+
+Example: see `switch_tiers`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
+from topo.discovery.groups.fabric.switch_tiers import Placed, SwitchGroup, place
+from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
+from topo.discovery.groups.naming import NameBook, NameRecord
+from topo.discovery.groups.path import Path, PathGroup
+from topo.model.conditions.tree import ConflictCondition, NodeCondition
+from topo.model.errors import require
+from topo.model.fabric import FabricDump, Guid, gbps
+from topo.model.forest import Reason
+from topo.model.ids import GroupName, Kind, NodeName, natural_key
+from topo.model.observation import FABRIC
+from topo.model.words import counted, listed
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FabricFinding:
+    """Something of the nodes' cables that does not fit; `code` is that of the conflict."""
+
+    code: ConflictCondition
+    nodes: tuple[NodeName, ...]
+    text: str
+
+
+class FabricGroups:
+    """The dumps, the nodes, and the groups that follow. Mutable; owned by the discovery state.
+
+    `kept` are the paths of an earlier process, which stand until the dumps are read.
+    """
+
+    def __init__(
+        self,
+        names: Collection[NameRecord] = (),
+        kept: Mapping[NodeName, Path] = MappingProxyType({}),
+    ) -> None:
+        self._names = tuple(names)
+        self._books: dict[Kind, NameBook] = {}
+        self._paths: dict[NodeName, Path] = dict(kept)
+        self._dumps: dict[str, FabricDump] = {}
+        self._wires = Wires()
+        self._join = AdapterJoin()
+        self._stated: dict[NodeName, Stated] = {}
+        self._is_unsettled = False
+        self._missing_since_s: dict[NodeName, float] = {}
+        self.findings: tuple[FabricFinding, ...] = ()
+        self.doubts: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> Mapping[NodeName, Path]:
+        """The groups of each node that has any."""
+        return self._paths
+
+    @property
+    def names(self) -> tuple[NameRecord, ...]:
+        """The names of groups on record, for the state file."""
+        return tuple(each for book in self._books.values() for each in book.records)
+
+    @property
+    def detail(self) -> str:
+        """What is followed, in a few words; empty before a dump is read."""
+        if not self._dumps:
+            return ""
+        adapters, joined_ = len(self._wires.adapters), len(self._join.nodes)
+        of = f"{counted(len(self._wires.switches), 'switch')}, {counted(adapters, 'adapter')}"
+        return f"{counted(len(self._dumps), 'dump')}: {of}, {joined_} of them in known nodes"
+
+    @property
+    def root_names(self) -> AbstractSet[GroupName]:
+        """The names of the outermost groups."""
+        return {path[0].name for path in self._paths.values()}
+
+    def replace(self, dumps: Mapping[str, FabricDump]) -> None:
+        """Take all dumps, by their names."""
+        self._dumps = dict(dumps)
+        self._wires = joined(self._dumps)
+        self._join.replace(self._wires.adapters)
+        self._is_unsettled = True
+
+    def update(self, node: NodeName, adapters: Iterable[Guid], names: Iterable[str]) -> None:
+        """Take the adapters and the names of a node.
+
+        A worker that sees no adapter for once takes none of them out.
+        """
+        before = self._stated.get(node)
+        found = frozenset(adapters) or (before.adapters if before is not None else frozenset())
+        self._put(node, Stated(found, frozenset(names)))
+
+    def forget(self, node: NodeName) -> None:
+        """Drop what is known of a node."""
+        self._put(node, None)
+        for book in self._books.values():
+            book.forget(node)
+
+    def expire(self, before_s: float) -> set[NodeName]:
+        """Drop the groups of nodes that are in no dump since before that time; those nodes."""
+        late = {node for node, since_s in self._missing_since_s.items() if since_s < before_s}
+        for node in late:
+            del self._missing_since_s[node], self._paths[node]
+        self._is_unsettled |= bool(late)
+        return late
+
+    def _put(self, node: NodeName, stated: Stated | None) -> None:
+        if stated is None:
+            self._stated.pop(node, None)
+            self._is_unsettled |= node in self._paths
+        else:
+            self._stated[node] = stated
+        self._is_unsettled |= self._join.update(node, stated)
+
+    def find(self, node: NodeName) -> Path | Reason:
+        """Return the node's groups, or why it has none."""
+        return self._paths.get(node) or Reason.of(NodeCondition.NOT_IN_FABRIC)
+
+    def settle(self, now_s: float) -> set[NodeName] | None:
+        """Work out the groups; the nodes whose groups differ now, None if nothing was stated.
+
+        A node that is in no dump any more keeps its groups until `expire`.
+        """
+        if not self._is_unsettled or not self._dumps:
+            return None
+        self._is_unsettled = False
+        placed = place(self._wires, self._join.hosts())
+        nodes = set(self._join.nodes.values())
+        names = self._named(placed, nodes)
+        paths = {
+            node: tuple(_path_group(each, names[each]) for each in placed.paths[node])
+            for node in nodes
+            if node in placed.paths
+        }
+        before, self._paths = self._paths, paths | self._missing(nodes, now_s)
+        self.findings = tuple(self._find(placed, names, nodes))
+        self.doubts = tuple(self._doubt(placed))
+        everyone = before.keys() | self._paths.keys()
+        return {node for node in everyone if before.get(node) != self._paths.get(node)}
+
+    def _missing(self, nodes: AbstractSet[NodeName], now_s: float) -> dict[NodeName, Path]:
+        """Return the groups of known nodes that had some and are in no dump now."""
+        missing = {
+            node: path
+            for node, path in self._paths.items()
+            if node not in nodes and node in self._stated
+        }
+        since_s = self._missing_since_s
+        self._missing_since_s = {node: since_s.get(node, now_s) for node in missing}
+        return missing
+
+    def _named(self, placed: Placed, nodes: AbstractSet[NodeName]) -> dict[SwitchGroup, GroupName]:
+        """Return the names of the groups that hold nodes or their cables."""
+        members: defaultdict[SwitchGroup, set[NodeName]] = defaultdict(set)
+        for node in sorted(nodes):
+            for group in placed.paths.get(node, ()):
+                members[group].add(node)
+            for group in placed.strays.get(node, ()):
+                members.setdefault(group, set())
+        ordered = sorted(members, key=lambda each: (each.kind, min(each.switches)))
+        found: dict[SwitchGroup, GroupName] = {}
+        taken: set[GroupName] = set()
+        kept = {each: self._book(each.kind).kept(frozenset(members[each])) for each in ordered}
+        for group in sorted(ordered, key=lambda each: kept[each] is None):
+            name = kept[group] or self._first_name(group)
+            if name in taken:
+                name = GroupName(f"{name}~{min(group.switches)[-8:]}")
+            taken.add(name)
+            found[group] = name
+            if members[group]:
+                self._book(group.kind).record(name, frozenset(members[group]))
+        return found
+
+    def _book(self, kind: Kind) -> NameBook:
+        if kind not in self._books:
+            self._books[kind] = NameBook(kind, self._names)
+        return self._books[kind]
+
+    def _first_name(self, group: SwitchGroup) -> GroupName:
+        names = (self._wires.switches[each].name for each in group.switches)
+        return GroupName(min(names, key=natural_key))
+
+    def _find(
+        self,
+        placed: Placed,
+        names: Mapping[SwitchGroup, GroupName],
+        nodes: AbstractSet[NodeName],
+    ) -> Iterator[FabricFinding]:
+        """Yield what does not fit of the nodes' cables, node by node."""
+        adapters: defaultdict[NodeName, list[Guid]] = defaultdict(list)
+        for guid, node in self._join.nodes.items():
+            adapters[node].append(guid)
+        for guid, several in sorted(self._join.doubled.items()):
+            text = f"the adapter {guid} is reported by {listed(several)}; it joins none of them"
+            yield FabricFinding(ConflictCondition.ADAPTER_DOUBLED, several, text)
+        doubled = {node for several in self._join.doubled.values() for node in several}
+        for node in sorted(self._missing_since_s.keys() - doubled, key=natural_key):
+            text = f"no dump of the fabric has an adapter of {node} any more; it keeps its place"
+            yield FabricFinding(ConflictCondition.FABRIC_NODE_VANISHED, (node,), text)
+        usual = self._usual_rates()
+        for node in sorted(nodes, key=natural_key):
+            if node in placed.strays:
+                yield self._stray(node, adapters[node], placed, names)
+            if slow := list(self._slow(adapters[node], usual)):
+                text = f"{node}: {listed(slow, _SHOWN)}"
+                yield FabricFinding(ConflictCondition.FABRIC_CABLE_SLOW, (node,), text)
+
+    def _stray(
+        self,
+        node: NodeName,
+        adapters: Iterable[Guid],
+        placed: Placed,
+        names: Mapping[SwitchGroup, GroupName],
+    ) -> FabricFinding:
+        groups = placed.strays[node]
+        own = placed.paths[node][-1] if node in placed.paths else None
+        where = [
+            f"{self._wires.adapters[guid] or guid} to {self._port(uplink)}"
+            for guid in sorted(adapters)
+            for uplink in self._wires.uplinks[guid]
+            if own is None or uplink.switch not in own.switches
+        ]
+        most = "none has most of them" if own is None else f"most are in {names[own]}"
+        shown = listed(where, _SHOWN)
+        text = f"{node} has cables to leaves of {len(groups)} groups, {most}: {shown}"
+        return FabricFinding(ConflictCondition.FABRIC_CABLE_ASTRAY, (node,), text)
+
+    def _port(self, uplink: Uplink) -> str:
+        return f"{self._wires.switches[uplink.switch].name} port {uplink.port}"
+
+    def _usual_rates(self) -> dict[Guid, str]:
+        """Return for each switch the speed of more than half of its adapters' cables."""
+        rates: defaultdict[Guid, Counter[str]] = defaultdict(Counter)
+        for uplinks in self._wires.uplinks.values():
+            for each in uplinks:
+                rates[each.switch][each.rate] += 1
+        most = {switch: found.most_common(1)[0] for switch, found in rates.items()}
+        return {s: rate for s, (rate, n) in most.items() if 2 * n > rates[s].total()}
+
+    def _slow(self, adapters: Iterable[Guid], usual: Mapping[Guid, str]) -> Iterator[str]:
+        for guid in sorted(adapters):
+            for each in self._wires.uplinks[guid]:
+                most = usual.get(each.switch)
+                if most is not None and gbps(each.rate) < gbps(most):
+                    yield f"{self._port(each)} runs at {each.rate}, most others there at {most}"
+
+    def _doubt(self, placed: Placed) -> Iterator[str]:
+        """Yield what is odd about the fabric as a whole."""
+        for name, dump in sorted(self._dumps.items()):
+            if dump.missing:
+                yield f"{name} is cut off: {dump.missing}"
+        leaves = {each for path in placed.paths.values() for each in path[-1:]}
+        lonely = [
+            self._wires.switches[leaf].name
+            for group in leaves
+            for leaf in group.switches
+            if not self._wires.trunks.get(leaf)
+        ]
+        if lonely and len(lonely) < sum(len(group.switches) for group in leaves):
+            names = listed(sorted(lonely, key=natural_key), _SHOWN)
+            yield f"no cable to another switch, while other leaves have some: {names}"
+
+    def validate(self) -> None:
+        """Check that every adapter is joined by what nodes state now. O(adapters)."""
+        require(self._join.validate() == self._join.nodes, "an adapter is joined by old names")
+
+
+def _path_group(group: SwitchGroup, name: GroupName) -> PathGroup:
+    return PathGroup(group.kind, name, name, FABRIC)

@@ -1,0 +1,1 @@
+"""The text of tools that look at a whole InfiniBand fabric."""
