@@ -156,7 +156,7 @@ def test_warnings_are_bounded():
     size = range(100)
     odd = tuple(tuple("X" if a == b else ("SYS", "PIX")[a > b] for b in size) for a in size)
     host = texts.Host(tuple(f"GPU{i}" for i in range(100)), (), odd)
-    warnings = understood(texts.tabbed(host)).warnings
+    warnings = understood(texts.spaced(host)).warnings
     assert len(warnings) == 20
     assert warnings[-1] == "4931 more warnings of this kind"
 

@@ -271,7 +271,7 @@ def test_a_row_of_a_line_that_is_prose_is_passed_over():
 def test_a_gap_in_the_numbers_of_the_gpus_is_told():
     """nvidia-smi counts them from 0 without gaps."""
     found = understood(
-        "\tGPU0\tGPU1\tGPU3\nGPU0\tX\tPIX\tPIX\nGPU1\tPIX\tX\tPIX\nGPU3\tPIX\tPIX\tX\n"
+        "\tGPU0\tGPU1\tGPU3\nGPU0\tX\tNV4\tPIX\nGPU1\tNV4\tX\tPIX\nGPU3\tPIX\tPIX\tX\n"
     )
     assert found.warnings == ("the header has 3 GPUs and not GPU2",)
 

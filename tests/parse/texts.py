@@ -5,6 +5,21 @@ from dataclasses import dataclass, field
 
 BANNER = "=================== MetaX System Management Interface Log ==================="
 NVIDIA_HEADINGS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
+_EXPLAINED = {
+    "X": "Self",
+    "SYS": "through the interconnect of the sockets",
+    "NODE": "through host bridges of one NUMA node",
+    "PHB": "through a host bridge",
+    "PXB": "through several PCIe bridges",
+    "PIX": "through one PCIe bridge",
+    "NV#": "a bonded set of # NVLinks",
+}
+
+
+def nvidia_legend(*, nvlinks: bool = True) -> str:
+    """As `nvidia-smi topo -m` ends; without its last line as `topo -mp` does."""
+    lines = [f"  {code:<4} = {words}" for code, words in _EXPLAINED.items()]
+    return "\n".join(["", "Legend:", "", *(lines if nvlinks else lines[:-1])]) + "\n"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.parse import variants
+from tests.parse import texts, variants
 from tests.parse.answers import matrix_of, understood
 from topo.model.observation import ParsedProbe
 
@@ -16,7 +16,7 @@ def host(*tails: str, headings: str = NVIDIA) -> ParsedProbe:
     for row, tail in enumerate(tails):
         cells = [f"{'X' if row == column else 'SYS':<8}" for column in range(len(tails))]
         lines.append(f"{names[row]:<8}" + "".join(cells) + tail)
-    return understood("\n".join(lines) + "\n")
+    return understood("\n".join(lines) + "\n" + texts.nvidia_legend())
 
 
 def places(found: ParsedProbe) -> list[tuple[str, int | None]]:

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from topo.facts.link_matrix import matrix
 from topo.facts.nvidia import (
     nvidia_smi_fabric,
+    nvidia_smi_topo,
     nvidia_smi_xml,
     nvlink,
     nvlink_errors,
@@ -28,8 +28,7 @@ VENDOR = Vendor(
             without_processes=partial(nvidia_smi_xml.PROCESSES.sub, r"<\1/>"),
             begins=log_marks.titles(nvidia_smi_xml.BEGINS),
         ),
-        # nvidia-smi leaves no mark in its matrix: it is what no other vendor's mark claims.
-        matrix.reader("nvidia-smi-topo", "nvidia-smi topo -m", Mark.PLAIN_MATRIX),
+        nvidia_smi_topo.reader(),
         Reader(
             nvlink.REMOTE,
             Mark.LINES,
