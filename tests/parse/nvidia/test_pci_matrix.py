@@ -49,7 +49,7 @@ def test_a_matrix_with_nvlinks_or_of_one_gpu_needs_no_legend(text):
     assert understood(text).warnings == ()
 
 
-@pytest.mark.parametrize("change", (*variants.FOLDS, *variants.SQUEEZES))
+@pytest.mark.parametrize("change", [*variants.FOLDS, *variants.SQUEEZES])
 def test_a_matrix_of_pci_is_never_read_in_another_shape(change):
     """Folded at seven widths, or with other white space."""
     for width in variants.WIDTHS if change in variants.FOLDS else (0,):

@@ -64,6 +64,8 @@ _GOOD_WORDS = {
     "incorrectconfiguration": "none",
 }
 """Health keys without case, spaces and underscores, and the word that means all is well."""
+KEYS = frozenset({"summary", *_GOOD_WORDS})
+"""All keys of a health section, spelt so."""
 
 
 @dataclass(frozen=True, slots=True)

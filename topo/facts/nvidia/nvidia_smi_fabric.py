@@ -1,14 +1,18 @@
 """`nvidia-smi -q` as text, whole or just its Fabric sections (`nvidia-smi -q | grep -A9 Fabric`).
 
-Indentation gives the sections; a `GPU 00000000:29:00.0` line at the margin starts a GPU.
+Indentation gives the sections; a `GPU 00000000:29:00.0` line at the margin starts a GPU. In a text
+that lost its indentation (a web page, `sed 's/^ *//'`) their names do: a line that is not deeper
+than a title belongs to it if the section has such a member.
 Source: outputs of drivers 525 to 595; the two fabric failures from kubernetes-sigs
 dra-driver-nvidia-gpu issue 626 and Azure/azhpc-images pull request 506.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from topo.facts.nvidia import words
+from topo.facts.nvidia import fabric_health, words
 from topo.facts.nvidia.words import GpuWords
 from topo.facts.reading import folding, gpu_list
 from topo.facts.reading.text import WHOLE_TEXT, numbered_lines, stated
@@ -19,7 +23,7 @@ from topo.model.observation import ParsedProbe
 FORMAT = "nvidia-smi-fabric"
 _FIX = "run `nvidia-smi -q` again and give its whole output, or `nvidia-smi -q -x`"
 _GPU = re.compile(r"\s*GPU\s+([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*", re.IGNORECASE)
-_PAIR = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*:[ \t](.{0,400})")
+_PAIR = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*:(?:[ \t]|(?=\S))(.{0,400})")
 _TITLE = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*")
 _HEAD = re.compile(r"^=+[ \t]*NVSMI LOG[ \t]*=+", re.MULTILINE)
 BEGINS = re.compile(rf"{_HEAD.pattern}|(?:(?<=\n\n)|\A)[ \t]*Fabric[ \t]*$", re.MULTILINE)
@@ -32,6 +36,26 @@ _WANTED = {
     ("gpurecoveryaction",): "recovery",
     ("FB Memory Usage", "total"): "memory",
 }
+_MEMBERS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "Fabric": frozenset({"state", "status", "cliqueid", "clusteruuid", "health"}),
+        "Health": fabric_health.KEYS,
+        "FB Memory Usage": frozenset({"total", "reserved", "used", "free"}),
+        "Platform Info": frozenset(
+            {
+                "chassisserialnumber",
+                "slotnumber",
+                "trayindex",
+                "hostid",
+                "peertype",
+                "moduleid",
+                "gpufabricguid",
+            }
+        ),
+    }
+)
+"""What the sections that are read hold, as drivers 525 to 595 print it."""
+_MIG = "MIG Device"
 _UUIDS = frozenset({"gpuuuid", "clusteruuid"})
 _UUID = re.compile(r"(?:[A-Z]{2,8}-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MARGIN = "--"
@@ -39,19 +63,39 @@ _MARGIN = "--"
 
 
 @dataclass(slots=True)
+class _Title:
+    """A title that is open; `nested` where a line below it was deeper, as in a whole text."""
+
+    indent: int
+    name: str
+    nested: bool = False
+
+    def holds(self, indent: int, key: str) -> bool:
+        """Return whether a line with this indent and key is below the title."""
+        if indent > self.indent:
+            return True
+        return indent == self.indent and not self.nested and key in _MEMBERS.get(self.name, ())
+
+
+@dataclass(slots=True)
 class _Walk:
-    """Where the reading stands: the GPU, and the open titles with their indents."""
+    """Where the reading stands: the GPU, and the open titles."""
 
     sections: list[GpuWords] = field(default_factory=list)
-    titles: list[tuple[int, str]] = field(default_factory=list)
+    titles: list[_Title] = field(default_factory=list)
+    with_mig: bool = False
+    """Whether the GPU has MIG devices, whose memory looks like its own without indentation."""
     indent: int = 0
     """That of the line above, where it is a pair, or ends before its word."""
     rests: list[str] = field(default_factory=list)
     """Warnings about lines that go on with the pair above."""
 
-    def close_to(self, indent: int) -> None:
-        while self.titles and self.titles[-1][0] >= indent:
+    def close_to(self, indent: int, key: str) -> None:
+        """Close the titles that a line with this indent and key is not below."""
+        while self.titles and not self.titles[-1].holds(indent, key):
             self.titles.pop()
+        if self.titles and indent > self.titles[-1].indent:
+            self.titles[-1].nested = True
 
     def here(self, line: int) -> GpuWords:
         if not self.sections:
@@ -102,6 +146,7 @@ def _note_line(walk: _Walk, number: int, line: str) -> None:
     if gpu is not None or line.strip() == _MARGIN:
         walk.titles.clear()
         if gpu is not None:
+            walk.with_mig = False
             walk.sections.append(GpuWords(number, gpu.group(1)))
         return
     pair = _PAIR.fullmatch(line)
@@ -112,14 +157,16 @@ def _note_line(walk: _Walk, number: int, line: str) -> None:
     walk.indent = len(line) - len(line.lstrip()) if open_ended else 0
     if pair is not None:
         indent, key, word = len(pair.group(1).expandtabs()), pair.group(2), pair.group(3).strip()
-        walk.close_to(indent)
-        _note(walk, number, key, word)
+        plain = _plain(key)
+        walk.close_to(indent, plain)
+        _note(walk, number, plain, word)
         return
     title = _TITLE.fullmatch(line)
     if title is not None:
         indent, name = len(title.group(1).expandtabs()), title.group(2)
-        walk.close_to(indent)
-        walk.titles.append((indent, name))
+        walk.close_to(indent, _plain(name))
+        walk.titles.append(_Title(indent, name))
+        walk.with_mig = walk.with_mig or name.startswith(_MIG)
         if name == "Fabric":
             _open_fabric(walk, number)
 
@@ -131,9 +178,13 @@ def _open_fabric(walk: _Walk, number: int) -> None:
         walk.sections.append(GpuWords(number))
 
 
-def _note(walk: _Walk, number: int, key: str, word: str) -> None:
-    titles = [name for _, name in walk.titles]
-    plain = key.replace(" ", "").replace("_", "").lower()
+def _plain(key: str) -> str:
+    return key.replace(" ", "").replace("_", "").lower()
+
+
+def _note(walk: _Walk, number: int, plain: str, word: str) -> None:
+    """Note a pair by its plain key, see `_plain`."""
+    titles = [title.name for title in walk.titles]
     if " : " in word or (plain in _UUIDS and "-" in word and _UUID.fullmatch(word) is None):
         walk.rests.append(folding.rest(number))
     if "Fabric" in titles:
@@ -141,4 +192,10 @@ def _note(walk: _Walk, number: int, key: str, word: str) -> None:
     elif "Platform Info" in titles:
         walk.here(number).platform.setdefault(plain, word)
     elif walk.sections and (*titles, plain) in _WANTED:
-        walk.here(number).words.setdefault(_WANTED[*titles, plain], word)
+        wanted = _WANTED[*titles, plain]
+        if wanted == "memory" and walk.with_mig and not walk.titles[-1].nested:
+            walk.rests.append(
+                f"line {number}: memory of the GPU or of a MIG device: left out, no indent tells"
+            )
+        else:
+            walk.here(number).words.setdefault(wanted, word)

@@ -1,9 +1,9 @@
 """`nvidia-smi topo -m`, and how it is told from `topo -mp`.
 
-The option `-mp` (`--matrix_pci`) prints the same matrix with PCI links alone: where `-m` has NV18 it
-has SYS. To read it as `-m` would be to say that eight GPUs on NVLink have none. Three things tell
-them apart: a cell with NVLinks, the legend, in which only `-m` explains `NV#`, and the command, where
-it stands above the matrix.
+The option `-mp` (`--matrix_pci`) prints the same matrix with PCI links alone: where `-m` has NV18
+it has SYS. To read it as `-m` would be to say that eight GPUs on NVLink have none. Three things
+tell them apart: a cell with NVLinks, the legend, in which only `-m` explains `NV#`, and the
+command, where it stands above the matrix.
 
 Source: the help of nvidia-smi of drivers 470 to 595; both legends in posted outputs.
 """
