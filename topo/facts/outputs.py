@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from topo.facts.reading import unsupported
+from topo.facts.reading import lost_gpus, tool_errors, unsupported
 from topo.facts.reading.text import WHOLE_TEXT, cleaned
 from topo.facts.registry import READERS, UNSUPPORTED, parse, recognise
 from topo.model.errors import Refusal
@@ -130,7 +130,15 @@ def _parts(text: str, edges: Sequence[int]) -> Iterator[_Span]:
     for begin, end in pairwise(edges):
         name = recognise(text[begin:end])
         known = UNSUPPORTED.get(name or "")
-        yield _Span(begin, end, None if known and known.heads and end < len(text) else name)
+        heads = known.heads if known else name == tool_errors.FORMAT and _is_below(text, begin, end)
+        yield _Span(begin, end, None if heads and end < len(text) else name)
+
+
+def _is_below(text: str, begin: int, end: int) -> bool:
+    """Return whether a complaint is about one GPU of the output below it, which is no other
+    command's.
+    """
+    return bool(lost_gpus.warnings(text[begin:end])) and _PROMPT.match(text, end) is None
 
 
 def _marks(text: str) -> Iterator[int]:

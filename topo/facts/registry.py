@@ -1,10 +1,12 @@
 """Every format there is: how a text is recognised and read. `topo/facts/vendors.py` finds them."""
 
+from dataclasses import replace
+
 from topo.facts import declared
 from topo.facts.infiniband import ibnetdiscover
 from topo.facts.reader import Mark, Reader, Trust
-from topo.facts.reading import folding, log_marks, tool_errors, unsupported
-from topo.facts.reading.text import cleaned, shorten
+from topo.facts.reading import folding, log_marks, lost_gpus, tool_errors, unsupported
+from topo.facts.reading.text import bounded, cleaned, shorten
 from topo.facts.sysfs import infiniband, pci
 from topo.facts.vendors import VENDORS
 from topo.model.errors import Refusal
@@ -88,7 +90,8 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
     """Return the reader's answer, of the text with its folded lines joined where that gives more.
 
-    Where it refuses a tool's error message, the message explains more.
+    Where it refuses a tool's error message, the message explains more. A GPU of which the text says
+    that it is lost is told, for the rest reads like a smaller machine.
     """
     if reader.mark is Mark.DOCUMENT:
         return reader.read(text)
@@ -98,6 +101,9 @@ def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
         understood = folding.read_joined(reader.read, text, understood)
     if isinstance(understood, Refusal):
         return tool_errors.find(text) or understood
+    lost = lost_gpus.warnings(text)
+    if lost:
+        return replace(understood, warnings=bounded([*lost, *understood.warnings]))
     return understood
 
 

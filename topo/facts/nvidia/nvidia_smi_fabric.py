@@ -8,13 +8,14 @@ dra-driver-nvidia-gpu issue 626 and Azure/azhpc-images pull request 506.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from topo.facts.nvidia import fabric_health, words
 from topo.facts.nvidia.words import GpuWords
-from topo.facts.reading import folding, gpu_list
+from topo.facts.reading import folding, gpu_list, lost_gpus
+from topo.facts.reading.identity import normal_bdf
 from topo.facts.reading.text import WHOLE_TEXT, numbered_lines, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
@@ -97,6 +98,18 @@ class _Walk:
         if self.titles and indent > self.titles[-1].indent:
             self.titles[-1].nested = True
 
+    def open_gpu(self, line: int, address: str) -> GpuWords:
+        """Return the section of the GPU at this address, which becomes the last one."""
+        self.with_mig = False
+        bdf = normal_bdf(address)
+        lost = [s for s in self.sections if s.lost and bdf and normal_bdf(s.address) == bdf]
+        if not lost:
+            lost = [GpuWords(line, address)]
+        else:
+            self.sections.remove(lost[0])
+        self.sections.append(lost[0])
+        return lost[0]
+
     def here(self, line: int) -> GpuWords:
         if not self.sections:
             self.sections.append(GpuWords(line))
@@ -121,11 +134,11 @@ def read(text: str) -> ParsedProbe | Refusal:
     walk = _Walk()
     for number, line in numbered_lines(text):
         _note_line(walk, number, line)
-    sections = [s for s in walk.sections if s.address or s.fabric]
+    sections = _in_order([s for s in walk.sections if s.address or s.fabric or s.lost])
     if len(sections) > MAX_GPUS:
         return Refusal(f"{len(sections)} GPUs are more than {MAX_GPUS}", WHOLE_TEXT, _FIX)
     everything, fabrics = words.understood(sections)
-    found = [gpu for gpu, section in zip(everything, sections, strict=True) if section.address]
+    found = [gpu for gpu, section in zip(everything, sections, strict=True) if _is_listed(section)]
     if not found and not fabrics:
         where = f"line {sections[0].line}" if sections else WHOLE_TEXT
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
@@ -133,7 +146,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         return twice
     warnings = [
         *walk.rests,
-        *(gpu_list.missing(found, gpu_list.attached(text)) if found else ()),
+        *(gpu_list.missing(found, _attached(text, sections)) if found else ()),
         *words.doubts(found, fabrics),
     ]
     if len(found) < len(sections):
@@ -141,13 +154,42 @@ def read(text: str) -> ParsedProbe | Refusal:
     return stated(FORMAT, (gpu_list.ordered(found), fabrics), warnings)
 
 
+def _is_listed(section: GpuWords) -> bool:
+    """Return whether a line names the GPU, or stands in its place."""
+    return bool(section.address or section.lost)
+
+
+def _in_order(sections: list[GpuWords]) -> list[GpuWords]:
+    """Return the sections with lost GPUs at their place among the others.
+
+    NVML numbers GPUs by address, and the line of a lost one may stand above all others. Where the
+    text has them in another order, or one without an address, they stay as they come.
+    """
+    addresses = [normal_bdf(s.address) for s in sections if not (s.lost and not s.words)]
+    known = [address for address in addresses if address is not None]
+    if len(known) < len(addresses) or known != sorted(known):
+        return sections
+    if not all(normal_bdf(section.address) for section in sections):
+        return sections
+    return sorted(sections, key=lambda section: normal_bdf(section.address) or "")
+
+
+def _attached(text: str, sections: Sequence[GpuWords]) -> int | None:
+    """Return how many GPUs the tool counts; a lost one may not be among them any more."""
+    attached = gpu_list.attached(text)
+    lost = sum(bool(section.lost) for section in sections)
+    return len(sections) if attached is not None and attached + lost == len(sections) else attached
+
+
 def _note_line(walk: _Walk, number: int, line: str) -> None:
     gpu = _GPU.fullmatch(line)
-    if gpu is not None or line.strip() == _MARGIN:
+    lost = lost_gpus.on_line(number, line)
+    if gpu is not None or lost is not None or line.strip() == _MARGIN:
         walk.titles.clear()
         if gpu is not None:
-            walk.with_mig = False
-            walk.sections.append(GpuWords(number, gpu.group(1)))
+            walk.open_gpu(number, gpu.group(1))
+        elif lost is not None:
+            walk.open_gpu(number, lost.bdf or "").lost = lost.why
         return
     pair = _PAIR.fullmatch(line)
     below = walk.indent and pair is None and not line[:1].isspace() and line.strip("= ")
@@ -185,6 +227,8 @@ def _plain(key: str) -> str:
 def _note(walk: _Walk, number: int, plain: str, word: str) -> None:
     """Note a pair by its plain key, see `_plain`."""
     titles = [title.name for title in walk.titles]
+    if walk.sections and lost_gpus.without_answer([word]):
+        walk.sections[-1].lost = word
     if " : " in word or (plain in _UUIDS and "-" in word and _UUID.fullmatch(word) is None):
         walk.rests.append(folding.rest(number))
     if "Fabric" in titles:

@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from topo.facts.nvidia import words
 from topo.facts.nvidia.words import GpuWords
-from topo.facts.reading import folding, gpu_list
+from topo.facts.reading import folding, gpu_list, lost_gpus
 from topo.facts.reading.text import shorten
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ParsedProbe
@@ -130,6 +130,7 @@ class _Scanner:
         if path[:2] != (_ROOT, "gpu") or not self.gpus:
             return
         gpu, inner = self.gpus[-1], path[2:]
+        gpu.lost = gpu.lost or lost_gpus.without_answer([word])
         if inner in _WANTED:
             gpu.words[_WANTED[inner]] = word
         elif len(inner) > 1 and inner[0] in _SECTIONS:

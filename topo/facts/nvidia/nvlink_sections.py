@@ -7,9 +7,9 @@ Source: outputs of P100 to GB200 hosts; forum posts for how people shorten them.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from topo.facts.reading import gpu_list
+from topo.facts.reading import gpu_list, lost_gpus
 from topo.facts.reading.identity import gpu_uuid
 from topo.facts.reading.text import numbered_lines, shorten
 from topo.model.errors import Refusal
@@ -78,6 +78,8 @@ def sections(text: str, flag: str) -> list[Section] | Refusal:
     O(len(text)).
     """
     found = list(_cut(text))
+    lost = lost_gpus.placed(lost_gpus.find(text), [section.gpu.index for section in found])
+    found += [Section(line, gpu) for line, gpu in lost]
     fix = f"run `nvidia-smi nvlink {flag}` again and give its whole output"
     return gpu_list.contradiction([(s.line, s.gpu) for s in found], fix) or found
 
@@ -139,7 +141,11 @@ def elisions(text: str) -> Iterator[str]:
 def _lacking(section: Section, last: int) -> str:
     name = f"GPU {section.gpu.index} (line {section.line})"
     if not section.links:
-        return "" if section.no_list else f"{name} has no link below it: the text is cut"
+        return (
+            ""
+            if section.no_list or section.gpu.healthy is False
+            else f"{name} has no link below it: the text is cut"
+        )
     gone = [number for number in range(last + 1) if number not in section.links]
     if not gone:
         return ""
@@ -177,6 +183,9 @@ def blocks(text: str) -> Iterator[Block]:
 
 def _note(section: Section, number: int, bare: str) -> None:
     link = _LINK.fullmatch(bare)
+    if dead := lost_gpus.without_answer([bare, link.group(2) if link else ""]):
+        section.gpu = replace(section.gpu, healthy=False, trouble=dead.strip("<>[] "))
+        return
     if link is not None and int(link.group(1)) <= MAX_LINKS:
         link_number = int(link.group(1))
         if section.again is None and link_number in section.links:

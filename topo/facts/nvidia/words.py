@@ -1,26 +1,28 @@
 """One GPU in the words that `nvidia-smi -q` uses in its text and its XML alike."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topo.facts.nvidia import fabric_health
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
+from topo.facts.reading.lost_gpus import NO_ANSWERS
 from topo.facts.reading.text import shorten
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric
 
 _MEBIBYTES = re.compile(r"([0-9]{1,9})\s*MiB", re.ASCII)
 _WHOLE_UUID = re.compile(r"-[0-9a-f]{12}$", re.IGNORECASE)
-_DEAD = frozenset({"gpu is lost", "unknown error", "gpu requires reset", "err!"})
-"""What nvidia-smi prints in the place of a value that the GPU does not answer for."""
+_DEAD = frozenset({"unknown error", *NO_ANSWERS})
+"""What nvidia-smi prints in the place of a name or a UUID that the GPU does not answer for."""
 
 
 @dataclass(slots=True)
 class GpuWords:
     """What a text states of one GPU; `address` is empty where no line names the GPU.
 
-    Keys of `fabric` and `platform` are lower-case, without blanks and underscores.
+    Keys of `fabric` and `platform` are lower-case, without blanks and underscores. `lost` is what
+    the tool says in the place of the GPU, or of any of its values, where it does not answer.
     """
 
     line: int
@@ -28,11 +30,12 @@ class GpuWords:
     words: dict[str, str] = field(default_factory=dict)
     fabric: dict[str, str] = field(default_factory=dict)
     platform: dict[str, str] = field(default_factory=dict)
+    lost: str = ""
 
 
 def understood(listed: Sequence[GpuWords]) -> tuple[list[tuple[int, Gpu]], tuple[GpuFabric, ...]]:
     """Return the GPUs with their lines, and the fabrics of those that have one, both by place."""
-    found = [(seen.line, gpu(i, seen.address, seen.words)) for i, seen in enumerate(listed)]
+    found = [(seen.line, _gpu(i, seen)) for i, seen in enumerate(listed)]
     fabrics = (fabric_health.from_text(i, s.fabric, s.platform) for i, s in enumerate(listed))
     return found, tuple(fabric for fabric in fabrics if fabric is not None)
 
@@ -81,23 +84,26 @@ def _without_fabric(found: Sequence[tuple[int, Gpu]], fabrics: Sequence[GpuFabri
     return [f"no Fabric section of GPU {which}, where {len(stated)} others have one"]
 
 
-def gpu(index: int, address: str, words: Mapping[str, str]) -> Gpu:
+def _gpu(index: int, seen: GpuWords) -> Gpu:
     """Return the GPU from its `model`, `uuid`, `memory` and `recovery` words, each of which may
     lack.
 
-    Unhealthy where a value reads "GPU is lost" or the like, or where the driver wants a recovery
-    action; healthy where it wants none; unknown where the action is N/A (virtual and older GPUs).
+    Unhealthy where it is lost, where a value reads "GPU is lost" or the like, or where the driver
+    wants a recovery action; healthy where it wants none; unknown where the action is N/A (virtual
+    and older GPUs).
     """
+    words = seen.words
     memory = _MEBIBYTES.fullmatch(words.get("memory", ""))
     action = words.get("recovery", "")
-    dead = next((word for word in words.values() if word.lower() in _DEAD), "")
+    dead = seen.lost or next((word for word in words.values() if word.lower() in _DEAD), "")
     trouble = dead or (f"recovery action: {action}" if known(action) else "")
     healthy = True if action.lower() == "none" else None
+    model = words.get("model", "")
     return Gpu(
         index=index,
         uuid=gpu_uuid(words.get("uuid")),
-        bdf=normal_bdf(address),
-        model=known(shorten(words.get("model", ""))),
+        bdf=normal_bdf(seen.address),
+        model=None if model.lower() in _DEAD else known(shorten(model)),
         memory_bytes=int(memory.group(1)) << 20 if memory else None,
         healthy=False if trouble else healthy,
         trouble=shorten(trouble),
