@@ -105,6 +105,48 @@ def test_half_a_port_is_left_out_and_told():
     assert "1 ports have a speed or a width" in found.warnings[0]
 
 
+def scrape(*devices: int, lacking: tuple[str, ...] = ()) -> str:
+    """Type, state and three ports per device; `lacking`: no line that has all of these words."""
+    lines = [
+        line
+        for index in devices
+        for line in (
+            f"mx_device_type{device(index, deviceType='MXC550')} 1",
+            f"mx_gpu_state{device(index)} 1",
+            *(
+                f"mx_mxlk_{what}{device(index, mxlkId=str(port))} {number}"
+                for port in (1, 2, 3)
+                for what, number in (("speed", 32), ("width", 16))
+            ),
+        )
+    ]
+    return "\n".join(li for li in lines if not lacking or not all(w in li for w in lacking)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("devices", "named"), [((0, 1, 3), "2"), ((1, 2), "0"), ((0, 5), "1, 2, 3, 4")]
+)
+def test_a_gap_in_the_ids_of_the_devices_is_told(devices, named):
+    """The card in the gap does not answer, or was cut off: this is no smaller host."""
+    (warning,) = understood(scrape(*devices)).warnings
+    assert warning == f"no metric of GPU {named}: the scrape is cut, or the card does not answer"
+
+
+def test_a_gap_in_the_ids_of_the_links_of_one_device_is_told():
+    """Where no device has the link, it is wired to nothing."""
+    lacking = scrape(0, 1, lacking=('deviceId="1"', 'mxlkId="2"'))
+    (warning,) = understood(lacking).warnings
+    assert warning == "GPU 1: no metric of link 2, which others of its model have"
+    assert understood(scrape(0, 1, lacking=('mxlkId="2"',))).warnings == ()
+
+
+@pytest.mark.parametrize("family", ["mx_gpu_state", "mx_device_type"])
+def test_a_family_that_one_device_lacks_is_told(family):
+    """Without its state nobody knows that a card is well."""
+    found = understood(scrape(0, 1, 2, lacking=(family, 'deviceId="1"')))
+    assert f"no {family} of GPU 1, where 2 others have it" in found.warnings
+
+
 def test_peers_keep_their_slots():
     """The value of a remote is its slot: 2 may be there without 1."""
     found = understood(servers(("local", LOCAL.upper(), 1), ("remote", X, 2)))

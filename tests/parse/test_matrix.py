@@ -2,9 +2,10 @@
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.parse import texts
@@ -253,6 +254,41 @@ def test_asymmetric_links_are_told():
     """One side calls it NVLink, the other does not: a warning, not a guess."""
     found = understood("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tSYS\t X \n")
     assert found.warnings == ("GPU1 calls its link to GPU0 SYS, GPU0 calls it NV4",)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "first", "second"), [("GPU0", "NIC0", "PIX", "SYS"), ("NIC0", "NIC1", "PXB", "NODE")]
+)
+def test_rows_of_gpus_and_nics_that_contradict_each_other_are_told(a, b, first, second):
+    """A GPU calls its NIC near and the NIC calls it far; and so of two NICs."""
+    names = ("GPU0", "GPU1", "NIC0", "NIC1")
+    said = {(a, b): first, (b, a): second}
+    codes = tuple(
+        tuple(
+            "X" if x == y else said.get((x, y), "NV4" if "NIC" not in x + y else "NODE")
+            for y in names
+        )
+        for x in names
+    )
+    found = understood(texts.tabbed(Host(names[:2], names[2:], codes)))
+    assert found.warnings == (f"{b} calls its link to {a} {second}, {a} calls it {first}",)
+
+
+@given(hosts(), st.data())
+def test_any_pair_of_rows_that_contradict_each_other_is_told(host, data):
+    """Whichever two devices: one cell of a symmetric matrix is another code."""
+    names = host.names
+    assume(len(names) > 1)
+    row = data.draw(st.integers(0, len(names) - 1))
+    column = data.draw(st.integers(0, len(names) - 1).filter(lambda at: at != row))
+    other = data.draw(st.sampled_from(KNOWN).filter(lambda code: code != host.codes[row][column]))
+    codes = [list(cells) for cells in host.codes]
+    codes[row][column] = other
+    found = understood(texts.tabbed(replace(host, codes=tuple(map(tuple, codes)))))
+    told = [warning for warning in found.warnings if " calls it" in warning]
+    assert len(told) == 1
+    assert names[row] in told[0]
+    assert names[column] in told[0]
 
 
 def test_of_two_matrices_the_first_is_read():

@@ -53,6 +53,8 @@ _PROVE_THEMSELVES = frozenset(
 """Well-formed documents and square matrices, which a text that was joined wrongly is not."""
 UNSUPPORTED = {known.name: known for known in unsupported.UNSUPPORTED}
 """The formats that are recognised and not read, by name."""
+_ALIKE = [known for known in UNSUPPORTED.values() if known.alike]
+"""Looked for before the readers, which would take them for a matrix of theirs."""
 
 FORMATS: tuple[str, ...] = tuple(sorted(READERS))
 """The formats that are read."""
@@ -108,16 +110,16 @@ def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
 
 
 def _recognise(text: str) -> str | None:
-    peer_to_peer = UNSUPPORTED["nvidia-smi-p2p"]
-    if "GPU" in text and peer_to_peer.pattern.search(text):
-        return peer_to_peer.name  # it has the shape of a link matrix and another meaning
+    for known in _ALIKE if "GPU" in text else ():
+        if known.pattern.search(text):
+            return known.name
     for reader in _READERS:
         if reader.recognises(text):
             return reader.name
     if tool_errors.find(text):
         return tool_errors.FORMAT
-    known = unsupported.find(text)
-    return known.name if known else None
+    other = unsupported.find(text)
+    return other.name if other else None
 
 
 def _unknown_text(text: str) -> Refusal:

@@ -1,6 +1,10 @@
 """`nvidia-smi nvlink`: which links are up, and what an inactive one means."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.parse.answers import items, refused, understood
 from topo.facts import parse, recognise
@@ -227,3 +231,88 @@ def test_links_below_a_gpu_whose_line_is_gone_are_told_and_given_to_nobody(optio
     found = understood("\n".join(lines), option)
     assert found.warnings == ("line 4: links of GPU 0 begin again: the line of a GPU is missing",)
     assert [port.port for port in items(found, LinkPort)] == [0, 1]
+
+
+FAR = "00000008:00:00.0"
+
+
+def remotes(*counts: int, model: str = SXM) -> str:
+    """`nvidia-smi nvlink -R` of GPUs with so many active links."""
+    return "".join(
+        f"GPU {gpu}: {model} (UUID: GPU-6968dfc2-d444-d92c-c36b-{gpu:012})\n"
+        + "".join(f"\t Link {n}: Remote Device {FAR}: Link {n}\n" for n in range(count))
+        for gpu, count in enumerate(counts)
+    )
+
+
+def test_remote_ends_that_are_cut_inside_a_gpu_are_told():
+    """The tool numbers active links anew, so no gap shows the cut: the other GPUs do."""
+    assert understood(remotes(18, 18)).warnings == ()
+    (warning,) = understood(remotes(18, 7)).warnings
+    assert warning.startswith("GPU 1 (line 20) has 7 links, others of its model 18")
+
+
+def test_addresses_of_remote_ends_that_are_cut_inside_a_gpu_are_told():
+    """`nvlink -p` has no number of the far link."""
+    text = re.sub(r"Remote Device (\S+): Link [0-9]+", r"\1", remotes(18, 7))
+    (warning,) = understood(text).warnings
+    assert warning.startswith("GPU 1 (line 20) has 7 links")
+
+
+@given(st.integers(1, 4), st.integers(2, 18), st.data())
+def test_remote_ends_that_are_cut_anywhere_name_no_false_link(gpus, links, data):
+    """Each far end that is read is one of the whole text, and a loss within a GPU is told."""
+    whole = remotes(*[links] * gpus)
+    at = data.draw(st.integers(whole.index("Link 0") + 50, len(whole)))
+    found = parse(whole[:at])
+    assert isinstance(found, ParsedProbe)
+    ends = {(p.gpu, p.port): p.remote for p in items(understood(whole), LinkPort)}
+    for port in items(found, LinkPort):
+        known = ends[port.gpu, port.port] or ""
+        assert port.remote in {known, known.partition(" ")[0]}
+    last = max(gpu.index for gpu in items(found, Gpu))
+    read = [port for port in items(found, LinkPort) if port.gpu == last]
+    if last and len(read) < links:
+        assert found.warnings
+
+
+def test_a_number_at_the_end_of_the_text_that_may_go_on_is_left_out():
+    """`Link 1` of `Link 14`: with a line end it is whole, and 4 is no beginning of a number."""
+    for number, remote in (("1", FAR), ("4", f"{FAR} link 4"), ("14", f"{FAR} link 14")):
+        text = f"GPU 0: {SXM} (UUID: GPU-6968dfc2)\n\t Link 0: Remote Device {FAR}: Link {number}"
+        (port,) = items(understood(text), LinkPort)
+        assert port.remote == remote.replace("00000008", "0008")
+        (port,) = items(understood(text + "\n"), LinkPort)
+        assert port.remote == f"{FAR} link {number}".replace("00000008", "0008")
+
+
+MIG = "\t NVLink: queries are not supported for Devices in MIG mode"
+
+
+@pytest.mark.parametrize("option", ["status", "remote ends"])
+def test_the_links_of_a_gpu_in_mig_mode_are_unknown(option):
+    """Neither none nor down, and the text is not cut."""
+    line = "26.562 GB/s" if option == "status" else f"Remote Device {FAR}: Link 0"
+    lines = [
+        f"GPU {gpu}: {NEW} (UUID: GPU-6968dfc2-d444-d92c-c36b-{gpu:012})\n{words}"
+        for gpu, words in enumerate([f"\t Link 0: {line}", MIG, f"\t Link 0: {line}"])
+    ]
+    found = understood("\n".join(lines) + "\n")
+    assert found.absent_links == ("unknown in MIG mode: GPU 1",)
+    assert found.warnings == ()
+    assert [gpu.index for gpu in items(found, Gpu)] == [0, 1, 2]
+    assert {(port.gpu, port.state) for port in items(found, LinkPort)} == {
+        (0, PortState.UP),
+        (2, PortState.UP),
+    }
+
+
+def test_a_host_whose_gpus_are_all_in_mig_mode_is_read():
+    """It was taken for `nvidia-smi -L`."""
+    heads = [f"GPU {gpu}: {SXM} (UUID: GPU-6968dfc2-d444-d92c-c36b-{gpu:012})" for gpu in range(2)]
+    found = understood("".join(f"{head}\n{MIG}\n" for head in heads))
+    assert (found.format, found.absent_links) == (
+        "nvlink-status",
+        ("unknown in MIG mode: GPU 0, 1",),
+    )
+    assert items(found, LinkPort) == []

@@ -215,7 +215,7 @@ def _matrix(head: MatrixHeader, found: MatrixRows) -> LinkMatrix:
     if unknown:
         named = ", ".join(sorted(set(unknown))[:8])
         found.warnings.append(f"link codes in no legend known to this version: {named}")
-    found.warnings.extend(_asymmetries(head.gpus, links))
+    found.warnings.extend(_asymmetries(shown, links))
     places = affinity.affinities([found.rows[name].affinity for name in head.gpus])
     found.warnings.extend(_doubts(head.gpus, places))
     return LinkMatrix(
@@ -228,12 +228,13 @@ def _matrix(head: MatrixHeader, found: MatrixRows) -> LinkMatrix:
     )
 
 
-def _asymmetries(gpus: tuple[str, ...], links: tuple[tuple[Link, ...], ...]) -> Iterator[str]:
-    for i, one in enumerate(gpus):
+def _asymmetries(names: Sequence[str], links: tuple[tuple[Link, ...], ...]) -> Iterator[str]:
+    """Return a warning per pair of rows, of GPUs and NICs alike, that contradict each other."""
+    for i, one in enumerate(names):
         for j in range(i):
             there, back = links[i][j].code, links[j][i].code
             if there != back:
-                yield f"{one} calls its link to {gpus[j]} {there}, {gpus[j]} calls it {back}"
+                yield f"{one} calls its link to {names[j]} {there}, {names[j]} calls it {back}"
 
 
 def _doubts(gpus: tuple[str, ...], places: Sequence[CpuAffinity]) -> Iterator[str]:

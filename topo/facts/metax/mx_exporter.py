@@ -8,7 +8,7 @@ Lines that are no samples (`...`, proxies' messages) are passed over.
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topo.facts.metax.ports import link_port
@@ -75,6 +75,7 @@ class _Device:
     speeds: dict[int, float] = field(default_factory=dict)
     widths: dict[int, float] = field(default_factory=dict)
     errors: dict[tuple[int, LinkErrorKind], float] = field(default_factory=dict)
+    families: set[str] = field(default_factory=set)
 
 
 def recognises(text: str) -> bool:
@@ -101,6 +102,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         elif "deviceId" in sample.labels:
             strange.add(shorten(sample.labels["deviceId"], 16))
     warnings += [f"no host has a device {each!r}: left out" for each in sorted(strange)]
+    warnings += _gaps(devices)
     facts = (
         tuple(_gpu(index, device) for index, device in sorted(devices.items())),
         tuple(_ports(devices, warnings)),
@@ -115,6 +117,34 @@ def read(text: str) -> ParsedProbe | Refusal:
             "exporter's counters file, or let the worker use libmxsml",
         )
     return stated(FORMAT, facts, warnings)
+
+
+def _gaps(devices: Mapping[int, _Device]) -> Iterator[str]:
+    """Return warnings about what one device lacks and others have: its number, a family, a link.
+
+    An exporter counts devices from 0 and gives each the same metrics. What lacks was cut off, or
+    belongs to a card that does not answer; by itself the scrape is that of a smaller, healthy host.
+    """
+    absent = [index for index in range(max(devices, default=0)) if index not in devices]
+    if absent:
+        yield f"no metric of GPU {_few(absent)}: the scrape is cut, or the card does not answer"
+    for family in sorted(set().union(*(device.families for device in devices.values()))):
+        lacking = [i for i, device in sorted(devices.items()) if family not in device.families]
+        if lacking:
+            having = len(devices) - len(lacking)
+            yield f"no {family} of GPU {_few(lacking)}, where {having} others have it"
+    wired: dict[str, set[int]] = {}
+    for device in devices.values():
+        wired.setdefault(device.model, set()).update(device.speeds)
+    for index, device in sorted(devices.items()):
+        gone = sorted(wired[device.model] - device.speeds.keys())
+        if gone and device.speeds:
+            numbers = [link + 1 for link in gone]
+            yield f"GPU {index}: no metric of link {_few(numbers)}, which others of its model have"
+
+
+def _few(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
 
 
 def _samples(text: str) -> Iterator[_Sample]:
@@ -156,6 +186,7 @@ def _plain(word: str) -> str:
 
 def _note(device: _Device, sample: _Sample) -> None:
     labels = sample.labels
+    device.families.add(sample.family)
     device.uuid = device.uuid or labels.get("uuid", "")
     device.bdf = device.bdf or labels.get("bdfId", labels.get("bdf", ""))
     device.model = device.model or labels.get("deviceType", labels.get("modelName", ""))

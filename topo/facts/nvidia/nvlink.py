@@ -34,6 +34,8 @@ _REMOTE = re.compile(
     r"(?::\s*Link\s+([0-9]{1,4}))?",
     re.IGNORECASE,
 )
+_GROWING = frozenset({"1", "2", "3"})
+"""Numbers that may be the beginning of another one: no chip has more than 36 links (nvml.h)."""
 _END = re.compile(r"(\S+) link ([0-9]{1,4})")
 
 
@@ -71,12 +73,19 @@ def read_remote(text: str) -> ParsedProbe | Refusal:
     """Return GPUs, and one port per active link with its far end as `far_end` writes it.
 
     The port numbers are the tool's own: it lists active links only and renumbers them, so they
-    join with nothing. The number of the far end is the true one, see `renumber`.
+    join with nothing. The number of the far end is the true one, see `renumber`; one that the end
+    of the text may have cut (`Link 1` of `Link 14`) is left out. A GPU with fewer active links than
+    others of its model is a warning: a text that is cut there looks the same.
     """
     sections = nvlink_sections.sections(text, "-R")
     if isinstance(sections, Refusal):
         return sections
-    warnings = nvlink_sections.missing(text, sections, all_links=False)
+    numbered = any(": Link " in words for s in sections for words in s.links.values())
+    open_link = _open_link(text, sections)
+    warnings = [
+        *nvlink_sections.missing(text, sections, all_links=False),
+        *nvlink_sections.fewer(sections),
+    ]
     ports: list[LinkPort] = []
     for section in sections:
         for number, words in section.links.items():
@@ -84,9 +93,24 @@ def read_remote(text: str) -> ParsedProbe | Refusal:
             if match is None:
                 warnings.append(_not_understood(section, number))
                 continue
-            remote = far_end(normal_bdf(match.group(1)), match.group(2))
+            far = match.group(2)
+            if far in _GROWING and (section.gpu.index, number) == open_link:
+                far = None
+            if far is None and numbered:
+                warnings.append(f"{_not_understood(section, number)} is cut, or may be")
+            remote = far_end(normal_bdf(match.group(1)), far)
             ports.append(LinkPort(section.gpu.index, number, PortState.UP, remote=remote))
-    return stated(REMOTE, (nvlink_sections.gpus(sections), tuple(ports)), warnings)
+    parsed = stated(REMOTE, (nvlink_sections.gpus(sections), tuple(ports)), warnings)
+    return replace(parsed, absent_links=nvlink_sections.absent_links(sections))
+
+
+def _open_link(text: str, sections: Sequence[Section]) -> tuple[int, int] | None:
+    """Return GPU and number of a link on the last line, if no line end shows that it is whole."""
+    last = max(sections, key=lambda section: section.line)
+    if text.endswith("\n") or not last.links or last.again is not None:
+        return None
+    number, words = list(last.links.items())[-1]
+    return (last.gpu.index, number) if " ".join(text.split()).endswith(words) else None
 
 
 def far_end(bdf: Bdf | None, link: str | None) -> str | None:

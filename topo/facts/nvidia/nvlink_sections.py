@@ -30,6 +30,8 @@ _FRAGMENT = re.compile(r"(?:GPU|Link)(?: [0-9]{1,4})?(?::|$)|(?:G|GP|L|Li|Lin|[0
 _MOST_FOLDS = 4
 _ALL_INACTIVE = re.compile(r"all links are inactive", re.IGNORECASE)
 _UNSUPPORTED = re.compile(r"does not have or support nvlink", re.IGNORECASE)
+_PARTITIONED = re.compile(r"not supported\b.{0,40}\bMIG\b", re.IGNORECASE)
+"""NVLink is not asked of a GPU in MIG mode: its links are unknown, neither none nor down."""
 _ELISION = re.compile(
     r"\W{0,8}(?:\.{2,}|…|(?:\w{1,12} ){0,4}(?:snip|skipp|omitt|truncat|elid)\w{0,8}"
     r"|(?:same|and so on|etc)\b.{0,60})\W{0,8}",
@@ -59,18 +61,20 @@ class Section:
     links: dict[int, str] = field(default_factory=dict)
     all_inactive: bool = False
     unsupported: bool = False
+    partitioned: bool = False
     fragments: list[tuple[int, str]] = field(default_factory=list)
     again: int | None = None
 
     @property
     def no_list(self) -> bool:
         """Whether the tool says in one line that it lists no links."""
-        return self.all_inactive or self.unsupported
+        return self.all_inactive or self.unsupported or self.partitioned
 
 
 def says_no_list(text: str) -> bool:
     """Return whether `text` has a line that stands for a list of links. O(len(text))."""
-    return bool(_ALL_INACTIVE.search(text) or _UNSUPPORTED.search(text))
+    said = (_ALL_INACTIVE, _UNSUPPORTED, _PARTITIONED)
+    return any(pattern.search(text) for pattern in said)
 
 
 def sections(text: str, flag: str) -> list[Section] | Refusal:
@@ -95,9 +99,11 @@ def absent_links(found: Sequence[Section]) -> tuple[str, ...]:
     """
     inactive = [section.gpu.index for section in found if section.all_inactive]
     unsupported = [section.gpu.index for section in found if section.unsupported]
+    partitioned = [section.gpu.index for section in found if section.partitioned]
     sentences = (
         (inactive, "none active of GPU"),
         (unsupported, "none: NVLink is not supported by GPU"),
+        (partitioned, "unknown in MIG mode: GPU"),
     )
     return tuple(
         f"{words} {', '.join(map(str, sorted(gpus)))}" for gpus, words in sentences if gpus
@@ -129,6 +135,23 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
     )
     gaps = gpu_list.missing([(section.line, section.gpu) for section in found], None)
     return [*elisions(text), *cut, *again, *gaps, *filter(None, lacking)]
+
+
+def fewer(found: Sequence[Section]) -> Iterator[str]:
+    """Return warnings about GPUs that list fewer active links than another one of their model.
+
+    Where only active links are listed, one that is not active and one that was cut off look alike.
+    """
+    most: dict[str | None, int] = {}
+    for section in found:
+        most[section.gpu.model] = max(most.get(section.gpu.model, 0), len(section.links))
+    for section in found:
+        have, others = len(section.links), most[section.gpu.model]
+        if 0 < have < others:
+            yield (
+                f"GPU {section.gpu.index} (line {section.line}) has {have} links, others of its "
+                f"model {others}: the text is cut there, or the rest is not active"
+            )
 
 
 def elisions(text: str) -> Iterator[str]:
@@ -196,6 +219,8 @@ def _note(section: Section, number: int, bare: str) -> None:
         section.all_inactive = True
     elif _UNSUPPORTED.search(bare):
         section.unsupported = True
+    elif _PARTITIONED.search(bare):
+        section.partitioned = True
     elif _FRAGMENT.match(bare):
         section.fragments.append((number, bare))
 

@@ -18,6 +18,7 @@ class Unsupported:
 
     `begins`: in a log, an output of it begins with the first line that has the marker. `heads`:
     outputs that are read begin with the same lines, so by itself it is only the head of one.
+    `alike`: it has the shape of a link matrix that is read and another meaning.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Unsupported:
     fix: str
     begins: bool = False
     heads: bool = False
+    alike: bool = False
 
 
 _HEAD_CHARS = 262_144
@@ -107,12 +109,24 @@ UNSUPPORTED = (
         r"^[ \t]*Super Pod (?:ID|Size)[ \t]*:",
         "super pods are not read yet; declare the groups in nodegroup.yaml meanwhile",
     ),
-    _unsupported(
-        "nvidia-smi-p2p",
-        "a peer-to-peer matrix by nvidia-smi topo -p2p",
-        r"^[ \t]*GPU[0-9]+[ \t]+(?:X|OK|CNS|GNS|TNS|NS|DR|U)\b.*\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b"
-        r"|^[ \t]*GPU[0-9]+[ \t]+(?:OK|CNS|GNS|TNS|NS|DR|U)\b",
-        "it says what peers may do, not how they are wired: give `nvidia-smi topo -m`",
+    replace(
+        _unsupported(
+            "nvidia-smi-p2p",
+            "a peer-to-peer matrix by nvidia-smi topo -p2p",
+            r"^[ \t]*GPU[0-9]+[ \t]+(?:X|OK|CNS|GNS|TNS|NS|DR|U)\b.*\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b"
+            r"|^[ \t]*GPU[0-9]+[ \t]+(?:OK|CNS|GNS|TNS|NS|DR|U)\b",
+            "it says what peers may do, not how they are wired: give `nvidia-smi topo -m`",
+        ),
+        alike=True,
+    ),
+    replace(
+        _unsupported(
+            "mthreads-gmi",
+            "a matrix by Moore Threads' mthreads-gmi topo",
+            r"^[ \t]*GPU[0-9]+[ \t].*\bMT[0-9]{1,2}\b|^[ \t]*MT#[ \t]*=",
+            f"no tool of Moore Threads is read yet: {_GROUPS}",
+        ),
+        alike=True,
     ),
     _printed(
         "nvidia-smi-table", "the table of nvidia-smi", r"\|[ \t]*NVIDIA-SMI[ \t]+[0-9]", _NVIDIA
@@ -208,7 +222,25 @@ UNSUPPORTED = (
         r'"(?:DomainUUID|LocationInfo)"\s{0,64}:',
         "give `nvidia-smi -q -x` of the nodes",
     ),
-    _printed("ppu-smi", "links of a T-Head PPU (ppu-smi icn)", r"^PPU [0-9]+:", _GROUPS),
+    _printed(
+        "ppu-smi",
+        "a list or a matrix of T-Head PPUs by ppu-smi (icn, topo)",
+        r"^PPU [0-9]+:|^[ \t]*PPU[0-9]+[ \t]",
+        f"no tool of T-Head is read yet: {_GROUPS}",
+    ),
+    _printed(
+        "xpu-smi",
+        "a topology by Intel's xpu-smi",
+        r"^\|[ \t]*Device ID[ \t]*\|[ \t]*Topology Information|^[ \t]*GPU [0-9]+/[0-9]+[ \t]*\|",
+        f"no tool of Intel is read yet: {_GROUPS}",
+    ),
+    _printed(
+        "dcgmi",
+        "a topology or link status by dcgmi (or AMD's rdci)",
+        r"^\|[^|\n]{1,80}\|[ \t]*Topology Information\b|^\|[ \t]*To GPU [0-9]+[ \t]*\|"
+        r"|^\|[ \t]*NvLink Link Status\b",
+        _NVIDIA,
+    ),
     _printed(
         "hy-smi",
         "an output of Hygon's hy-smi",
@@ -220,7 +252,9 @@ UNSUPPORTED = (
         "rocm-smi",
         "an output of AMD's rocm-smi or amd-smi",
         r"(?:Weight|Hops|Link Type) between two GPUs|\bROCm System Management Interface\b"
-        r"|End of ROCm SMI Log|^\|[ \t]*AMD-SMI[ \t]|^(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:",
+        r"|End of ROCm SMI Log|^\|[ \t]*AMD-SMI[ \t]|\(Topology\) "
+        r"|^[A-Z][A-Z -]{2,24} TABLE:[ \t]*$|^[ \t]*GPU[0-9]+[ \t].*\b(?:XGMI|PCIE)\b"
+        r'|"link_type"\s{0,64}:\s{0,64}"(?:XGMI|PCIE)"',
         f"no tool of AMD is read yet: {_GROUPS}",
     ),
     _printed(
