@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from topo.facts.reading import lost_gpus, tool_errors, unsupported
-from topo.facts.reading.text import WHOLE_TEXT, cleaned
-from topo.facts.registry import READERS, UNSUPPORTED, parse, recognise
+from topo.facts.reading.text import WHOLE_TEXT
+from topo.facts.registry import READERS, UNSUPPORTED, parse, readable, recognise
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 
@@ -67,9 +67,10 @@ class _Span:
 def outputs(text: str) -> tuple[LogOutput, ...] | Refusal:
     """Return every output in `text`; what is beyond the bounds is one more, refused.
 
-    Refused as a whole where `cleaned` refuses it.
+    Refused as a whole where `cleaned` refuses it. Lines are those of the text without what is
+    around it, see `prefixes`.
     """
-    plain = cleaned(text)
+    plain = readable(text)
     if isinstance(plain, Refusal):
         return plain
     marks = sorted(set(_marks(plain)) | {0})

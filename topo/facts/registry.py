@@ -5,8 +5,8 @@ from dataclasses import replace
 from topo.facts import declared
 from topo.facts.infiniband import ibnetdiscover
 from topo.facts.reader import Mark, Reader, Trust
-from topo.facts.reading import folding, log_marks, lost_gpus, tool_errors, unsupported
-from topo.facts.reading.text import bounded, cleaned, shorten
+from topo.facts.reading import folding, log_marks, lost_gpus, prefixes, tool_errors, unsupported
+from topo.facts.reading.text import WHOLE_TEXT, bounded, cleaned, shorten
 from topo.facts.sysfs import infiniband, pci
 from topo.facts.vendors import VENDORS
 from topo.model.errors import Refusal
@@ -66,8 +66,21 @@ def recognise(text: str) -> str | None:
     Besides `FORMATS` the answer may be `complaint` (an error message of a tool) or the name
     of a format that is known and not read; `parse` refuses both with the fix.
     """
-    plain = cleaned(text)
+    plain = readable(text)
     return None if isinstance(plain, Refusal) else _recognise(plain)
+
+
+def readable(text: str) -> str | Refusal:
+    """Return `text` cleaned, and without what other programs put around an output, see `prefixes`.
+
+    That comes off only where a format is recognised without it. O(len(text)).
+    """
+    plain = cleaned(text)
+    bare = plain if isinstance(plain, Refusal) else prefixes.without(plain)
+    if bare is plain or isinstance(bare, Refusal):
+        return plain
+    inner = cleaned(bare)
+    return plain if isinstance(inner, Refusal) or _recognise(inner) is None else inner
 
 
 def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noqa: A002 - its name
@@ -76,11 +89,13 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     Any text is answered: with an observation, or with a refusal: what is wrong, where, the fix.
     Nothing is raised.
     """
-    plain = cleaned(text)
-    if isinstance(plain, Refusal):
-        return plain
     if format is not None and format not in READERS:
         return _unknown_format(format)
+    # Documents are written by people and not printed, so nothing comes off one that is asked for.
+    asked = READERS[format].mark if format is not None else None
+    plain = cleaned(text) if asked is Mark.DOCUMENT else readable(text)
+    if isinstance(plain, Refusal):
+        return plain
     name = format or _recognise(plain)
     if name in READERS:
         return _read(READERS[name], plain)
@@ -123,6 +138,13 @@ def _recognise(text: str) -> str | None:
 
 
 def _unknown_text(text: str) -> Refusal:
+    mixed = prefixes.sources(text)
+    if any(_recognise(part) for part in mixed.values()):
+        named = ", ".join(list(mixed)[:4]) + (", …" if len(mixed) > 4 else "")
+        what = (
+            f"the lines of {len(mixed)} hosts, tasks or services are mixed ({shorten(named, 80)})"
+        )
+        return Refusal(what, WHOLE_TEXT, "give the lines of one of them")
     first = next(line for line in text.split("\n") if line.strip())
     return Refusal(
         "the text is in no format known to this version",
