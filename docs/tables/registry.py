@@ -11,6 +11,7 @@ from docs.tables import (
     label_families,
     metrics,
     modules,
+    outputs,
     rights,
     settings,
     versions,
@@ -48,6 +49,9 @@ SECTIONS = (
     Section("docs/metrics.md", "worker", partial(metrics.render, "worker")),
     *(Section(PAGE, table.section, partial(conditions.render, table)) for table in TABLES),
     Section("docs/install.md", "versions", versions.render),
+    Section("docs/outputs.md", "outputs-read", outputs.read),
+    Section("docs/outputs.md", "around-outputs", outputs.around),
+    Section("docs/outputs.md", "outputs-named", outputs.named),
     Section("docs/kubernetes.md", "rights", rights.render),
     Section("docs/modules.md", "modules", modules.render),
 )

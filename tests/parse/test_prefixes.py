@@ -31,6 +31,16 @@ def test_every_kind_has_its_builder():
     assert [kind.name for kind in prefixes.KINDS] == list(BY_LINE)
 
 
+@pytest.mark.parametrize("kind", prefixes.KINDS, ids=lambda kind: kind.name)
+def test_the_example_of_the_documentation_is_of_its_kind(kind):
+    """And the first kind that it fits is this one."""
+    first = next(k for k in prefixes.KINDS if k.pattern.match(kind.example))
+    assert first is kind
+    match = kind.pattern.match(kind.example)
+    assert match is not None
+    assert match.end() == len(kind.example)
+
+
 @pytest.mark.parametrize("around", AROUND)
 def test_an_output_with_something_around_it_is_read_as_the_plain_one(around):
     """Facts, warnings, refusals: all the same."""
@@ -113,7 +123,7 @@ def test_the_lines_of_two_hosts_are_never_one_output(kind):
 def test_a_tool_that_is_not_read_is_named_below_a_prefix():
     """As without it."""
     matrix = "       GPU0   GPU1\nGPU0   0      XGMI\nGPU1   XGMI   0\n"
-    assert "(rocm-smi)" in refused(AROUND["pdsh, clush"](matrix)).what
+    assert "(rocm-smi)" in refused(AROUND["`pdsh`, `clush`"](matrix)).what
 
 
 def test_a_line_that_the_cri_wrote_in_parts_is_refused():

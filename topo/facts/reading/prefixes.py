@@ -31,32 +31,52 @@ _PROGRAM = r"[\w.-]{1,80} [\w./@-]{1,80}(?:\[\d{1,10}\])?"
 
 @dataclass(frozen=True, slots=True)
 class LinePrefix:
-    """One kind of prefix. Group `who` of the pattern is what all lines have to share."""
+    """One kind of prefix, with one of its kind as documentation shows it.
+
+    Group `who` of the pattern is what all lines have to share.
+    """
 
     name: str
+    example: str
     pattern: re.Pattern[str]
 
 
-def _kind(name: str, pattern: str) -> LinePrefix:
+def _kind(name: str, example: str, pattern: str) -> LinePrefix:
     # Whoever drops blanks at the ends of lines drops the blank of a prefix before nothing.
-    return LinePrefix(name, re.compile(rf"(?:{pattern})(?: |\Z)", re.ASCII))
+    return LinePrefix(name, example, re.compile(rf"(?:{pattern})(?: |\Z)", re.ASCII))
 
 
 KINDS = (
     # A part of a line (tag P) is none of its lines: blanks at its end may be gone.
-    _kind("CRI log", rf"{_TIME} std(?:out|err) F"),
-    _kind("syslog, RFC 5424", rf"<\d{{1,3}}>1 {_TIME} (?P<who>\S+ \S+ \S+ \S+) -"),
-    _kind("syslog with ISO times", rf"{_TIME} (?P<who>{_PROGRAM}):"),
-    _kind("timestamps (kubectl logs, docker logs)", _TIME),
-    _kind("timestamps in brackets", rf"\[(?:{_TIME}| {{0,8}}\d{{1,9}}\.\d{{6}})\]"),
-    _kind("syslog, journalctl", rf"(?:<\d{{1,3}}>)?{_SYSLOG_TIME} (?P<who>{_PROGRAM}):"),
-    _kind("timestamps of ts", _SYSLOG_TIME),
-    _kind("kubectl logs --prefix", r"\[(?P<who>[a-z]+/[\w.-]+/[\w.-]+)\]"),
-    _kind("docker compose", r"(?P<who>[A-Za-z0-9][\w.-]{0,80}) *\|"),
-    _kind("pdsh, clush", r"(?P<who>[A-Za-z][\w.-]{0,80}):"),
-    _kind("srun -l", r" {0,8}(?P<who>\d{1,6}):"),
-    LinePrefix("cat -n", re.compile(r" {0,8}\d{1,6}(?:\t|\Z)", re.ASCII)),
-    LinePrefix("quotation", re.compile(r"> ?")),
+    _kind("CRI log", "2026-05-06T07:08:09.1Z stdout F", rf"{_TIME} std(?:out|err) F"),
+    _kind(
+        "syslog, RFC 5424",
+        "<14>1 2026-05-06T07:08:09Z node-1 smi 47 - -",
+        rf"<\d{{1,3}}>1 {_TIME} (?P<who>\S+ \S+ \S+ \S+) -",
+    ),
+    _kind(
+        "syslog with ISO times",
+        "2026-05-06T07:08:09Z node-1 smi[47]:",
+        rf"{_TIME} (?P<who>{_PROGRAM}):",
+    ),
+    _kind("timestamps of `kubectl logs`, `docker logs`", "2026-05-06T07:08:09.1Z", _TIME),
+    _kind(
+        "timestamps in brackets",
+        "[2026-05-06T07:08:09.1Z]",
+        rf"\[(?:{_TIME}| {{0,8}}\d{{1,9}}\.\d{{6}})\]",
+    ),
+    _kind(
+        "syslog, journalctl",
+        "May  6 07:08:09 node-1 smi[47]:",
+        rf"(?:<\d{{1,3}}>)?{_SYSLOG_TIME} (?P<who>{_PROGRAM}):",
+    ),
+    _kind("timestamps of `ts`", "May 06 07:08:09", _SYSLOG_TIME),
+    _kind("`kubectl logs --prefix`", "[pod/probe/smi]", r"\[(?P<who>[a-z]+/[\w.-]+/[\w.-]+)\]"),
+    _kind("`docker compose`", "worker-1  |", r"(?P<who>[A-Za-z0-9][\w.-]{0,80}) *\|"),
+    _kind("`pdsh`, `clush`", "node-1:", r"(?P<who>[A-Za-z][\w.-]{0,80}):"),
+    _kind("`srun -l`", "0:", r" {0,8}(?P<who>\d{1,6}):"),
+    LinePrefix("`cat -n`", "     1\t", re.compile(r" {0,8}\d{1,6}(?:\t|\Z)", re.ASCII)),
+    LinePrefix("quotation", "> ", re.compile(r"> ?")),
 )
 """In order: of two that fit, the one that takes more."""
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
