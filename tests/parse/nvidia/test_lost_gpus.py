@@ -102,6 +102,34 @@ def test_a_lost_gpu_that_is_told_above_a_query_has_its_place_by_its_address(lost
     assert health(line + query(lost, "")) == {gpu: gpu != lost for gpu in range(4)}
 
 
+@pytest.mark.parametrize("lost", range(4))
+@pytest.mark.parametrize("above", [True, False])
+def test_a_lost_gpu_beside_xml_has_its_place_by_its_address(lost, above):
+    """The document lists the others; `2>&1` puts the line before or behind it."""
+    xml = texts.tray_xml(Tray(gpus=4)).replace("<attached_gpus>4<", "<attached_gpus>3<")
+    blocks = xml.split("\n    <gpu id=")
+    end = blocks[-1].partition("</gpu>")[2]
+    kept = [block.partition("</gpu>")[0] + "</gpu>" for block in blocks[1:]]
+    xml = "\n    <gpu id=".join([blocks[0], *kept[:lost], *kept[lost + 1 :]]) + end
+    line = f"{HANDLE}GPU 000{lost}:3B:00.0: {LOST}\n"
+    text = line + xml if above else xml + line
+    assert health(text) == {gpu: gpu != lost for gpu in range(4)}
+    assert len(understood(text).warnings) == 1
+
+
+def test_a_line_within_the_words_of_another_gpu_takes_none_of_them():
+    """Both outputs of the tool go to one file, in whatever order."""
+    lines = query(2, "").split("\n")
+    whole = understood("\n".join(lines))
+    for at in range(len(lines)):
+        text = "\n".join([*lines[:at], f"{HANDLE}GPU 0000:02:00.0: {LOST}", *lines[at:]])
+        found = understood(text)
+        assert health(text) == {0: True, 1: True, 2: False, 3: True}
+        words = {gpu.uuid: gpu.memory_bytes for gpu in items(found, Gpu) if gpu.uuid}
+        assert words == {gpu.uuid: gpu.memory_bytes for gpu in items(whole, Gpu)}
+        assert len(items(found, GpuFabric)) == 3
+
+
 @pytest.mark.parametrize("key", ["Product Name", "FB Memory Usage", "State", "CliqueId"])
 def test_a_gpu_without_an_answer_to_any_key_is_unhealthy(key):
     """Text and XML: the driver answers from its memory until it asks the card."""

@@ -8,14 +8,13 @@ dra-driver-nvidia-gpu issue 626 and Azure/azhpc-images pull request 506.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from topo.facts.nvidia import fabric_health, words
 from topo.facts.nvidia.words import GpuWords
 from topo.facts.reading import folding, gpu_list, lost_gpus
-from topo.facts.reading.identity import normal_bdf
 from topo.facts.reading.text import WHOLE_TEXT, numbered_lines, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
@@ -98,18 +97,6 @@ class _Walk:
         if self.titles and indent > self.titles[-1].indent:
             self.titles[-1].nested = True
 
-    def open_gpu(self, line: int, address: str) -> GpuWords:
-        """Return the section of the GPU at this address, which becomes the last one."""
-        self.with_mig = False
-        bdf = normal_bdf(address)
-        lost = [s for s in self.sections if s.lost and bdf and normal_bdf(s.address) == bdf]
-        if not lost:
-            lost = [GpuWords(line, address)]
-        else:
-            self.sections.remove(lost[0])
-        self.sections.append(lost[0])
-        return lost[0]
-
     def here(self, line: int) -> GpuWords:
         if not self.sections:
             self.sections.append(GpuWords(line))
@@ -134,7 +121,8 @@ def read(text: str) -> ParsedProbe | Refusal:
     walk = _Walk()
     for number, line in numbered_lines(text):
         _note_line(walk, number, line)
-    sections = _in_order([s for s in walk.sections if s.address or s.fabric or s.lost])
+    listed = [s for s in walk.sections if s.address or s.fabric or s.lost]
+    sections = words.with_lost(listed, lost_gpus.find(text))
     if len(sections) > MAX_GPUS:
         return Refusal(f"{len(sections)} GPUs are more than {MAX_GPUS}", WHOLE_TEXT, _FIX)
     everything, fabrics = words.understood(sections)
@@ -146,7 +134,11 @@ def read(text: str) -> ParsedProbe | Refusal:
         return twice
     warnings = [
         *walk.rests,
-        *(gpu_list.missing(found, _attached(text, sections)) if found else ()),
+        *(
+            gpu_list.missing(found, words.counted(gpu_list.attached(text), sections))
+            if found
+            else ()
+        ),
         *words.doubts(found, fabrics),
     ]
     if len(found) < len(sections):
@@ -159,37 +151,15 @@ def _is_listed(section: GpuWords) -> bool:
     return bool(section.address or section.lost)
 
 
-def _in_order(sections: list[GpuWords]) -> list[GpuWords]:
-    """Return the sections with lost GPUs at their place among the others.
-
-    NVML numbers GPUs by address, and the line of a lost one may stand above all others. Where the
-    text has them in another order, or one without an address, they stay as they come.
-    """
-    addresses = [normal_bdf(s.address) for s in sections if not (s.lost and not s.words)]
-    known = [address for address in addresses if address is not None]
-    if len(known) < len(addresses) or known != sorted(known):
-        return sections
-    if not all(normal_bdf(section.address) for section in sections):
-        return sections
-    return sorted(sections, key=lambda section: normal_bdf(section.address) or "")
-
-
-def _attached(text: str, sections: Sequence[GpuWords]) -> int | None:
-    """Return how many GPUs the tool counts; a lost one may not be among them any more."""
-    attached = gpu_list.attached(text)
-    lost = sum(bool(section.lost) for section in sections)
-    return len(sections) if attached is not None and attached + lost == len(sections) else attached
-
-
 def _note_line(walk: _Walk, number: int, line: str) -> None:
+    if lost_gpus.on_line(number, line) is not None:
+        return
     gpu = _GPU.fullmatch(line)
-    lost = lost_gpus.on_line(number, line)
-    if gpu is not None or lost is not None or line.strip() == _MARGIN:
+    if gpu is not None or line.strip() == _MARGIN:
         walk.titles.clear()
         if gpu is not None:
-            walk.open_gpu(number, gpu.group(1))
-        elif lost is not None:
-            walk.open_gpu(number, lost.bdf or "").lost = lost.why
+            walk.with_mig = False
+            walk.sections.append(GpuWords(number, gpu.group(1)))
         return
     pair = _PAIR.fullmatch(line)
     below = walk.indent and pair is None and not line[:1].isspace() and line.strip("= ")

@@ -64,13 +64,14 @@ def read(text: str) -> ParsedProbe | Refusal:
         inside = f" inside GPU {scanner.gpus[-1].address}" if scanner.gpus else ""
         what = f"the XML is cut or broken{inside}: {expat.ErrorString(error.code)}"
         return Refusal(what, f"line {line + error.lineno}", _FIX)
-    found, fabrics = words.understood(scanner.gpus)
+    gpus = words.with_lost(scanner.gpus, lost_gpus.find(text))
+    found, fabrics = words.understood(gpus)
     return words.listed_twice(found, _FIX) or gpu_list.listed(
         FORMAT,
         found,
         (fabrics,),
         warnings=[*scanner.rests, *words.doubts(found, fabrics)],
-        declared=scanner.attached,
+        declared=words.counted(scanner.attached, gpus),
         fix=_FIX,
     )
 

@@ -1,12 +1,12 @@
 """One GPU in the words that `nvidia-smi -q` uses in its text and its XML alike."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from topo.facts.nvidia import fabric_health
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
-from topo.facts.reading.lost_gpus import NO_ANSWERS
+from topo.facts.reading.lost_gpus import NO_ANSWERS, LostGpu
 from topo.facts.reading.text import shorten
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric
@@ -31,6 +31,33 @@ class GpuWords:
     fabric: dict[str, str] = field(default_factory=dict)
     platform: dict[str, str] = field(default_factory=dict)
     lost: str = ""
+
+
+def with_lost(listed: Sequence[GpuWords], lost: Iterable[LostGpu]) -> list[GpuWords]:
+    """Return the GPUs of a text with those that it calls lost, each at its place.
+
+    NVML numbers GPUs by address, and the line of a lost one may stand above all others. Where the
+    text has them in another order, or one without an address, they stay as their lines come.
+    """
+    found = list(listed)
+    by_address = {normal_bdf(seen.address): seen for seen in found}
+    addresses = [normal_bdf(seen.address) or "" for seen in found]
+    for gpu in lost:
+        same = by_address.get(gpu.bdf) if gpu.bdf else None
+        if same is None:
+            found.append(GpuWords(gpu.line, gpu.bdf or "", lost=gpu.why))
+        else:
+            same.lost = gpu.why
+    found.sort(key=lambda seen: seen.line)
+    if addresses == sorted(addresses) and all(normal_bdf(seen.address) for seen in found):
+        found.sort(key=lambda seen: normal_bdf(seen.address) or "")
+    return found
+
+
+def counted(attached: int | None, listed: Sequence[GpuWords]) -> int | None:
+    """Return how many GPUs the tool counts; a lost one may not be among them any more."""
+    lost = sum(bool(seen.lost) for seen in listed)
+    return len(listed) if attached is not None and attached + lost == len(listed) else attached
 
 
 def understood(listed: Sequence[GpuWords]) -> tuple[list[tuple[int, Gpu]], tuple[GpuFabric, ...]]:
