@@ -51,6 +51,7 @@ AROUND: dict[str, Callable[[str], str]] = {
     "JSON string of ASCII": lambda text: json.dumps(text, ensure_ascii=True),
     "escapes alone": lambda text: json.dumps(text)[1:-1],
     "Ansible": lambda text: json.dumps({"changed": True, "stdout": text, "stderr": "", "rc": 0}),
+    "an object on lines of its own": lambda text: json.dumps({"rc": 0, "output": text}, indent=2),
     "Docker's json-file": _docker_log,
 }
 """Everything that may be around an output."""

@@ -142,6 +142,13 @@ def test_a_gpu_without_an_answer_to_any_key_is_unhealthy(key):
     assert health(xml) == {0: False, 1: True}
 
 
+def test_a_sensor_that_fails_is_no_lost_gpu():
+    """`ERR!` in the place of a fan's speed says nothing of the GPU; in that of its name it does."""
+    text = texts.tray_text(Tray(gpus=1))
+    assert health(text.replace("    MIG Mode", "    Fan Speed : ERR!\n    MIG Mode")) == {0: True}
+    assert health(text.replace("NVIDIA GB200", "ERR!")) == {0: False}
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -13,7 +13,7 @@ from topo.model.machine import Gpu, GpuFabric
 
 _MEBIBYTES = re.compile(r"([0-9]{1,9})\s*MiB", re.ASCII)
 _WHOLE_UUID = re.compile(r"-[0-9a-f]{12}$", re.IGNORECASE)
-_DEAD = frozenset({"unknown error", *NO_ANSWERS})
+_DEAD = frozenset({"unknown error", "err!", *NO_ANSWERS})
 """What nvidia-smi prints in the place of a name or a UUID that the GPU does not answer for."""
 
 

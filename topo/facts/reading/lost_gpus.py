@@ -27,7 +27,7 @@ _HANDLE = re.compile(
     r"(?:([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s{0,4}:\s{0,4})?(.{0,80})",
     re.IGNORECASE,
 )
-NO_ANSWERS = frozenset({"gpu is lost", "gpu requires reset", "err!"})
+NO_ANSWERS = frozenset({"gpu is lost", "gpu requires reset"})
 """What nvidia-smi prints in the place of a value that the GPU does not answer for (lower case)."""
 
 

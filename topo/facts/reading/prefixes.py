@@ -81,6 +81,7 @@ KINDS = (
 """In order: of two that fit, the one that takes more."""
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _DOCKER = frozenset({"log", "stream", "time", "attrs"})
+_LOG_ENTRY = '{"log":'
 _CAPTURED = ("stdout", "output")
 
 
@@ -157,8 +158,10 @@ def _from_json(text: str) -> str | None:
     bare = text.strip()
     if bare.startswith('"') and bare.endswith('"'):
         found = _loaded(bare)
-    elif bare.startswith('{"'):
-        found = _logged(bare.split("\n")) or _captured(bare)
+    elif bare.startswith(_LOG_ENTRY):
+        found = _logged(bare.split("\n"))
+    elif bare.startswith("{"):
+        found = _captured(bare)
     elif "\n" not in bare and "\\n" in bare:
         # What a JSON string holds has no quotes of its own; a label of a metric has.
         found = None if _BARE_QUOTE.search(bare) else _loaded(f'"{bare}"')
@@ -189,7 +192,7 @@ def _logged(lines: Iterable[str]) -> str | None:
 
 def _captured(text: str) -> str | None:
     """Return the one output with several lines that an object holds, as Ansible's results do."""
-    entry = _loaded(text)
+    entry = _loaded(text) if any(f'"{key}"' in text for key in _CAPTURED) else None
     words = [entry.get(key) for key in _CAPTURED] if isinstance(entry, dict) else []
     found = [word for word in words if isinstance(word, str) and "\n" in word]
     return found[0] if len(found) == 1 else None
