@@ -49,6 +49,17 @@ def test_a_matrix_with_nvlinks_or_of_one_gpu_needs_no_legend(text):
     assert understood(text).warnings == ()
 
 
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_container_that_sees_the_last_gpus_is_judged_by_its_legend(first):
+    """Whatever the number of its first GPU."""
+    text = SWITCHES
+    for gpu in reversed(range(8)):
+        text = text.replace(f"GPU{gpu}", f"GPU{gpu + first}")
+    assert "topo -mp" in refused(text + PCI_LEGEND).what
+    (gap,) = understood(text + WHOLE_LEGEND).warnings
+    assert gap.startswith("the header has 8 GPUs and not GPU0")
+
+
 @pytest.mark.parametrize("change", [*variants.FOLDS, *variants.SQUEEZES])
 def test_a_matrix_of_pci_is_never_read_in_another_shape(change):
     """Folded at seven widths, or with other white space."""

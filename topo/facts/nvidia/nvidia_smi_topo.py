@@ -23,7 +23,6 @@ _COMMAND = "nvidia-smi topo -m"
 _PCI_ONLY = re.compile(r"\btopo[ \t]+(?:-mp|--matrix_pci)\b")
 _LEGEND = re.compile(r"\b(?:X|SYS|SOC|NODE|PHB|PXB|PIX)\s{0,8}= ")
 _BONDED = "NV#"
-_MATRIX = "GPU0"
 _UNTOLD = (
     "no cell has NVLinks, and no legend says that they were looked for: "
     "`topo -mp` prints the same for a host that has them"
@@ -48,21 +47,21 @@ def _judged(text: str, found: ParsedProbe) -> ParsedProbe | Refusal:
     (links,) = (fact for fact in found.facts if isinstance(fact, LinkMatrix))
     if any(link.kind is LinkKind.NVLINK for row in links.links for link in row):
         return found
-    above, legend = _around(text)
+    above, legend = _around(text, links.gpus[0])
     if _BONDED in legend:
         return found
     if _LEGEND.search(legend) or _PCI_ONLY.search(above):
-        what = "this is nvidia-smi topo -mp, whose legend has no NV#: it says nothing of NVLinks"
+        what = "this is nvidia-smi topo -mp, or another tool's: it says nothing of NVLinks (no NV#)"
         return Refusal(what, WHOLE_TEXT, f"give `{_COMMAND}`")
     if len(links.gpus) < 2:
         return found
     return replace(found, warnings=bounded([*found.warnings, _UNTOLD]))
 
 
-def _around(text: str) -> tuple[str, str]:
+def _around(text: str, first: str) -> tuple[str, str]:
     """Return what stands above the first matrix, and what stands between it and the next one.
 
-    `GPU0` stands in the header and before its own row, then in the next header.
+    The name of its first GPU stands in the header and before its own row, then in the next header.
     """
-    above, *rest = text.split(_MATRIX, 3)
+    above, *rest = re.split(rf"{first}(?![0-9])", text, maxsplit=3)
     return above, "".join(rest[:2])
