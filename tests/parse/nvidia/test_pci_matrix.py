@@ -12,7 +12,7 @@ from topo.model.observation import ParsedProbe
 SWITCHES = texts.tabbed(texts.islands(8, 2, inside="PXB", across="SYS"))
 """Eight GPUs on NVLink, as `-mp` shows them, or eight without."""
 PCI_LEGEND, WHOLE_LEGEND = texts.nvidia_legend(nvlinks=False), texts.nvidia_legend()
-UNTOLD = "no cell has NVLinks, and no legend says that they were looked for"
+UNTOLD = "no cell has NVLinks, and no whole legend says that they were looked for"
 
 
 @pytest.mark.parametrize("format_name", [None, "nvidia-smi-topo"])
@@ -38,6 +38,20 @@ def test_a_host_without_nvlinks_is_read_where_the_legend_says_that_they_were_loo
 def test_a_matrix_without_nvlinks_and_without_a_legend_is_told():
     """Nobody knows which of the two options printed it."""
     (warning,) = understood(SWITCHES).warnings
+    assert warning.startswith(UNTOLD)
+
+
+@pytest.mark.parametrize(
+    "legend",
+    [
+        WHOLE_LEGEND[: WHOLE_LEGEND.index("  PIX")],
+        "\nLegend:\n  PIX  = one bridge\n  PXB  = more\n",
+    ],
+    ids=["cut", "edited"],
+)
+def test_a_legend_that_is_not_whole_tells_nothing_and_is_told(legend):
+    """Its last line may have been that of NVLinks, or nobody needed it."""
+    (warning,) = understood(SWITCHES + legend).warnings
     assert warning.startswith(UNTOLD)
 
 

@@ -2,8 +2,9 @@
 
 The option `-mp` (`--matrix_pci`) prints the same matrix with PCI links alone: where `-m` has NV18
 it has SYS. To read it as `-m` would be to say that eight GPUs on NVLink have none. Three things
-tell them apart: a cell with NVLinks, the legend, in which only `-m` explains `NV#`, and the
-command, where it stands above the matrix.
+tell them apart: a cell with NVLinks, the legend, in which only `-m` explains `NV#`, on its last
+line, and the command, where it stands above the matrix. A legend that is cut or edited tells
+nothing, so it is a warning.
 
 Source: the help of nvidia-smi of drivers 470 to 595; both legends in posted outputs.
 """
@@ -21,10 +22,12 @@ from topo.model.observation import ParsedProbe
 FORMAT = "nvidia-smi-topo"
 _COMMAND = "nvidia-smi topo -m"
 _PCI_ONLY = re.compile(r"\btopo[ \t]+(?:-mp|--matrix_pci)\b")
-_LEGEND = re.compile(r"\b(?:X|SYS|SOC|NODE|PHB|PXB|PIX)\s{0,8}= ")
+_LEGEND = re.compile(r"\b(SYS|SOC|PHB|PXB|PIX)\s{0,8}= ")
+_WHOLE_LEGEND = 4
+"""So many of these lines has each legend of either option; NODE came with driver 384."""
 _BONDED = "NV#"
 _UNTOLD = (
-    "no cell has NVLinks, and no legend says that they were looked for: "
+    "no cell has NVLinks, and no whole legend says that they were looked for: "
     "`topo -mp` prints the same for a host that has them"
 )
 
@@ -50,7 +53,8 @@ def _judged(text: str, found: ParsedProbe) -> ParsedProbe | Refusal:
     above, legend = _around(text, links.gpus[0])
     if _BONDED in legend:
         return found
-    if _LEGEND.search(legend) or _PCI_ONLY.search(above):
+    whole = len(set(_LEGEND.findall(legend))) >= _WHOLE_LEGEND
+    if whole or _PCI_ONLY.search(above):
         what = "this is nvidia-smi topo -mp, or another tool's: it says nothing of NVLinks (no NV#)"
         return Refusal(what, WHOLE_TEXT, f"give `{_COMMAND}`")
     if len(links.gpus) < 2:
