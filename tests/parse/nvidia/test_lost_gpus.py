@@ -67,7 +67,11 @@ def test_the_last_gpu_that_is_lost_is_not_passed_over(above):
 
 def test_a_gpu_that_is_lost_below_its_own_line_is_unhealthy():
     """The driver still knows its name; in the place of its links, or of each of their values."""
-    for words in ("\t GPU is lost\n", "\t Link 0: <GPU is lost>\n\t Link 1: <GPU is lost>\n"):
+    for words in (
+        "\t GPU is lost\n",
+        f"\t {LOST}\n",
+        "\t Link 0: <GPU is lost>\n\t Link 1: <GPU is lost>\n",
+    ):
         text = status(0) + head(1) + words + status(2)
         assert health(text) == {0: None, 1: False, 2: None}
 

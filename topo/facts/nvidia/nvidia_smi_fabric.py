@@ -132,13 +132,10 @@ def read(text: str) -> ParsedProbe | Refusal:
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
     if (twice := words.listed_twice(found, _FIX)) is not None:
         return twice
+    attached = words.counted(gpu_list.attached(text), sections)
     warnings = [
         *walk.rests,
-        *(
-            gpu_list.missing(found, words.counted(gpu_list.attached(text), sections))
-            if found
-            else ()
-        ),
+        *(gpu_list.missing(found, attached) if found else ()),
         *words.doubts(found, fabrics),
     ]
     if len(found) < len(sections):

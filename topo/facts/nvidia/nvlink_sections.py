@@ -164,11 +164,8 @@ def elisions(text: str) -> Iterator[str]:
 def _lacking(section: Section, last: int) -> str:
     name = f"GPU {section.gpu.index} (line {section.line})"
     if not section.links:
-        return (
-            ""
-            if section.no_list or section.gpu.healthy is False
-            else f"{name} has no link below it: the text is cut"
-        )
+        told = section.no_list or section.gpu.healthy is False
+        return "" if told else f"{name} has no link below it: the text is cut"
     gone = [number for number in range(last + 1) if number not in section.links]
     if not gone:
         return ""
@@ -207,7 +204,7 @@ def blocks(text: str) -> Iterator[Block]:
 def _note(section: Section, number: int, bare: str) -> None:
     link = _LINK.fullmatch(bare)
     if dead := lost_gpus.without_answer([bare, link.group(2) if link else ""]):
-        section.gpu = replace(section.gpu, healthy=False, trouble=dead.strip("<>[] "))
+        section.gpu = replace(section.gpu, healthy=False, trouble=dead)
         return
     if link is not None and int(link.group(1)) <= MAX_LINKS:
         link_number = int(link.group(1))

@@ -95,5 +95,6 @@ def unhealthy(lost: LostGpu, index: int) -> Gpu:
 
 
 def without_answer(words: Sequence[str]) -> str:
-    """Return the first of these values that stands for "no answer", or nothing."""
-    return next((word for word in words if word.strip("<>[] ").lower() in NO_ANSWERS), "")
+    """Return the first of these values that says "no answer", without its advice, or nothing."""
+    bare = (word.strip("<>[] ").partition(".")[0] for word in words)
+    return next((word for word in bare if word.lower() in NO_ANSWERS), "")
