@@ -8,6 +8,7 @@ from topo.facts.registry import READERS, UNSUPPORTED
 
 _STATES = MappingProxyType(
     {
+        "ibnetdiscover": "switches, adapters and cables of an InfiniBand subnet",
         "mx-exporter": "GPUs and their health, ports and their errors, server UUIDs",
         "mx-smi-list": "GPUs and their health",
         "mx-smi-table": "GPUs, memory and health",
