@@ -56,6 +56,7 @@ class Membership:
         self.declared = Declared()
         self.labelled = Labelled(settings.labels, label_family)
         self.fabric = FabricGroups(names, fabric_paths)
+        self._follows_fabric = FABRIC in settings.stated
         self.wiring = Wiring(settings.incumbent_s)
         self._node_number = settings.node_number
         self._stand_above_domains = bool(settings.precedence) or self.labelled.is_used
@@ -107,6 +108,8 @@ class Membership:
     def _update_fabric(
         self, node: NodeName, record: NodeRecord | None, listed: ListedNode | None
     ) -> None:
+        if not self._follows_fabric:
+            return
         facts = None if record is None else record.facts
         nics = () if facts is None else facts.nics
         guids = (normalized_guid(nic.node_guid) for nic in nics if not nic.virtual)
