@@ -174,7 +174,9 @@ class TreeCollector(Collector):
         yield gauge_family("topo_master_unjoined_machines", len(forest.unjoined))
         plain, squeezed = self.document_sizes()
         yield gauge_family("topo_master_document_bytes", {"identity": plain, "gzip": squeezed})
-        yield gauge_family("topo_master_restored_age_seconds", snapshot.restored_age_s or 0.0)
+        restored = snapshot.restored_at_s
+        restored_age_s = 0.0 if restored is None else self.clock() - restored
+        yield gauge_family("topo_master_restored_age_seconds", restored_age_s)
         warnings = self._warned.filled({warning.code: 1 for warning in self.warnings()})
         yield gauge_family("topo_master_warnings", warnings)
         yield from self._sources(snapshot)

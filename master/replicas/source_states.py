@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from topo.model.forest import Reason, SourceState
+from topo.model.forest import SourceState, SourceWarning
 from topo.model.ids import SourceName
 
 PATH = "/v1/replica/sources"
@@ -26,13 +26,20 @@ _AgeS = Annotated[float, Field(ge=0, le=MAX_AGE_S, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
+class _Warning:
+    code: str
+    text: str
+    age_s: _AgeS | None = None
+
+
+@dataclass(frozen=True)
 class _Told:
     source: SourceName
     good_age_s: _AgeS | None
     failing_age_s: _AgeS | None
     trouble: str
     fix: str
-    warnings: tuple[Reason, ...]
+    warnings: tuple[_Warning, ...]
     detail: str = ""
 
 
@@ -53,7 +60,7 @@ def encode(states: Iterable[SourceState], now_s: float) -> bytes:
                 age_s(state.failing_since_s),
                 state.trouble,
                 state.fix,
-                state.warnings,
+                tuple(_Warning(w.code, w.text, age_s(w.since_s)) for w in state.warnings),
                 state.detail,
             )
             for state in states
@@ -69,15 +76,19 @@ def decode(
     Times that are near those of `before` stay unchanged. Raises `ValueError`.
     """
     known = {state.source: state.failing_since_s for state in before}
+
+    def at_s(age_s: float | None) -> float | None:
+        return None if age_s is None else heard_s - age_s
+
     return tuple(
         _steady(
             SourceState(
                 each.source,
-                None if each.good_age_s is None else heard_s - each.good_age_s,
-                None if each.failing_age_s is None else heard_s - each.failing_age_s,
+                at_s(each.good_age_s),
+                at_s(each.failing_age_s),
                 each.trouble,
                 each.fix,
-                each.warnings,
+                tuple(SourceWarning(w.code, w.text, at_s(w.age_s)) for w in each.warnings),
                 each.detail,
             ),
             known.get(each.source),

@@ -15,7 +15,7 @@ from topo.kit.tasks import Work
 from topo.kit.threads import off_loop
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import Refusal
-from topo.model.forest import Reason
+from topo.model.forest import SourceWarning
 from topo.model.observation import (
     CONFIG_FILE,
     ConfigLoaded,
@@ -75,9 +75,8 @@ def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tup
 
 def _doubts(warnings: tuple[str, ...]) -> SourceWarned:
     """Return the warnings about the file, which last until its content changes."""
-    return SourceWarned(
-        CONFIG_FILE, tuple(Reason(SourceCondition.DOUBTFUL_CONFIG, text) for text in warnings)
-    )
+    of_each = SourceWarning.of_each(SourceCondition.DOUBTFUL_CONFIG, warnings)
+    return SourceWarned(CONFIG_FILE, of_each)
 
 
 def _start(context: SourceContext) -> Work:

@@ -170,7 +170,7 @@ class StateSaver:
     def _is_settled(self) -> bool:
         """Return whether all sources behind the tree have answered in this process."""
         snapshot = self.engine.snapshot
-        spoken = snapshot.generation > 0 and snapshot.restored_age_s is None
+        spoken = snapshot.generation > 0 and snapshot.restored_at_s is None
         return spoken and not self.readiness.missing(snapshot, self.engine.clock())
 
     def _is_due(self) -> bool:

@@ -207,7 +207,7 @@ class Engine:
         for passed in range(before.generation + 1, generation):
             self.history.add(Step(Generation(passed), ()))
         self.history.add(Step(generation, changes))
-        self.status_times.note(changes, now_s)
+        self.status_times.note(changes, now_s, self._discovery.shown)
 
     def replicate_sources(self, states: tuple[SourceState, ...]) -> None:
         """Show the states of another process's sources, with times on this process's clock."""
@@ -317,7 +317,7 @@ class Engine:
         if generation != before:
             self._call_on_published()
             self.history.add(Step(generation, changes))
-            self.status_times.note(changes, began_s)
+            self.status_times.note(changes, began_s, self._discovery.shown)
             _log_changes(generation, changes)
 
 

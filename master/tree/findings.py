@@ -66,4 +66,5 @@ def _finding(found: Finding) -> FindingDocument:
         "what": found.what,
         "next_step": found.next_step,
         "subjects": found.subjects,
+        "since_s": found.since_s,
     }

@@ -14,14 +14,16 @@ import orjson
 from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from master.tree.status_times import Times
-from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Snapshot, SourceState
+from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Reason, Snapshot, SourceState
 from topo.model.ids import GroupPath
 from topo.model.rest.topology import (
     ConflictDocument,
     GroupDocument,
     NodeDocument,
+    NodeReasonDocument,
     SharedCardsDocument,
     SourceDocument,
+    SourceWarningDocument,
     TopologyDocument,
     WarningDocument,
     WireDocument,
@@ -81,13 +83,13 @@ def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocumen
             s.failing_since_s is None,
             s.trouble,
             s.fix,
-            s.warnings,
+            tuple((warning.code, warning.text) for warning in s.warnings),
             s.detail,
         )
         for s in snapshot.sources
     )
     warned = tuple((warning.code, warning.text) for warning in warnings)
-    return snapshot.generation, snapshot.restored_age_s is not None, states, capacity, warned
+    return snapshot.generation, snapshot.restored_at_s is not None, states, capacity, warned
 
 
 def entity_tag(of_version: object, query: str = "") -> str:
@@ -121,7 +123,7 @@ def document(
         "run": run,
         "capacity_version": view.usage.version,
         "mode": mode,
-        "restored_age_s": snapshot.restored_age_s,
+        "restored_age_s": _age_s(snapshot.restored_at_s, now_s),
         "groups": groups,
         "unplaced": [
             {**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced
@@ -156,7 +158,7 @@ class _Writer:
     def __init__(self, view: TopologyView, path: tuple[Vertex, ...] | None, now_s: float) -> None:
         self._counts = SubtreeCounts(view.usage)
         self._hosts, self._shared = view.usage.hosts, view.usage.shared
-        self._changed_at_s, self._now_s = view.times.nodes, now_s
+        self._times, self._now_s = view.times, now_s
         self._confirmed = view.snapshot.forest.confirmed
         self._only = None if path is None else frozenset(map(id, path))
         self.shown: list[Node] = []
@@ -191,25 +193,33 @@ class _Writer:
         self.shown.append(node)
         free, used, held, _, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
         host = self._hosts.get(node.name)
-        changed_at_s = self._changed_at_s.get(node.name)
+        changed_at_s = self._times.nodes.get(node.name)
         leaf: NodeDocument = {
             "name": node.name,
             "kind": "node",
             "status": node.status,
-            "reasons": node.reasons,
+            "reasons": tuple([self._reason(node, each) for each in node.reasons]),
             "gpus": node.gpus or gpus,
             "gpu_type": node.gpu_type or ("" if host is None else host.gpu_type),
             "free_gpus": free,
             "used_gpus": used,
             "held_gpus": held,
             "cordoned": is_cordoned,
-            "since_s": None if changed_at_s is None else round(self._now_s - changed_at_s, 1),
+            "since_s": _age_s(changed_at_s, self._now_s),
         }
         if host is not None and host.pool:
             leaf["pool"] = host.pool
         if node.name in self._shared:
             leaf["shared"] = [_shared_cards(each) for each in self._shared[node.name]]
         return leaf
+
+    def _reason(self, node: Node, reason: Reason) -> NodeReasonDocument:
+        since_s = _age_s(self._times.of_reason(node.name, reason.code), self._now_s)
+        return NodeReasonDocument(reason.code, reason.text, since_s)
+
+
+def _age_s(at_s: float | None, now_s: float) -> float | None:
+    return None if at_s is None else round(now_s - at_s, 1)
 
 
 def _shared_cards(cards: SharedCards) -> SharedCardsDocument:
@@ -234,8 +244,7 @@ def _wires(forest: Forest, shown: list[Node], part: Part) -> list[WireDocument]:
 
 
 def _conflict(conflict: Conflict, times: Times, now_s: float) -> ConflictDocument:
-    came_s = times.of_conflict(conflict)
-    since_s = None if came_s is None else round(now_s - came_s, 1)
+    since_s = _age_s(times.of_conflict(conflict), now_s)
     return ConflictDocument(
         conflict.code, conflict.subjects, conflict.text, conflict.fix, since_s=since_s
     )
@@ -248,10 +257,15 @@ def _source(state: SourceState, now_s: float) -> SourceDocument:
     return {
         "source": state.source,
         "state": word,
-        "age_s": None if good is None else round(now_s - good, 1),
-        "failing_s": None if failing is None else round(now_s - failing, 1),
+        "age_s": _age_s(good, now_s),
+        "failing_s": _age_s(failing, now_s),
         "trouble": state.trouble,
         "fix": state.fix,
-        "warnings": state.warnings,
+        "warnings": tuple(
+            [
+                SourceWarningDocument(w.code, w.text, _age_s(w.since_s, now_s))
+                for w in state.warnings
+            ]
+        ),
         "detail": state.detail,
     }

@@ -10,6 +10,7 @@ from html import escape
 from master.tree.capacity_counts import SubtreeCounts
 from master.tree.findings import Examined, findings
 from topo.diagnosis.finding import Finding
+from topo.model.durations import age
 from topo.model.forest import Group, Node, Reason, Status
 from topo.placement.capacity.node_usage import NO_COUNTS
 from topo.publish.wires import wires_of
@@ -50,7 +51,8 @@ def _findings(found: list[Finding]) -> Iterator[str]:
         return
     yield "<ol>"
     for each in found:
-        where = f"<b>{_text(each.subject)}</b>: {_text(each.what)}"
+        since = "" if each.since_s is None else f", for {age(each.since_s)}"
+        where = f"<b>{_text(each.subject)}</b>: {_text(each.what)}{since}"
         yield f"<li>{where} <small>{_text(each.next_step)}</small></li>"
     yield "</ol>"
 

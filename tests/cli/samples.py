@@ -91,7 +91,10 @@ def troubled() -> Any:
         ("child-not-ready", "not ready: dragonfly-4e5f6a7b"),
     )
     alone = node(
-        "node-9", "NotReady", ("worker-stale", "no word from its worker for 3 beats (30 s)"), gpus=0
+        "node-9",
+        "NotReady",
+        ("worker-stale", "its worker is stale: no word within 3 beats (30 s)"),
+        gpus=0,
     )
     return {
         **document,

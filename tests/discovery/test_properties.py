@@ -225,7 +225,7 @@ def test_a_restored_state_shows_the_same_tree(seen, assigned):
     second = discovery(Mode.SWITCHBOX)
     second.restore(first.persistent_state(), age_s=5.0, now_s=100.0)
     assert render(second.snapshot.forest) == render(first.snapshot.forest)
-    assert second.snapshot.restored_age_s == 5.0
+    assert second.snapshot.restored_at_s == 95.0
     assert second.snapshot.generation == first.snapshot.generation + 1
 
 

@@ -65,6 +65,7 @@ declare namespace Api {
     what: string;
     next_step: string;
     subjects: string[];
+    since_s: number | null;
   }
   interface Findings {
     generation: number;
@@ -305,7 +306,7 @@ declare namespace Api {
     name: string;
     kind: "node";
     status: Status;
-    reasons: Reason[];
+    reasons: NodeReason[];
     gpus: number;
     gpu_type: string;
     free_gpus: number;
@@ -323,6 +324,11 @@ declare namespace Api {
     internal_ip: string;
     provider_id: string;
     system_uuid: string;
+  }
+  interface NodeReason {
+    code: string;
+    text: string;
+    since_s: number | null;
   }
   interface NodeWire {
     slot: number;
@@ -394,8 +400,13 @@ declare namespace Api {
     failing_s: number | null;
     trouble: string;
     fix: string;
-    warnings: Reason[];
+    warnings: SourceWarning[];
     detail: string;
+  }
+  interface SourceWarning {
+    code: string;
+    text: string;
+    since_s: number | null;
   }
   interface StatedPath {
     source: string;
@@ -452,7 +463,7 @@ declare namespace Api {
     name: string;
     kind: "node";
     status: Status;
-    reasons: Reason[];
+    reasons: NodeReason[];
     gpus: number;
     gpu_type: string;
     free_gpus: number;

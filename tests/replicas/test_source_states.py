@@ -3,12 +3,11 @@
 import pytest
 
 from master.replicas.source_states import MAX_SOURCES, decode, encode
-from topo.model.forest import Reason, SourceState
+from topo.model.forest import SourceState, SourceWarning
 from topo.model.ids import SourceName
 
-MANAGER = SourceState(
-    SourceName("cluster-manager"), 90.0, 95.0, "it is away", "start it", (Reason("odd", "a text"),)
-)
+ODD = SourceWarning("odd", "a text", 80.0)
+MANAGER = SourceState(SourceName("cluster-manager"), 90.0, 95.0, "it is away", "start it", (ODD,))
 SILENT = SourceState(SourceName("workers"), None)
 
 
@@ -18,7 +17,7 @@ def test_what_is_told_at_one_time_is_heard_as_of_another_clock() -> None:
     assert (manager.trouble, manager.fix, manager.warnings) == (
         MANAGER.trouble,
         MANAGER.fix,
-        MANAGER.warnings,
+        (SourceWarning("odd", "a text", 980.0),),
     )
     assert silent == SILENT
 

@@ -9,9 +9,10 @@ that are short of nodes. It is one finding: no worker has reported from these fo
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
-from topo.diagnosis.finding import Case, Finding, listed, number
+from topo.diagnosis.finding import Case, Finding, listed, longest_s, number
 from topo.diagnosis.steps import WAITING, step
 from topo.model.conditions.condition import Severity
 from topo.model.conditions.doctor import ServiceCondition
@@ -28,6 +29,9 @@ from topo.model.rest.topology import (
 )
 
 _T = TypeVar("_T")
+_TOGETHER_S = 120.0
+"""A worker whose reports are refused is stale three beats later (30 s), one that restarts with a
+wrong token perhaps before it is refused; a minute and a half for slow starts and longer beats."""
 ALONE = 3
 """Up to so many conflicts or cables of one kind each stand alone; more of them are one finding."""
 
@@ -88,19 +92,37 @@ def subjects(cases: Iterable[Case]) -> list[str]:
     return list(dict.fromkeys(name for case in cases for name in case.subjects))
 
 
-def _finding(case: Case, names: Sequence[str], what: str) -> Finding:
-    return Finding(Severity.WRONG, case.code, listed(names), what, case.fix, tuple(names))
+def _finding(case: Case, names: Sequence[str], what: str, since_s: float | None) -> Finding:
+    grade = Severity.WRONG
+    return Finding(grade, case.code, listed(names), what, case.fix, tuple(names), since_s)
 
 
 def _refused_reports(
     document: TopologyDocument, cases: Cases, refused: Sequence[Case]
 ) -> Iterator[Finding]:
-    """Report refused workers, together with those that were accepted before and are silent now."""
+    """Report refused workers, together with those that fell silent as the refusals began.
+
+    A refusal has a sender and no certain node, so the times tell which silence follows from it. One
+    that began long before, or long after, is a finding of its own.
+    """
     _take_unreported(document, cases)
-    silent = subjects(cases.take(NodeCondition.WORKER_STALE))
-    more = f"; {number(silent, 'node')} silent since: {listed(silent)}" if silent else ""
     for case in refused:
-        yield _finding(case, case.subjects, case.text + more)
+        silent = subjects(cases.take(NodeCondition.WORKER_STALE, if_=partial(_follows, case)))
+        more = (
+            f"; {number(silent, 'node')} fell silent about then: {listed(silent)}" if silent else ""
+        )
+        yield _finding(case, case.subjects, case.text + more, case.since_s)
+
+
+def _follows(refusal: Case, silence: Case) -> bool:
+    """Return whether a node may be silent because its reports are refused.
+
+    A time that is not known is that of a node which was silent before the master started, and may
+    have been refused for as long.
+    """
+    if silence.since_s is None or refusal.since_s is None:
+        return True
+    return abs(refusal.since_s - silence.since_s) <= _TOGETHER_S
 
 
 def _no_worker_at_all(document: TopologyDocument, cases: Cases) -> Finding:
@@ -122,10 +144,11 @@ def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     if document["mode"] in WITHOUT_WORKERS or len(silent) < 2 or reported != set(silent):
         return
     cases.take(NodeCondition.WORKER_STALE)
-    what = f"all {number(silent, 'worker')} are silent: {stale[0].text}"
+    what, since_s = f"all {number(silent, 'worker')} are silent", longest_s(stale)
+    what += f": {stale[0].text}"
     next_step = f"see the log of one, such as that of {silent[0]}: does its --server-address still "
     next_step += "lead to the master's --rpc-server-port (10001 unless set)?"
-    yield Finding.of(NodeCondition.WORKER_STALE, [WORKERS], what, next_step)
+    yield Finding.of(NodeCondition.WORKER_STALE, [WORKERS], what, next_step, since_s=since_s)
 
 
 def _take_unreported(document: TopologyDocument, cases: Cases) -> list[Case]:
@@ -152,7 +175,8 @@ def _other_mode(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     if nodes:
         what = f"--mode={document['mode']} cannot place {number(nodes, 'node')}; {nodes[0]}: "
         what += found[0].text
-        yield Finding.of(code, nodes, what, step(code, nodes[0], document["mode"]))
+        next_step = step(code, nodes[0], document["mode"])
+        yield Finding.of(code, nodes, what, next_step, since_s=longest_s(found))
 
 
 def _clones(cases: Cases) -> Iterator[Finding]:
@@ -174,7 +198,7 @@ def _clones(cases: Cases) -> Iterator[Finding]:
         if len(part) > 1:
             what = f"{len(part)} server UUIDs are stated by several nodes: {what}"
         more = f"; because of it {listed(joined)} joined nobody" if joined else ""
-        yield _finding(first, names, what + more)
+        yield _finding(first, names, what + more, longest_s(part))
 
 
 def _machines_without_workers(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
@@ -212,13 +236,14 @@ def _cut_cables(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     down = [wire for wire in document["wires"] if wire["state"] == "down"]
     down.sort(key=lambda wire: (natural_key(wire["node"]), wire["slot"]))
     ends = {end for wire in down for end in (wire["node"], wire["peer"]) if end}
-    cases.forgive(ends, NodeCondition.LINK_DOWN)
+    cut = cases.forgive(ends, NodeCondition.LINK_DOWN)
     for wires in _parts(down):
         cables = [f"{_end(w['node'], w['slot'])} to {_far_end(w)}" for w in wires]
         plural = "cables are" if len(cables) > 1 else "cable is"
         what = f"{len(cables)} {plural} down: {listed(cables)}"
         nodes = list(dict.fromkeys(end for w in wires for end in (w["node"], w["peer"]) if end))
-        yield Finding.of(NodeCondition.LINK_DOWN, nodes, what)
+        since_s = longest_s(case for case in cut if case.subjects[0] in nodes)
+        yield Finding.of(NodeCondition.LINK_DOWN, nodes, what, since_s=since_s)
 
 
 def _parts(things: list[_T]) -> list[list[_T]]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from topo.diagnosis.causes import ALONE, Cases, causes, subjects
-from topo.diagnosis.finding import Case, Finding, listed
+from topo.diagnosis.finding import Case, Finding, listed, longest_s
 from topo.diagnosis.steps import (
     CONFLICT_STEP,
     FAILING,
@@ -23,11 +23,15 @@ from topo.model.conditions.doctor import ServiceCondition
 from topo.model.conditions.master import MasterCondition
 from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import GroupCondition, NodeCondition
+from topo.model.forest import Reason
 from topo.model.observation import CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.rest.topology import (
     WITHOUT_WORKERS,
+    NodeDocument,
+    NodeReasonDocument,
     SourceDocument,
     TopologyDocument,
+    UnplacedDocument,
     is_group,
     walk,
 )
@@ -79,8 +83,8 @@ def is_of_source(finding: Finding) -> bool:
 
 def _restored(document: TopologyDocument) -> Iterator[Finding]:
     if (age_s := document["restored_age_s"]) is not None:
-        what = f"the tree comes from the state file and is {age_s:.0f} s old"
-        yield Finding.of(ServiceCondition.RESTORED, "master", what)
+        what = "the tree stands as the state file had it"
+        yield Finding.of(ServiceCondition.RESTORED, "master", what, since_s=age_s)
 
 
 def _sources(document: TopologyDocument) -> Iterator[Finding]:
@@ -96,13 +100,14 @@ def _sources(document: TopologyDocument) -> Iterator[Finding]:
                 yield Finding.of(SourceCondition.WAITING, name, "has not spoken yet", next_step)
         elif source["state"] != "ok":
             trouble = source["trouble"] or source["state"]
-            what = f"failing for {source['failing_s'] or 0.0:.0f} s: {trouble}"
             next_step = source["fix"] or FAILING.get(name, GENERAL_SOURCE_STEP)
-            yield Finding.of(SourceCondition.FAILING, name, what, next_step)
+            since_s = source["failing_s"]
+            what = f"failing: {trouble}"
+            yield Finding.of(SourceCondition.FAILING, name, what, next_step, since_s=since_s)
         elif _is_old(source):
-            what = f"its last good answer is {source['age_s']:.0f} s old"
+            what, since_s = "no good answer has come", source["age_s"]
             next_step = (WAITING if name == WORKERS else FAILING).get(name, GENERAL_SOURCE_STEP)
-            yield Finding.of(SourceCondition.OLD, name, what, next_step)
+            yield Finding.of(SourceCondition.OLD, name, what, next_step, since_s=since_s)
 
 
 def _is_old(source: SourceDocument) -> bool:
@@ -114,10 +119,11 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
     """Return everything that the document says is not well, but for the state of the sources."""
     for source in document["sources"]:
         for warning in source["warnings"]:
-            yield Case(warning.code, (source["source"],), warning.text, source_step(warning.code))
+            subjects, fix = (source["source"],), source_step(warning.code)
+            yield Case(warning.code, subjects, warning.text, fix, warning.since_s)
     for conflict in document["conflicts"]:
         fix = conflict.fix or CONFLICT_STEP
-        yield Case(conflict.code, conflict.subjects, conflict.text, fix)
+        yield Case(conflict.code, conflict.subjects, conflict.text, fix, conflict.since_s)
     yield from _reasons(document)
     yield from _overbooked(document)
     yield from _unmanaged(document)
@@ -134,15 +140,27 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
 
 def _reasons(document: TopologyDocument) -> Iterator[Case]:
     for path, vertex in walk(document["groups"]):
-        name = "/".join(path) if is_group(vertex) else vertex["name"]
+        if not is_group(vertex):
+            yield from _of_node(vertex, vertex["reasons"])
+            continue
         for reason in vertex["reasons"]:
             if reason.code != GroupCondition.CHILD_NOT_READY:  # the child says so itself
-                yield Case(reason.code, (name,), reason.text)
+                yield Case(reason.code, ("/".join(path),), reason.text)
     for entry in document["unplaced"]:
-        for reason in {r.code: r for r in (entry["reason"], *entry["reasons"])}.values():
-            # Nobody labels a node without GPUs, and no job with groups goes there.
-            if reason.code != NodeCondition.NO_GROUP_LABEL or entry["gpus"]:
-                yield Case(reason.code, (entry["name"],), reason.text)
+        own = {reason.code for reason in entry["reasons"]}
+        if (why := entry["reason"]).code not in own and not _is_no_loss(why, entry):
+            yield Case(why.code, (entry["name"],), why.text, since_s=entry["since_s"])
+        yield from _of_node(entry, (r for r in entry["reasons"] if not _is_no_loss(r, entry)))
+
+
+def _is_no_loss(reason: Reason, entry: UnplacedDocument) -> bool:
+    """Return whether no job misses it: nobody labels a node without GPUs."""
+    return reason.code == NodeCondition.NO_GROUP_LABEL and not entry["gpus"]
+
+
+def _of_node(node: NodeDocument, reasons: Iterable[NodeReasonDocument]) -> Iterator[Case]:
+    for reason in reasons:
+        yield Case(reason.code, (node["name"],), reason.text, since_s=reason.since_s)
 
 
 def _overbooked(document: TopologyDocument) -> Iterator[Case]:
@@ -177,7 +195,8 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
             what = texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"
             next_step = part[0].fix or step(code, names[0], document["mode"])
             grade = severity(code, of_unknown=Severity.WRONG)
-            yield Finding(grade, code, listed(names), what, next_step, tuple(names))
+            since_s = longest_s(part)
+            yield Finding(grade, code, listed(names), what, next_step, tuple(names), since_s)
 
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """A finding: one thing that is wrong, where it is, and the next step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -14,7 +14,8 @@ class Finding:
     """One thing that is not as it should be: where, what, and the next step.
 
     `subject` is where, in words; `subjects` are all nodes, machines and paths of groups that it
-    names, empty where it is about none of them.
+    names, empty where it is about none of them. `since_s`: seconds since the first of it was so,
+    None where that is not known; so no text has an age, which would stand still.
     """
 
     severity: Severity
@@ -23,6 +24,7 @@ class Finding:
     what: str
     next_step: str
     subjects: tuple[str, ...] = ()
+    since_s: float | None = None
 
     @classmethod
     def of(
@@ -31,6 +33,8 @@ class Finding:
         subject: str | Sequence[str],
         what: str = "",
         next_step: str = "",
+        *,
+        since_s: float | None = None,
     ) -> Self:
         """Make the finding of a condition; its row says what is not given here.
 
@@ -39,19 +43,26 @@ class Finding:
         names = () if isinstance(subject, str) else tuple(subject)
         where = subject if isinstance(subject, str) else listed(subject)
         said = what or condition.cause, next_step or condition.next_step(NODE=(*names, "")[0])
-        return cls(condition.severity, condition.value, where, *said, names)
+        return cls(condition.severity, condition.value, where, *said, names, since_s)
 
 
 class Case(NamedTuple):
     """One entry of the master's document that is not well, before it is judged.
 
     `subjects` name nodes, machines, or one group by its path; `fix` is the master's own next step.
+    `since_s`: seconds since it is so, None where that is not known.
     """
 
     code: str
     subjects: tuple[str, ...]
     text: str
     fix: str = ""
+    since_s: float | None = None
+
+
+def longest_s(cases: Iterable[Case]) -> float | None:
+    """Return for how many seconds the first of the cases is so; None where none is known."""
+    return max((case.since_s for case in cases if case.since_s is not None), default=None)
 
 
 def listed(names: Sequence[str]) -> str:

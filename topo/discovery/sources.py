@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from topo.discovery.modes import WITHOUT_WORKERS, Mode
-from topo.model.forest import Reason, Snapshot, SourceState
+from topo.model.forest import Snapshot, SourceState, SourceWarning
 from topo.model.ids import SourceName
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -195,7 +195,7 @@ SOURCES = (CONFIGURED, REPORTED, MANAGED, DUMPED)
 class _Warned(NamedTuple):
     """What is odd about a source, and when that is over (monotonic seconds)."""
 
-    warnings: tuple[Reason, ...]
+    warnings: tuple[SourceWarning, ...]
     until_s: float
 
 
@@ -203,7 +203,7 @@ class _Reading(NamedTuple):
     """What is followed of a source's answers, and what is odd about them."""
 
     detail: str
-    doubts: tuple[Reason, ...]
+    doubts: tuple[SourceWarning, ...]
 
 
 class SourceStates:
@@ -258,7 +258,7 @@ class SourceStates:
         until_s = math.inf if event.lasts_s is None else now_s + event.lasts_s
         self._warned[event.source] = _Warned(event.warnings, until_s)
 
-    def set_reading(self, source: SourceName, detail: str, doubts: Iterable[Reason]) -> None:
+    def set_reading(self, source: SourceName, detail: str, doubts: Iterable[SourceWarning]) -> None:
         """Set what discovery follows of a source, and what it finds odd there beside warnings."""
         self._readings[source] = _Reading(detail, tuple(doubts))
 

@@ -38,7 +38,7 @@ from topo.discovery.tree.placed import PlacedNodes
 from topo.discovery.tree.source_comparison import SourceComparison
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import require
-from topo.model.forest import Change, Conflict, Forest, Node, Reason, Snapshot, UnjoinedMachine
+from topo.model.forest import Change, Conflict, Forest, Node, Snapshot, SourceWarning
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
@@ -86,8 +86,8 @@ class Discovery:
         self._conflicts = conflicts.ConflictList()
         self._comparison = SourceComparison(settings, self._placed.paths)
         self._marks = Marks()
-        self._unjoined: tuple[UnjoinedMachine, ...] = ()
-        self._restored_age_s: float | None = None
+        self._unjoined = Forest().unjoined
+        self._restored_at_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
     # -- step 1: take the events -------------------------------------------------------------
@@ -102,7 +102,7 @@ class Discovery:
             self._HANDLERS[type(event)](self, event, now_s)
         self._sources.settle(now_s)
         if self._sources.needed_have_answered:
-            self._restored_age_s = None
+            self._restored_at_s = None
         self._expire(now_s)
         return self._next_generation(now_s)
 
@@ -156,10 +156,8 @@ class Discovery:
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._membership.machines.replace(event.topology, now_s)
         self._sources.note_answer(CLUSTER_MANAGER)
-        warnings = tuple(
-            Reason(SourceCondition.DOUBTFUL_INVENTORY, text)
-            for text in contract.doubts(event.topology)
-        )
+        doubted = contract.doubts(event.topology)
+        warnings = SourceWarning.of_each(SourceCondition.DOUBTFUL_INVENTORY, doubted)
         self._sources.set_warnings(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
@@ -307,7 +305,7 @@ class Discovery:
             return
         marks.moved |= self._membership.settle_labels(is_complete=self._cluster.is_complete)
         self._conflicts.put(Topic.LABELS, conflicts.of_labels(self._membership))
-        found = (Reason(SourceCondition.SEVERAL_FAMILIES, text) for text in doubts(labelled))
+        found = SourceWarning.of_each(SourceCondition.SEVERAL_FAMILIES, doubts(labelled))
         self._sources.set_reading(CLUSTER_NODES, labelled.detail, found)
 
     def _settle_machines(self, marks: Marks) -> None:
@@ -323,7 +321,7 @@ class Discovery:
         if moved is not None:
             marks.moved |= moved
             self._conflicts.put(Topic.FABRIC, conflicts.of_fabric(self._membership))
-            found = (Reason(SourceCondition.DOUBTFUL_FABRIC, text) for text in fabric.doubts)
+            found = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, fabric.doubts)
             self._sources.set_reading(FABRIC, fabric.detail, found)
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
@@ -357,7 +355,7 @@ class Discovery:
         before = self.snapshot
         same = forest is before.forest
         generation = before.generation if same else Generation(before.generation + 1)
-        self.snapshot = Snapshot(generation, forest, self._sources.all, self._restored_age_s)
+        self.snapshot = Snapshot(generation, forest, self._sources.all, self._restored_at_s)
         return () if same else compare(before.forest, forest, generation)
 
     # -- what is known of one node -----------------------------------------------------------
@@ -404,6 +402,10 @@ class Discovery:
         declared = self._membership.declared.places.keys()
         everyone = declared | self._workers.records.keys() | self._cluster.listed
         return tuple(sorted(everyone, key=natural_key))
+
+    def shown(self, node: NodeName) -> Node | None:
+        """Return a node as readers see it; None for an unknown one. O(1)."""
+        return self._placed.nodes.get(node)
 
     def detail(self, node: NodeName) -> NodeDetail | None:
         """Return what is known of a node without its place; None for an unknown node."""
@@ -465,7 +467,7 @@ class Discovery:
         if memory.topology is not None:
             self._manager_reported(ManagerReported(memory.topology), now_s)
         self._sources = SourceStates(self._table, settings.mode, settings.precedence)
-        self._restored_age_s = age_s
+        self._restored_at_s = None if age_s is None else now_s - age_s
         self.snapshot = Snapshot(memory.generation, Forest())
         return self._next_generation(now_s)
 

@@ -26,3 +26,15 @@ def format_duration(seconds: float) -> str:
         if seconds and seconds >= size_s and round(seconds / size_s, 6).is_integer():
             return f"{round(seconds / size_s)}{unit}"
     return f"{seconds:g}s"
+
+
+def age(seconds: float | None) -> str:
+    """Return an age as `0.4 s`, `12 s`, `3 min`, `2 h`, `4 d`; `never` for None."""
+    if seconds is None:
+        return "never"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit_s, name in ((86400, "d"), (3600, "h"), (120, "min")):
+        if seconds >= unit_s:
+            return f"{seconds // (60 if name == 'min' else unit_s):.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -1,6 +1,6 @@
 """The published forest: groups over nodes, and what could not be placed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -174,6 +174,18 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceWarning(Reason):
+    """What is odd about a source, and since when (monotonic seconds, None where nobody says)."""
+
+    since_s: float | None = None
+
+    @classmethod
+    def of_each(cls, condition: Condition, texts: Iterable[str]) -> "tuple[SourceWarning, ...]":
+        """Return a warning of the condition for each text, of a time that nobody says."""
+        return tuple(cls(condition, text) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceState:
     """The state of a source: its last good answer, and what is wrong since.
 
@@ -187,7 +199,7 @@ class SourceState:
     failing_since_s: float | None = None
     trouble: str = ""
     fix: str = ""
-    warnings: tuple[Reason, ...] = ()
+    warnings: tuple[SourceWarning, ...] = ()
     detail: str = ""
 
 
@@ -195,14 +207,14 @@ class SourceState:
 class Snapshot:
     """The value that readers get: a forest, its generation, and the states of the sources.
 
-    `restored_age_s` is set while the forest still rests on a state file and no source has spoken:
-    the age in seconds of what is shown.
+    `restored_at_s` is set while the forest still rests on a state file and no source has spoken:
+    when that state held, on the clock of the sources. It may lie before the start of that clock.
     """
 
     generation: Generation
     forest: Forest
     sources: tuple[SourceState, ...] = ()
-    restored_age_s: float | None = None
+    restored_at_s: float | None = None
 
 
 class Change(NamedTuple):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
-from topo.model.forest import Reason, Status
+from topo.model.forest import SourceWarning, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName
 from topo.model.machine import (
     Gpu,
@@ -186,7 +186,7 @@ class SourceWarned:
     """
 
     source: SourceName
-    warnings: tuple[Reason, ...]
+    warnings: tuple[SourceWarning, ...]
     lasts_s: float | None = None
 
 

@@ -22,7 +22,7 @@ from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
 from topo.kit.process import collector
 from topo.model.conditions.sources import SourceCondition
-from topo.model.forest import Reason
+from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone
 
@@ -70,19 +70,12 @@ class ClusterCapacity:
         devices.on_change.append(self._devices_told)
 
     @property
-    def doubts(self) -> tuple[Reason, ...]:
+    def doubts(self) -> tuple[SourceWarning, ...]:
         """Statements of nodes and pods that cannot be used, in the order of their names."""
         found = [text for key in sorted(self._doubts) for text in self._doubts[key]]
-        told = [Reason(SourceCondition.DOUBTFUL_OBJECT, text) for text in found[:MOST_DOUBTS]]
-        more = len(found) - len(told)
-        return (
-            *told,
-            *(
-                [Reason(SourceCondition.DOUBTFUL_OBJECT, f"{more} more of this kind")]
-                if more
-                else []
-            ),
-        )
+        told, more = found[:MOST_DOUBTS], len(found) - MOST_DOUBTS
+        told += [f"{more} more of this kind"] if more > 0 else []
+        return SourceWarning.of_each(SourceCondition.DOUBTFUL_OBJECT, told)
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
         """Set which nodes share their cards; `doubt` is what is wrong with the ConfigMap."""

@@ -10,7 +10,7 @@ from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.sources.kubernetes.nodes import listed_node
 from master.tree.engine import EventSink, send_event
-from topo.model.forest import Reason
+from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
 from topo.model.observation import (
     CLUSTER_NODES,
@@ -38,7 +38,7 @@ class Counted(Protocol):
     settled: asyncio.Event
 
     @property
-    def doubts(self) -> tuple[Reason, ...]:
+    def doubts(self) -> tuple[SourceWarning, ...]:
         """Statements that cannot be used."""
         ...
 
@@ -61,7 +61,7 @@ class NodeSource:
         self._listed: dict[NodeName, ListedNode] = {}
         self._marked: dict[Key, None] = {}
         self._is_listed_anew = self._lost_all = False
-        self._warned: tuple[Reason, ...] = ()
+        self._warned: tuple[SourceWarning, ...] = ()
         self._woken = asyncio.Event()
 
     async def run(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from topo.model.forest import Reason
+from topo.model.forest import SourceWarning
 from topo.model.observation import WORKERS, Event, SourceWarned
 
 SAID_EVERY_S = 5.0
@@ -36,12 +36,13 @@ class _Refusals:
     senders: dict[str, None] = field(default_factory=dict)
     why: str = ""
 
-    def reason(self, code: str) -> Reason:
+    def warning(self, code: str) -> SourceWarning:
         span_s = self.last_s - self.since_s
         within = f" in {span_s:.0f} s" if span_s >= 1 else ""
         number = "1 report was" if self.number == 1 else f"{self.number} reports were"
         last = ", ".join(reversed(self.senders))
-        return Reason(code, f"{number} refused{within}, the last from {last}: {self.why}")
+        text = f"{number} refused{within}, the last from {last}: {self.why}"
+        return SourceWarning(code, text, self.since_s)
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class RefusedReports:
         while len(found.senders) > SENDERS_SHOWN:
             del found.senders[next(iter(found.senders))]
         if is_new or now_s - self._said_s >= SAID_EVERY_S:
-            warnings = tuple(each.reason(of) for of, each in self._refusals.items())
+            warnings = tuple(each.warning(of) for of, each in self._refusals.items())
             if self.submit(SourceWarned(WORKERS, warnings, LISTED_S)):
                 self._said_s = now_s
 

@@ -64,8 +64,35 @@ async def test_workers_whose_token_was_taken_back_are_silent_for_that_reason(
         await eventually(is_refused)
 
         finding = await sole(master, "unknown-worker-token")
-        while "2 nodes silent since: n1, n2" not in finding.what:
+        while "2 nodes fell silent about then: n1, n2" not in finding.what:
             finding = await sole(master, "unknown-worker-token")
+
+
+async def test_a_node_that_fell_silent_before_the_refusals_is_a_finding_of_its_own(
+    token_flag: str,
+) -> None:
+    """Else a wrong token on one node hides that the worker of another has died."""
+    async with running("--mode=dragonfly", token_flag, "--beat-interval=1") as master:
+        speaking, _ = await master.pair("n1", "n2")
+        for _ in range(300):
+            await asyncio.sleep(1)
+            await speaking.beat()
+        assert (await master.worker("n3", token="another").full(facts("n3"))).status == 401
+
+        async def are_two() -> bool:
+            await speaking.beat()
+            found = {each.code: each for each in (await examined(master)).findings}
+            silent, refused = found.get("worker-stale"), found.get("unknown-worker-token")
+            if silent is None or refused is None:
+                return False
+            assert (silent.subjects, "fell silent" in refused.what) == (("n2",), False)
+            assert silent.since_s is not None
+            assert 290.0 < silent.since_s < 300.0
+            assert refused.since_s is not None
+            assert refused.since_s < 10.0
+            return True
+
+        await eventually(are_two)
 
 
 async def test_refused_tokens_are_forgotten_a_minute_after_the_last(token_flag: str) -> None:

@@ -20,10 +20,10 @@ from topo.cli.client.placements import read_placement
 from topo.cli.options import Output
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
 from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
-from topo.cli.render.words import age
 from topo.diagnosis import diagnosis
 from topo.diagnosis.finding import Finding
 from topo.model.conditions.condition import Severity
+from topo.model.durations import age
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.placements import HoldDocument, HoldsDocument

@@ -20,12 +20,13 @@ from topo.model.machine import Peer, ServerPeers
 from topo.model.observation import (
     CONFIG_FILE,
     ConfigLoaded,
+    Event,
     ManagerReported,
     SourceFailed,
     WorkerRefused,
     WorkerReported,
 )
-from topo.model.rest.topology import is_group
+from topo.model.rest.topology import is_group, walk
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host_follower import HostFollower
 
@@ -103,10 +104,15 @@ def test_a_wire_below_groups_of_one_name_is_told_once():
     ]
 
 
+def _step(state: Discovery, times: StatusTimes, now_s: float, *events: Event) -> None:
+    """Let both take what happened by then."""
+    times.note(state.advance(now_s, *events), now_s, state.shown)
+
+
 def test_a_node_tells_since_when_it_has_its_status():
     """What an earlier process saw is not known: null, and not since this one started."""
     state, times = discovery(Mode.DRAGONFLY), StatusTimes()
-    times.note(state.advance(10.0, *ring(["a", "b"])), 10.0)
+    _step(state, times, 10.0, *ring(["a", "b"]))
 
     def since(now_s: float) -> Any:
         view = TopologyView(state.snapshot, times=times.copy())
@@ -114,7 +120,7 @@ def test_a_node_tells_since_when_it_has_its_status():
         return {node["name"]: node["since_s"] for node in fly["child"] if not is_group(node)}
 
     assert since(12.5) == {"a": 2.5, "b": 2.5}
-    times.note(state.advance(500.0, *ring(["a", "b"])[:1]), 500.0)
+    _step(state, times, 500.0, *ring(["a", "b"])[:1])
     assert since(503.0) == {"a": 493.0, "b": 3.0}, "b is silent since then, a has been Ready"
     assert [row["since_s"] for row in written(state.snapshot, "x", 0.0)["groups"][0]["child"]] == [
         None,
@@ -122,17 +128,37 @@ def test_a_node_tells_since_when_it_has_its_status():
     ]
 
 
+def test_each_reason_of_a_node_tells_since_when_it_is_one():
+    """A cable that was cut before the worker fell silent is cut for longer."""
+    state, times = discovery(Mode.DRAGONFLY), StatusTimes()
+
+    def since(now_s: float) -> Any:
+        view = TopologyView(state.snapshot, times=times.copy())
+        leaves = (v for _, v in walk(document(view, "", now_s)["groups"]) if not is_group(v))
+        return {
+            r.code: r.since_s for leaf in leaves if leaf["name"] == "a" for r in leaf["reasons"]
+        }
+
+    _step(state, times, 0.0, *ring(["a", "b"]))
+    for at_s in (100.0, 101.0, 102.0):
+        _step(state, times, at_s, report("a"), report("b", ["a"]))
+    cut_s = since(110.0)["link-down"]
+    assert 0.0 < cut_s <= 10.0
+    _step(state, times, 150.0, report("b", ["a"]))
+    assert since(160.0) == {"link-down": cut_s + 50.0, "worker-stale": 10.0}
+
+
 def test_a_conflict_tells_since_when_it_is_there_and_a_group_who_confirms_it():
     """A conflict of other words is the same conflict; one that came before the start has no age."""
     state, times = discovery(Mode.SWITCHBOX, labels=RACKS), StatusTimes()
     state.advance(0.0, *ring(["a", "b"]), ManagerReported(managed({"box": ["a", "b"]})))
-    times.note(state.advance(10.0, ManagerReported(managed({"x": ["a"], "y": ["b"]}))), 10.0)
-    times.note(state.advance(20.0, ManagerReported(managed({"x": ["a"], "z": ["b"]}))), 20.0)
+    _step(state, times, 10.0, ManagerReported(managed({"x": ["a"], "y": ["b"]})))
+    _step(state, times, 20.0, ManagerReported(managed({"x": ["a"], "z": ["b"]})))
     view = TopologyView(state.snapshot, times=times.copy())
     (differs,) = (c for c in document(view, "", 25.0)["conflicts"] if len(c.subjects) == 2)
     assert (differs.code, differs.since_s) == ("wiring-differs-from-manager", 15.0)
     assert document(TopologyView(state.snapshot), "", 25.0)["conflicts"][0].since_s is None
-    times.note(state.advance(30.0, ManagerReported(managed({"box": ["a", "b"]}))), 30.0)
+    _step(state, times, 30.0, ManagerReported(managed({"box": ["a", "b"]})))
     assert times.copy().conflicts == {}
     state.advance(40.0, listed({"a": "r/1", "b": "r/1"}))
     (box,) = written(state.snapshot, "", 40.0)["groups"]

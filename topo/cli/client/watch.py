@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from topo.cli.client.client import TOPOLOGY_PATH, MasterClient
 from topo.cli.exit_codes import CliError
@@ -70,8 +70,9 @@ def resume_point(last: GenerationId | None, now: GenerationId) -> GenerationId:
     return now
 
 
-Display = Callable[[Any, Refusal | None], None]
-"""Shows the newest document known, and what keeps us from a newer one."""
+Display = Callable[[Any, Refusal | None, float], None]
+"""Shows the newest document known, what keeps us from a newer one, and how many seconds ago it
+came."""
 
 
 async def watch(
@@ -81,30 +82,42 @@ async def watch(
 
     Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
     """
-    document = await master.document(TOPOLOGY_PATH, **query)
-    display(document, None)
+    latest = await _latest(master, query)
+    display(latest.document, None, 0.0)
     moved = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_note_changes(master, moved))
             while True:
                 await _moved_or_time(moved)
-                document = await _shown(master, query, display, document)
+                latest = await _shown(master, query, display, latest)
     except ExceptionGroup as failures:
         # The first to fail cancels the other; a closed pipe must reach the shell as itself.
         raise failures.exceptions[0] from None
 
 
+class _Latest(NamedTuple):
+    """The newest document known, and when it came, on the loop's clock."""
+
+    document: Any
+    came_s: float
+
+
+async def _latest(master: MasterClient, query: Mapping[str, str | int | None]) -> _Latest:
+    document = await master.document(TOPOLOGY_PATH, **query)
+    return _Latest(document, asyncio.get_running_loop().time())
+
+
 async def _shown(
-    master: MasterClient, query: Mapping[str, str | int | None], display: Display, known: Any
-) -> Any:
+    master: MasterClient, query: Mapping[str, str | int | None], display: Display, known: _Latest
+) -> _Latest:
     """Show the present document, or the known one with the trouble; return the one shown."""
     trouble: Refusal | None = None
     try:
-        known = await master.document(TOPOLOGY_PATH, **query)
+        known = await _latest(master, query)
     except CliError as error:
         trouble = error.refusal
-    display(known, trouble)
+    display(known.document, trouble, asyncio.get_running_loop().time() - known.came_s)
     return known
 
 

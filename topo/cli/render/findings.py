@@ -12,6 +12,7 @@ from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
 from topo.diagnosis.finding import Finding
 from topo.model.conditions.condition import Severity
+from topo.model.durations import age
 
 
 def render_findings(
@@ -35,7 +36,10 @@ def _finding(finding: Finding, glyphs: Glyphs) -> Stack:
     wrong = finding.severity is Severity.WRONG
     sign = glyphs.not_ready if wrong else glyphs.attention
     line = Text().append(plain(finding.subject), style="bold")
-    line.append(f"  {plain(finding.what)}  ")
+    since_s = finding.since_s
+    line.append(f"  {plain(finding.what)}")
+    line.append("" if since_s is None else f" {glyphs.dot} for {age(since_s)}")
+    line.append("  ")
     line.append(plain(finding.code), style="dim")
     step, *commands = map(plain, finding.next_step.split("\n"))
     return Stack(

@@ -12,8 +12,9 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import age, plural
+from topo.cli.render.words import plural
 from topo.model.conditions.gang_states import GangState, Stage
+from topo.model.durations import age
 from topo.model.rest.gangs import GangDocument, GangPodDocument, GangsDocument, GangSummary
 from topo.model.rest.topology import GroupDocument
 

@@ -14,7 +14,8 @@ from topo.cli.render.shapes.matrix import Matrix
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import render_conflict
-from topo.cli.render.words import age, path_text, reason_lines, status_mark, status_style
+from topo.cli.render.words import path_text, reason_lines, status_mark, status_style
+from topo.model.durations import age
 from topo.model.forest import LinkState
 from topo.model.machine import (
     Gpu,

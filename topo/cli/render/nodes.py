@@ -12,7 +12,8 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Cell, Column, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import READY, age, plural, status_mark, status_style
+from topo.cli.render.words import READY, plural, status_mark, status_style
+from topo.model.durations import age
 
 _RARE: Mapping[str, Callable[[NodeRow], str]] = {
     "pool": itemgetter("pool"),

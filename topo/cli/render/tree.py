@@ -10,7 +10,6 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Outline
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import (
-    age,
     node_line,
     path_text,
     plural,
@@ -18,6 +17,7 @@ from topo.cli.render.words import (
     status_mark,
     status_style,
 )
+from topo.model.durations import age
 from topo.model.observation import WORKERS
 from topo.model.rest.topology import (
     WITHOUT_WORKERS,

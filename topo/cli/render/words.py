@@ -8,8 +8,9 @@ from rich.text import Text
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.terminal import Glyphs
+from topo.model.durations import age
 from topo.model.forest import Reason
-from topo.model.rest.topology import NodeDocument
+from topo.model.rest.topology import NodeDocument, NodeReasonDocument
 
 READY = "Ready"
 BAR_CELLS = 12
@@ -26,9 +27,11 @@ def status_mark(status: str, glyphs: Glyphs) -> Text:
 
 
 def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Iterator[Hanging]:
-    """Yield one dim entry per reason, each on a line of its own."""
+    """Yield one dim entry per reason, each on a line of its own, with its age where it has one."""
     for reason in reasons:
         words = Text(plain(reason.text or reason.code), style="dim")
+        if isinstance(reason, NodeReasonDocument) and reason.since_s is not None:
+            words.append(f" {glyphs.dot} for {age(reason.since_s)}")
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), words)
 
 
@@ -45,18 +48,6 @@ def node_line(node: NodeDocument) -> Text:
 def plural(count: int) -> str:
     """Return the English plural ending for a count."""
     return "" if count == 1 else "s"
-
-
-def age(seconds: float | None) -> str:
-    """Return an age as `0.4 s`, `12 s`, `3 min`, `2 h`, `4 d`; `never` for None."""
-    if seconds is None:
-        return "never"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for unit_s, name in ((86400, "d"), (3600, "h"), (120, "min")):
-        if seconds >= unit_s:
-            return f"{seconds // (60 if name == 'min' else unit_s):.0f} {name}"
-    return f"{seconds:.0f} s"
 
 
 def remaining_time(seconds: float) -> str:

@@ -16,6 +16,7 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.watch.problems import worst_first
 from topo.cli.watch.screen import Frame, WatchScreen
+from topo.model.durations import age
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 
@@ -31,14 +32,18 @@ def display(output: Output, view: View) -> Iterator[Display]:
     """Return the display for an output format, of a part of each document. Needs a running loop."""
     console = terminal.out()
     if output is not Output.TABLE:
-        yield _when_changed(_generation, lambda document, _: _write(view(document)[0], output))
+        yield _when_changed(_generation, lambda document, *_: _write(view(document)[0], output))
     elif console.is_terminal and not console.is_dumb_terminal:
         with WatchScreen(console) as screen:
-            yield lambda document, trouble: screen.show(_picture(view(document), trouble, console))
+            yield lambda document, trouble, age_s: screen.show(
+                _picture(view(document), trouble, age_s, console)
+            )
     else:
         yield _when_changed(
             _generation_and_trouble,
-            lambda document, trouble: _print(_picture(view(document), trouble, console), console),
+            lambda document, trouble, age_s: _print(
+                _picture(view(document), trouble, age_s, console), console
+            ),
         )
 
 
@@ -46,11 +51,11 @@ def _when_changed(version: Callable[[Any, Refusal | None], object], write: Displ
     """Return a display that writes a document only when its `version` differs."""
     last: object = None
 
-    def show(document: Any, trouble: Refusal | None) -> None:
+    def show(document: Any, trouble: Refusal | None, age_s: float) -> None:
         nonlocal last
         if (now := version(document, trouble)) != last:
             last = now
-            write(document, trouble)
+            write(document, trouble, age_s)
 
     return show
 
@@ -64,7 +69,7 @@ def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
 
 
 def _picture(
-    part: tuple[Mapping[str, Any], Text], trouble: Refusal | None, console: Console
+    part: tuple[Mapping[str, Any], Text], trouble: Refusal | None, age_s: float, console: Console
 ) -> Frame:
     """Return the frame of a document; what is wrong comes first, where every screen shows it."""
     raw, empty = part
@@ -73,7 +78,7 @@ def _picture(
     head = [tree.render_head(document, marks)]
     if trouble is not None:
         words = Text(plain(f"{trouble.what} (at {trouble.where})"), style="bold red")
-        head.append(Hanging(Text("not current: ", style="bold red"), words))
+        head.append(Hanging(Text(f"{age(age_s)} old: ", style="bold red"), words))
     foot = tree.render_sources(document, marks)
     return Frame(Group(*head), tree.render_body(document, marks, empty), foot)
 

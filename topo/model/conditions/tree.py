@@ -14,7 +14,7 @@ class NodeCondition(Condition):
 
     WORKER_STALE = Row(
         "worker-stale",
-        "no word from its worker for three beats (30 s)",
+        "its worker is stale: no word within three beats (30 s)",
         "is topo-worker running on NODE? its log says why it cannot report; "
         "`topo node NODE` says since when",
     )

@@ -14,7 +14,8 @@ class FindingDocument(TypedDict):
     """One thing that is not as it should be, as `topo doctor` tells it.
 
     `subject` is where, in words; `subjects` are all nodes, machines and paths of groups (their
-    names joined with /) that it names. A `note` may be meant as it is.
+    names joined with /) that it names. A `note` may be meant as it is. `since_s`: seconds since the
+    first of it was so, null where that is not known.
     """
 
     severity: Annotated[str, one_of("wrong", "note")]
@@ -23,6 +24,7 @@ class FindingDocument(TypedDict):
     what: str
     next_step: str
     subjects: Annotated[tuple[str, ...], default(())]
+    since_s: Annotated[float | None, default(None)]
 
 
 class FindingsDocument(TypedDict):

@@ -29,6 +29,20 @@ WITHOUT_WORKERS = ("config", "labels")
 """How groups are found: `--mode` of the master."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeReasonDocument(Reason):
+    """Why a node is NotReady, and the seconds since; null where that is not known."""
+
+    since_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWarningDocument(Reason):
+    """What is odd about a source, and the seconds since; null where nobody says."""
+
+    since_s: float | None = None
+
+
 class SharedCardsDocument(TypedDict):
     """What there is of a resource in which cards are shared, and what pods have of it.
 
@@ -55,7 +69,7 @@ class NodeDocument(TypedDict):
     name: str
     kind: Literal["node"]
     status: Status
-    reasons: Annotated[tuple[Reason, ...], default(())]
+    reasons: Annotated[tuple[NodeReasonDocument, ...], default(())]
     gpus: Annotated[int, default(0)]
     gpu_type: Annotated[str, default("")]
     free_gpus: Annotated[int, default(0)]
@@ -184,7 +198,7 @@ class SourceDocument(TypedDict):
     failing_s: Annotated[float | None, default(None)]
     trouble: Annotated[str, default("")]
     fix: Annotated[str, default("")]
-    warnings: Annotated[tuple[Reason, ...], default(())]
+    warnings: Annotated[tuple[SourceWarningDocument, ...], default(())]
     detail: Annotated[str, default("")]
 
 
