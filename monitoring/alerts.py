@@ -13,7 +13,10 @@ import yaml
 from topo.model.conditions.gang_states import GangState
 
 PAGE = "docs/operations.md"
-"""Where each alert has a heading; the chart puts the address of the page in its place."""
+"""Where each alert has a heading."""
+RUNBOOK = "runbook"
+"""The annotation with that place in the repository. It is no URL, which only an installation knows:
+the chart makes it a `runbook_url` where the address of the page is given."""
 GROUP = "supernode-topology"
 _EACH = "job, namespace"
 _PROMPT_STATES = "|".join(state for state in GangState if state.row.is_prompt)
@@ -45,7 +48,7 @@ class Alert:
             "labels": {"severity": self.severity.value},
             "annotations": {
                 "summary": self.summary,
-                "runbook_url": f"{PAGE}#{self.name.lower()}",
+                RUNBOOK: f"{PAGE}#{self.name.lower()}",
             },
         }
 
@@ -53,6 +56,11 @@ class Alert:
 def _most(metric: str, label: str = "") -> str:
     """Return the highest of what the masters tell, for each value of the label."""
     return f"max by ({_EACH}{', ' if label else ''}{label}) ({metric})"
+
+
+def _counted(noun: str) -> str:
+    """Return the template of the value with its noun in the number that it needs."""
+    return "{{ $value }} " + noun + "{{ if ne $value 1.0 }}s{{ end }}"
 
 
 def _happened(counter: str) -> str:
@@ -80,6 +88,24 @@ _HARMFUL = '{kind=~"recovery|recovery-failed|link-integrity|uncorrected"}'
 _IGNORED = 'topo_master_volcano_groups{heeding="ignored"}'
 _NATIVE = 'topo_master_gangs{reason="native"}'
 _READY = 'topo_master_nodes{status="Ready"}'
+_OF_SILENCE, _OF_TROUBLE = (f'{sign}"worker-stale|no-worker"' for sign in ("=~", "!~"))
+_REFUSED_REPORTS = 'topo_master_source_warnings{source="workers"}'
+_NOT_READY = 'topo_master_groups{status="NotReady"}'
+_REASONS = f"{_most('topo_master_node_reasons', 'reason')} > 0"
+_SHRANK = (
+    f"(min by ({_EACH}) ({_READY} and on (instance) topo_master_ready == 1)"
+    f" < 0.8 * {_most(f'max_over_time({_READY}[1h])')})"
+)
+_MOST_NODES = f"topk by ({_EACH}) (1, {_REASONS}) and on ({_EACH}) {_SHRANK}"
+"""Of a forest that shrank the reason of most nodes: it is the alert of it, and no second one."""
+
+
+def _nodes(reasons: str) -> str:
+    """Return the rule of nodes with such reasons, which a forest that shrank tells itself."""
+    found = f"{_most(f'topo_master_node_reasons{{reason{reasons}}}', 'reason')} > 0"
+    return f"({found}) unless on ({_EACH}, reason) ({_MOST_NODES})"
+
+
 ALERTS = (
     Alert(
         "TopoSourceStale",
@@ -91,18 +117,32 @@ ALERTS = (
         " what it said last is shown.",
     ),
     Alert(
+        "TopoReportsRefused",
+        f"{_most(_REFUSED_REPORTS)} > 0",
+        60,
+        Severity.WARNING,
+        "Reports of workers are refused, mostly for their tokens; their nodes fall silent.",
+    ),
+    Alert(
         "TopoWorkersLost",
-        _most('topo_master_node_reasons{reason=~"worker-stale|no-worker"}', "reason") + " > 0",
+        f"({_nodes(_OF_SILENCE)}) unless on ({_EACH}) ({_most(_REFUSED_REPORTS)} > 0)",
         300,
         Severity.WARNING,
-        "The workers of {{ $value }} nodes say nothing ({{ $labels.reason }}).",
+        f"Workers say nothing: {_counted('node')} ({{{{ $labels.reason }}}}).",
+    ),
+    Alert(
+        "TopoNodesNotReady",
+        _nodes(_OF_TROUBLE),
+        300,
+        Severity.WARNING,
+        f"Not Ready, and without jobs: {_counted('node')} ({{{{ $labels.reason }}}}).",
     ),
     Alert(
         "TopoGroupDegraded",
-        _most('topo_master_groups{status="NotReady"}', "kind") + " > 0",
+        f"({_most(_NOT_READY, 'kind')} > 0) unless on ({_EACH}) ({_REASONS})",
         600,
         Severity.WARNING,
-        "{{ $value }} groups of kind {{ $labels.kind }} are not Ready and get no jobs.",
+        f"Not Ready although its nodes are: {_counted('group')} of kind {{{{ $labels.kind }}}}.",
     ),
     Alert(
         "TopoLinkErrors",
@@ -113,18 +153,19 @@ ALERTS = (
     ),
     Alert(
         "TopoForestShrank",
-        f"min by ({_EACH}) ({_READY} and on (instance) topo_master_ready == 1)"
-        f" < 0.8 * {_most(f'max_over_time({_READY}[1h])')}",
+        f"({_MOST_NODES}) or {_SHRANK} unless on ({_EACH}) ({_REASONS})",
         120,
         Severity.CRITICAL,
-        "Within an hour more than a fifth of the nodes stopped being Ready; {{ $value }} are left.",
+        "Within an hour more than a fifth of the nodes stopped being Ready:"
+        f" {{{{ if $labels.reason }}}}{_counted('node')} {{{{ $labels.reason }}}}"
+        "{{ else }}{{ $value }} are left{{ end }}.",
     ),
     Alert(
         "TopoSourcesDisagree",
         _most('topo_master_conflicts{code!="link-degraded"}', "code") + " > 0",
         600,
         Severity.WARNING,
-        "{{ $value }} statements contradict each other ({{ $labels.code }}).",
+        f"{_counted('statement')} contradicted ({{{{ $labels.code }}}}).",
     ),
     Alert(
         "TopoGangWaitsWithRoom",
@@ -143,7 +184,7 @@ ALERTS = (
         f"{_most('topo_master_gangs_denied_room')} > 0",
         60,
         Severity.WARNING,
-        "{{ $value }} gangs are told there is no room, and a second count finds some.",
+        f"Told that there is no room, where a second count finds some: {_counted('gang')}.",
     ),
     Alert(
         "TopoGroupsIgnored",
@@ -157,7 +198,7 @@ ALERTS = (
         _most('topo_master_gangs{reason="split"}') + " > 0",
         60,
         Severity.WARNING,
-        "{{ $value }} gangs run with a group in several domains although it is required whole.",
+        f"A group runs in several domains although it is required whole: {_counted('gang')}.",
     ),
     Alert(
         "TopoGateOpenedUnplanned",
@@ -178,14 +219,14 @@ ALERTS = (
         f"{_most('topo_master_gang_pods_without_gate')} > 0",
         60,
         Severity.WARNING,
-        "{{ $value }} pods that ask for groups were made past the webhook: nobody places them.",
+        f"Made past the webhook, so that nobody places them: {_counted('pod')}.",
     ),
     Alert(
         "TopoNoLeader",
         f"sum by ({_EACH}) (topo_master_leads) == 0 or absent(topo_master_ready)",
         60,
         Severity.CRITICAL,
-        "No master leads: nothing is placed, and nothing in the cluster follows the forest.",
+        "No master leads, or none answers: nothing is placed, and nothing follows the forest.",
     ),
     Alert(
         "TopoGangsUnattended",
@@ -206,7 +247,7 @@ ALERTS = (
         f"{_most('topo_master_overbooked_gpus')} > 0",
         600,
         Severity.WARNING,
-        "Pods and holds take {{ $value }} GPUs more than their nodes have.",
+        f"Pods and holds take {_counted('GPU')} more than their nodes have.",
     ),
     Alert(
         "TopoCertificateExpiring",

@@ -83,7 +83,7 @@ def test_a_ready_node_with_a_degraded_link_says_so(topo: Topo, fake_master: Fake
         (("node-2", "node-4"), ["node-2", "node-4"]),
         (("node-[12]", "--free", "3"), ["node-1"]),
         (("*-9",), ["node-9"]),
-        (("node",), []),
+        (("node?",), []),
         (("--status", "notready"), ["node-3", "node-9"]),
         (("--status", "Ready"), ["node-1", "node-2", "node-4"]),
         (("--gpu-type", "MXC550"), ["node-3", "node-4"]),
@@ -138,3 +138,18 @@ def test_programs_get_every_field_under_the_name_that_the_tree_has_for_it(topo: 
 def test_no_node_is_said_to_be_none(topo: Topo) -> None:
     assert topo("nodes", "--free", "9").stdout == "no node is like that\n"
     assert topo("nodes", "--status", "bad").exit_code == Exit.USAGE
+
+
+def test_a_name_of_no_node_and_a_type_of_no_gpu_are_refused_with_the_nearest(topo: Topo) -> None:
+    """An empty list would read as "it is there, and not like that"."""
+    for arguments, what, step in (
+        (["node-11"], "there is no node 'node-11'", "next: did you mean node-1?"),
+        (["node-1", "zzz"], "there is no node 'zzz'", "next: `topo nodes -o name` lists them"),
+        (["--gpu-type", "MXC5"], "of the type 'MXC5'", "next: did you mean MXC5"),
+        (["--gpu-type", "H100"], "of the type 'H100'", "next: there are MXC500, MXC550"),
+    ):
+        shown = topo("nodes", *arguments)
+        assert (shown.exit_code, shown.stdout) == (Exit.REFUSED, "")
+        assert what in shown.stderr
+        assert step in shown.stderr
+    assert topo("nodes", "zzz*").exit_code == Exit.OK, "a pattern may fit nothing"

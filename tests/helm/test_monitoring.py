@@ -4,7 +4,7 @@ import json
 
 import yaml
 
-from monitoring.alerts import PAGE, rule_file
+from monitoring.alerts import PAGE, RUNBOOK, rule_file
 from monitoring.dashboards.boards import BOARDS
 from tests.helm.chart import CHART, GOLDEN, cases, golden, one
 
@@ -16,7 +16,9 @@ VALUES = ASKED["topoDiscovery"]
 def test_the_rules_are_ours_and_their_links_lead_where_the_operator_says() -> None:
     rule = one(FOUND, "PrometheusRule", "topo-alerts")
     page = VALUES["alerts"]["page"]
-    assert rule["spec"] == yaml.safe_load(rule_file().replace(PAGE, page))
+    assert rule["spec"] == yaml.safe_load(
+        rule_file().replace(f"{RUNBOOK}: {PAGE}", f"runbook_url: {page}")
+    )
     assert rule["metadata"]["labels"].items() >= VALUES["alerts"]["labels"].items()
 
 

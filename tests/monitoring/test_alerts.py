@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitoring.alerts import ALERTS, GROUP, PAGE, rule_file
+from monitoring.alerts import ALERTS, GROUP, PAGE, RUNBOOK, rule_file
 
 PROMTOOL = shutil.which("promtool")
 ROOT = Path(__file__).parents[2]
@@ -75,12 +75,19 @@ def native(heeding: str, jobs: int) -> dict[str, str]:
 DAY_S = 86400
 EVIL = "<b>{{ $value }}</b> \u202e" + "n" * 253
 GROUPS = 'kind="dragonfly",status="NotReady"'
-SHRANK = "Within an hour more than a fifth of the nodes stopped being Ready; 70 are left."
+FIFTH = "Within an hour more than a fifth of the nodes stopped being Ready: "
+SHRANK = f"{FIFTH}70 are left."
+REFUSED = "Reports of workers are refused, mostly for their tokens; their nodes fall silent."
 RISING = "Errors rise on link 3 of GPU 2 of node-1."
 UNPLANNED = "Pods were let go without a plan; their groups may be split."
 IGNORED = "Volcano chooses the nodes of jobs, and is configured to ignore their groups."
 MISSED = "The scheduler bound pods elsewhere than they were planned."
-LEADERLESS = "No master leads: nothing is placed, and nothing in the cluster follows the forest."
+LEADERLESS = "No master leads, or none answers: nothing is placed, and nothing follows the forest."
+LOST = {  # three of eight, one of which has a cable out, too
+    f'topo_master_nodes{{{WHERE}"a",status="Ready"}}': "8+0x20 5+0x20",
+    f'topo_master_node_reasons{{{WHERE}"a",reason="worker-stale"}}': "0+0x20 3+0x20",
+    f'topo_master_node_reasons{{{WHERE}"a",reason="link-down"}}': "0+0x20 1+0x20",
+}
 FIRES: Mapping[str, tuple[Example, ...]] = {
     "TopoSourceStale": (
         one(
@@ -94,11 +101,26 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             resource="pods",
         ),
     ),
-    "TopoWorkersLost": (
+    "TopoReportsRefused": (
+        told("source_warnings", "0+0x2 1+0x20", "6m", REFUSED, source="workers"),
+    ),
+    "TopoWorkersLost": tuple(
         one(
-            *("node_reasons", "3+0x20", "6m"),
-            "The workers of 3 nodes say nothing (worker-stale).",
+            *("node_reasons", f"{number}+0x20", "6m"),
+            f"Workers say nothing: {words} (worker-stale).",
             reason="worker-stale",
+        )
+        for number, words in ((3, "3 nodes"), (1, "1 node"))
+    ),
+    "TopoNodesNotReady": (
+        Example(
+            {  # told by both masters, said once
+                f'topo_master_node_reasons{{{WHERE}{each},reason="link-down"}}': "2+0x20"
+                for each in ('"a"', '"b"')
+            },
+            "6m",
+            "Not Ready, and without jobs: 2 nodes (link-down).",
+            {"reason": "link-down"},
         ),
     ),
     "TopoGroupDegraded": (
@@ -107,13 +129,13 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
                 f"topo_master_groups{{{WHERE}{each},{GROUPS}}}": "2+0x20" for each in ('"a"', '"b"')
             },
             "11m",
-            "2 groups of kind dragonfly are not Ready and get no jobs.",
+            "Not Ready although its nodes are: 2 groups of kind dragonfly.",
             {"kind": "dragonfly"},
         ),
         Example(  # what people call a kind is said as it stands, and is no template
             {f'topo_master_groups{{{WHERE}"a",kind="{EVIL}",status="NotReady"}}': "1+0x20"},
             "11m",
-            f"1 groups of kind {EVIL} are not Ready and get no jobs.",
+            f"Not Ready although its nodes are: 1 group of kind {EVIL}.",
             {"kind": EVIL},
         ),
     ),
@@ -134,11 +156,12 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             "25m",
             SHRANK,
         ),
+        Example(LOST, "25m", f"{FIFTH}3 nodes worker-stale.", {"reason": "worker-stale"}),
     ),
     "TopoSourcesDisagree": (
         one(
             *("conflicts", "1+0x20", "11m"),
-            "1 statements contradict each other (wiring-differs-from-manager).",
+            "1 statement contradicted (wiring-differs-from-manager).",
             code="wiring-differs-from-manager",
         ),
     ),
@@ -153,14 +176,14 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
     "TopoGangDeniedRoom": (
         told(
             *("gangs_denied_room", "0+0x2 2+0x9", "5m"),
-            "2 gangs are told there is no room, and a second count finds some.",
+            "Told that there is no room, where a second count finds some: 2 gangs.",
         ),
     ),
     "TopoGroupsIgnored": (Example(native("ignored", jobs=3), "3m", IGNORED),),
     "TopoGangSplit": (
         told(
             *("gangs", "0+0x2 2+0x9", "5m"),
-            "2 gangs run with a group in several domains although it is required whole.",
+            "A group runs in several domains although it is required whole: 2 gangs.",
             reason="split",
         ),
     ),
@@ -173,7 +196,7 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
     "TopoWebhookBypassed": (
         told(
             *("gang_pods_without_gate", "4+0x9", "2m"),
-            "4 pods that ask for groups were made past the webhook: nobody places them.",
+            "Made past the webhook, so that nobody places them: 4 pods.",
         ),
     ),
     "TopoNoLeader": (told("leads", "0+0x9", "2m", LEADERLESS),),
@@ -214,8 +237,30 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
     "TopoWorkersLost": (
         one("node_reasons", "0+0x20", "9m", reason="worker-stale"),
         one("node_reasons", "3+0x20", "9m", reason="port-down"),
+        Example(LOST, "30m"),  # the forest that shrank tells it
+        Example(  # so do the refused reports
+            {
+                f'topo_master_node_reasons{{{WHERE}"a",reason="worker-stale"}}': "1+0x20",
+                f'topo_master_source_warnings{{{WHERE}"a",source="workers"}}': "1+0x20",
+            },
+            "9m",
+        ),
     ),
-    "TopoGroupDegraded": (told("groups", "5+0x20", "15m", kind="dragonfly", status="Ready"),),
+    "TopoReportsRefused": (
+        told("source_warnings", "1+0x20", "9m", source="config-file"),
+        told("source_warnings", "0+0x20", "9m", source="workers"),
+    ),
+    "TopoNodesNotReady": (one("node_reasons", "3+0x20", "9m", reason="worker-stale"),),
+    "TopoGroupDegraded": (
+        told("groups", "5+0x20", "15m", kind="dragonfly", status="Ready"),
+        Example(  # a node of it is the cause
+            {
+                f'topo_master_groups{{{WHERE}"a",{GROUPS}}}': "2+0x20",
+                f'topo_master_node_reasons{{{WHERE}"a",reason="link-down"}}': "1+0x20",
+            },
+            "15m",
+        ),
+    ),
     "TopoLinkErrors": (
         errors("crc", "0+10x40", "28m"),  # a few are mended as they come
         errors("recovery", "65535+0x40", "28m"),  # counted before anybody looked
@@ -293,7 +338,7 @@ def _expected(name: str, example: Example) -> list[dict[str, Any]]:
             "exp_labels": {**JOB, **example.labels, "severity": rule.severity.value},
             "exp_annotations": {
                 "summary": example.summary,
-                "runbook_url": f"{PAGE}#{name.lower()}",
+                RUNBOOK: f"{PAGE}#{name.lower()}",
             },
         }
     ]
@@ -333,7 +378,7 @@ def test_no_cluster_without_masters_is_taken_for_a_quiet_one(tmp_path: Path) -> 
     (rule,) = (each for each in ALERTS if each.name == "TopoNoLeader")
     expected = {
         "exp_labels": {"severity": rule.severity.value},
-        "exp_annotations": {"summary": LEADERLESS, "runbook_url": f"{PAGE}#toponoleader"},
+        "exp_annotations": {"summary": LEADERLESS, RUNBOOK: f"{PAGE}#toponoleader"},
     }
     looked = [{"eval_time": "5m", "alertname": rule.name, "exp_alerts": [expected]}]
     test = {"interval": "1m", "input_series": [], "alert_rule_test": looked}
@@ -351,7 +396,7 @@ def test_every_alert_has_a_heading_that_its_link_leads_to() -> None:
     section = OPERATIONS.split("\n## Alerts\n")[1].split("\n## ")[0]
     assert re.findall(r"^### (.+)$", section, re.MULTILINE) == NAMES
     for each in ALERTS:
-        assert each.rule(0)["annotations"]["runbook_url"] == f"{PAGE}#{each.name.lower()}"
+        assert each.rule(0)["annotations"][RUNBOOK] == f"{PAGE}#{each.name.lower()}"
 
 
 def test_every_metric_that_an_alert_asks_for_is_one() -> None:

@@ -25,9 +25,11 @@ with needs("cli"):
         parse,
         place,
         sim,
+        version,
         views,
     )
     from topo.cli.demo import commands as demo
+    from topo.cli.examples import complete_help
     from topo.cli.exit_codes import CliError, Exit
     from topo.cli.render.safe import plain
 
@@ -41,6 +43,11 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 class _Commands(TyperGroup):
     """The root group: expected failures end as one finding on stderr and an exit code."""
+
+    def __init__(self, **made: Any) -> None:
+        """Make the group, whose commands are made already."""
+        super().__init__(**made)
+        complete_help(self)
 
     def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
         """Parse what stands before the command."""
@@ -91,9 +98,9 @@ def explain(refusal: Refusal) -> None:
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 - only for this flag
+        from topo.cli.commands.version import own_version  # noqa: PLC0415 - only for this flag
 
-        print(f"topo {version('supernode-topology')}")
+        print(f"topo {own_version()}")
         raise typer.Exit
 
 
@@ -130,6 +137,7 @@ def _with_commands(made: typer.Typer) -> typer.Typer:
     made.command()(gangs.why)
     made.add_typer(gates.app, name="gates")
     made.command()(parse.parse)
+    made.command()(version.version)
     made.add_typer(demo.app, name="demo")
     made.add_typer(sim.app, name="sim")
     return made

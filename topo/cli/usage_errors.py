@@ -31,8 +31,9 @@ def refusal(error: Any, arguments: Sequence[str] = ()) -> Refusal:
     if parameter is None:
         return Refusal(error.format_message().replace(_LIBRARY_WORDS, ""), option or path, see)
     what = error.message.replace(_LIBRARY_WORDS, "")
+    name = _name(parameter)
     is_missing = hasattr(error, "param_type")
-    return Refusal("it is missing" if is_missing else what, _name(parameter), see)
+    return Refusal(f"{name} is missing" if is_missing else what, name, see)
 
 
 def is_help(error: Any) -> bool:

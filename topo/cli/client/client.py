@@ -1,6 +1,7 @@
 """The HTTP client of the master; it raises `CliError` for expected failures."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,12 @@ MAX_ANSWER_BYTES = 256 << 20
 """100,000 nodes with reasons are about 30 MB; anything near this is not a topology."""
 MAX_PROBLEM_BYTES = 1 << 20
 """Of an answer that is a refusal: a few sentences."""
-_ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
+HANGING_S = 10.0
+"""A master answers in milliseconds, a busy one of 10,000 nodes in seconds; without a byte in ten
+seconds it hangs."""
+_ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5, sock_read=HANGING_S)
+PATIENCE_S = 3.0
+"""After so long without an answer the person at the terminal is told what is waited for."""
 _SILENCE_S = 60.0
 """An event stream sends comments when nothing happens; a minute of silence is a dead connection."""
 
@@ -84,7 +90,9 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
 
 
 @asynccontextmanager
-async def connect(to: Target) -> AsyncIterator["MasterClient"]:
+async def connect(
+    to: Target, on_waiting: Callable[[], None] = lambda: None
+) -> AsyncIterator["MasterClient"]:
     """Open a client with one connection pool; nothing is sent yet."""
     headers = {"User-Agent": "topo", "Accept": "application/json"}
     if to.token is not None:
@@ -97,15 +105,22 @@ async def connect(to: Target) -> AsyncIterator["MasterClient"]:
         timeout=_ANSWER_TIMEOUT,
         raise_for_status=False,
     ) as session:
-        yield MasterClient(to, session)
+        yield MasterClient(to, session, on_waiting)
 
 
 class MasterClient:
     """The calls that `topo` makes; every method raises `CliError` for an expected failure."""
 
-    def __init__(self, to: Target, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        to: Target,
+        session: aiohttp.ClientSession,
+        on_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_waiting` is called where an answer takes longer than a person expects."""
         self.url = to.url
         self._session = session
+        self._on_waiting = on_waiting
 
     async def topology(self, **query: str | int | None) -> TopologyDocument:
         """Return `GET /v1/topology`; `group`, `node` and `depth` narrow it."""
@@ -115,6 +130,14 @@ class MasterClient:
         """Return the JSON document at a path."""
         answer = await self.get(path, **query)
         return self._document(answer, f"GET {path}", Exit.REFUSED)
+
+    async def release(self) -> str | None:
+        """Return the release that the master's OpenAPI document states; None where it does not."""
+        try:
+            stated = parse_json((await self.get("/openapi.json")).body)["info"]["version"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return None
+        return stated if isinstance(stated, str) else None
 
     async def content(self, path: str, **query: str | int | None) -> bytes:
         """Return the bytes at a path, whatever their format."""
@@ -149,6 +172,7 @@ class MasterClient:
     async def _called(self, method: str, url: URL, body: Any = None) -> Response:
         data = None if body is None else orjson.dumps(body)
         headers = None if body is None else {"Content-Type": "application/json"}
+        waits = asyncio.get_running_loop().call_later(PATIENCE_S, self._on_waiting)
         try:
             async with self._session.request(
                 method, url, data=data, headers=headers, allow_redirects=False
@@ -156,6 +180,8 @@ class MasterClient:
                 content = await bounded_bytes(response.content, _limit_bytes(response.status))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise await connection_error(error, self.url) from error
+        finally:
+            waits.cancel()
         if content is None:
             limit_bytes = _limit_bytes(response.status)
             raise self._not_a_master(f"an answer of more than {limit_bytes} bytes")

@@ -9,7 +9,14 @@ import orjson
 import yaml
 from rich.console import RenderableType
 
-from topo.cli.client.client import MasterClient, Target, connect, target
+from topo.cli.client.client import (
+    HANGING_S,
+    PATIENCE_S,
+    MasterClient,
+    Target,
+    connect,
+    target,
+)
 from topo.cli.client.decoding import decode
 from topo.cli.demo_directory import master_url, running_demo
 from topo.cli.exit_codes import CliError, Exit
@@ -41,14 +48,27 @@ def document(options: MasterOptions, path: str, **query: str | int | None) -> An
     return ask(target_to_read(options), lambda master: master.document(path, **query))
 
 
-def ask(to: Target, question: Callable[[MasterClient], Awaitable[_T]]) -> _T:
-    """Run one conversation with the master; return its result."""
+def ask(
+    to: Target,
+    question: Callable[[MasterClient], Awaitable[_T]],
+    on_waiting: Callable[[], None] | None = None,
+) -> _T:
+    """Run one conversation with the master; return its result.
+
+    `on_waiting` is called where an answer takes long; None says so on standard error.
+    """
 
     async def conversation() -> _T:
-        async with connect(to) as master:
+        async with connect(to, on_waiting or _say_waiting) as master:
             return await question(master)
 
     return asyncio.run(conversation())
+
+
+def _say_waiting() -> None:
+    words = f"topo: no answer for {PATIENCE_S:g} s: the master hangs, or is busy; "
+    words += f"it has {HANGING_S:g} s"
+    terminal.err().print(words, style="yellow")
 
 
 def serialize(document: Any, output: Output, layout: int = orjson.OPT_INDENT_2) -> str:

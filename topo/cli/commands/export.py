@@ -3,13 +3,16 @@
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from topo.cli.exit_codes import usage
 from topo.cli.options import GroupName, MasterOptions, takes_options
 
 GRAPH_PATH = "/v1/topology/graph"
+_STANDARD_OUTPUT = Path("-")
 
 
 class GraphFormat(StrEnum):
@@ -35,6 +38,12 @@ def export(
     devices: Annotated[
         bool, typer.Option("--devices", help="GPUs and NICs as vertices, with their links.")
     ] = False,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to; `-` is the standard output."
+        ),
+    ] = _STANDARD_OUTPUT,
     options: MasterOptions,
 ) -> None:
     """Write the fabric as a graph: groups, nodes, GPUs, NICs, and the wires between nodes."""
@@ -48,7 +57,21 @@ def export(
     }
     to = connection.target_to_read(options)
     body = connection.ask(to, lambda master: master.content(GRAPH_PATH, **query))
-    if sys.stdout.isatty():
+    if output != _STANDARD_OUTPUT:
+        _write(output, body)
+    elif sys.stdout.isatty():
         print("\n".join(map(plain, body.decode("utf-8", "replace").splitlines())))
     else:
         sys.stdout.buffer.write(body)
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Write the whole file or none; a file that is there is replaced. Raises `CliError`."""
+    from topo.kit.files import replace_whole
+
+    try:
+        replace_whole(path, body)
+    except OSError as error:
+        why = error.strerror or str(error)
+        fix = "name a file in a folder that you can write to"
+        raise usage(f"the file is not written: {why}", f"--output {path}", fix) from None

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from topo.cli.completion import group_names, node_names
+from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import MasterOptions, Output, takes_options
+from topo.cli.render.safe import plain
+from topo.model.errors import Refusal
 from topo.model.forest import Status
+from topo.model.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from topo.cli.node_list import NodeRow
 
@@ -99,12 +103,31 @@ def nodes(
     from topo.model.rest.topology import TopologyDocument
 
     document = decode(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
-    found = [
-        node
-        for node in node_list.listed(document, unplaced=group is None)
-        if filters.fits(node) and _is_named(node, names or ("*",))
-    ]
+    known = node_list.listed(document, unplaced=group is None)
+    _check_names(names or (), known)
+    if filters.gpu_type is not None:
+        _check_gpu_type(filters.gpu_type, known)
+    found = [node for node in known if filters.fits(node) and _is_named(node, names or ("*",))]
     _show(found, document["generation"], output)
+
+
+def _check_names(names: "Sequence[str]", known: "Sequence[NodeRow]") -> None:
+    """Raise `CliError` where a name without a wildcard is that of no node."""
+    there = {node["name"] for node in known}
+    for name in names:
+        if not set(name) & set("*?[") and name not in there:
+            fix = did_you_mean(name, there, "`topo nodes -o name` lists them")
+            raise CliError(Exit.REFUSED, Refusal(f"there is no node {plain(name)!r}", "NODE", fix))
+
+
+def _check_gpu_type(gpu_type: str, known: "Sequence[NodeRow]") -> None:
+    """Raise `CliError` where no node has GPUs of this type."""
+    there = sorted({node["gpu_type"] for node in known if node["gpu_type"]})
+    if gpu_type not in there:
+        types = f"there are {', '.join(map(plain, there))}" if there else "no node states its type"
+        what = f"no node has GPUs of the type {plain(gpu_type)!r}"
+        fix = did_you_mean(gpu_type, there, types)
+        raise CliError(Exit.REFUSED, Refusal(what, "--gpu-type", fix))
 
 
 def _is_named(node: "NodeRow", patterns: "Iterable[str]") -> bool:
@@ -115,7 +138,7 @@ def _show(found: "list[NodeRow]", generation: int, output: NodesOutput) -> None:
     from topo.cli import node_list
     from topo.cli.client import connection
     from topo.cli.render import nodes as picture
-    from topo.cli.render.safe import escaped, plain
+    from topo.cli.render.safe import escaped
 
     if output is NodesOutput.CSV:
         print(escaped(node_list.as_csv(found)), end="")

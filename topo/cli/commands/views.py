@@ -85,7 +85,8 @@ def _watch(
             await watch.watch(client, query, display)
 
     with suppress(KeyboardInterrupt):
-        connection.ask(connection.target_to_read(options), conversation)
+        to = connection.target_to_read(options)
+        connection.ask(to, conversation, on_waiting=lambda: None)  # the screen says how old it is
 
 
 @takes_options

@@ -24,7 +24,7 @@ def cut(node: str | None, slot: int) -> tuple[str, ...]:
     """
     demo = required_demo()
     if node is None:
-        raise usage("it is missing", "NODE", _example_cut(demo))
+        raise usage("NODE is missing", "NODE", _example_cut(demo))
     ends = _cable_ends(demo, node, slot)
     for end in ends:
         _write(demo, end.node, _read_faults(demo, end.node) | {end})
@@ -38,7 +38,7 @@ def add(words: str | None) -> str:
     """
     demo = required_demo()
     if words is None:
-        raise usage("it is missing", "SENTENCE", _example_faults(demo))
+        raise usage("SENTENCE is missing", "SENTENCE", _example_faults(demo))
     parsed = parse_timeline(f"at 0s: {words}")
     if isinstance(parsed, Refusal):
         raise CliError(Exit.USAGE, Refusal(parsed.what, "SENTENCE", parsed.fix))

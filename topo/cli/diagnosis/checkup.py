@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import orjson
-
 from topo.cli.client.client import MasterClient
-from topo.cli.client.decoding import parse_json, problem_of
+from topo.cli.client.decoding import problem_of
 from topo.cli.diagnosis import cluster
 from topo.cli.exit_codes import CliError
 from topo.diagnosis import diagnosis
@@ -63,8 +61,7 @@ async def examine(master: MasterClient) -> Checkup:
         findings += diagnosis.service_findings(path, answer.status, said["detail"], said["fix"])
         if answer.status == 200:
             healthy.append(f"GET {master.url.joinpath(path[1:])} answers {answer.status}")
-    described = await master.get("/openapi.json")
-    theirs, ours = _version(described.body), version("supernode-topology")
+    theirs, ours = await master.release(), version("supernode-topology")
     if theirs not in {None, ours}:
         what = f"the master is version {theirs}, this topo is {ours}"
         findings.append(Finding.of(ServiceCondition.VERSION, "master", what))
@@ -75,15 +72,6 @@ async def examine(master: MasterClient) -> Checkup:
     if any(map(diagnosis.is_of_source, found)):  # who is waited for is said there, with the fix
         findings = [finding for finding in findings if finding.code != ServiceCondition.READY]
     return Checkup((*findings, *found), (*healthy, *_healthy(document, found)))
-
-
-def _version(body: bytes) -> str | None:
-    """Return the version that an OpenAPI document states, None where it does not."""
-    try:
-        stated = parse_json(body)["info"]["version"]
-    except (CliError, orjson.JSONDecodeError, KeyError, TypeError):
-        return None
-    return stated if isinstance(stated, str) else None
 
 
 def _healthy(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:
