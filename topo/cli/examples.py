@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import typer
+
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "": ("topo doctor", "topo tree --watch", "topo demo"),
     "tree": (
@@ -51,7 +53,8 @@ def complete_help(root: Any) -> None:
     for path, command in _all(root, ()):
         if lines := EXAMPLES.get(" ".join(path)):
             command.epilog = "Examples:\n" + "\n".join(lines)
-        for parameter in command.params:
+        help_option = command.get_help_option(typer.Context(command))
+        for parameter in (*command.params, help_option):
             if getattr(parameter, "is_flag", parameter.param_type_name == "argument"):
                 parameter.display_type_rich = _no_type
 

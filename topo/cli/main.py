@@ -44,14 +44,10 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 class _Commands(TyperGroup):
     """The root group: expected failures end as one finding on stderr and an exit code."""
 
-    def __init__(self, **made: Any) -> None:
-        """Make the group, whose commands are made already."""
-        super().__init__(**made)
-        complete_help(self)
-
     def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
         """Parse what stands before the command."""
         given = tuple(args)
+        complete_help(self)
         try:
             return super().make_context(info_name, args, *more, **extra)
         except _UsageError as error:
