@@ -11,6 +11,7 @@ from topo.model.rest.gangs import (
     GangDocument,
     GangPodDocument,
     GangSummary,
+    LossDocument,
     TransitionDocument,
 )
 from topo.model.rest.moment_id import time_text
@@ -20,9 +21,12 @@ from topo.model.rest.placements import (
     PodsDocument,
     TolerationDocument,
 )
+from topo.model.rest.topology import NodeReasonDocument
 from topo.placement.capacity.host import Host
 
 HostOf = Callable[[NodeName], Host | None]
+ReasonsOf = Callable[[NodeName], Iterable[NodeReasonDocument]]
+"""Why a node is NotReady, and since when."""
 
 
 class GangHistory(NamedTuple):
@@ -32,7 +36,7 @@ class GangHistory(NamedTuple):
     from_s: float = 0.0
 
 
-def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
+def gang_summary(gang: Gang, status: GangStatus, now_s: float, reasons: ReasonsOf) -> GangSummary:
     """Return the gang without its pods; `now_s` is on the clock of its creation. O(members)."""
     request, live = current_request(gang, now_s), [member for member in gang.members if member.live]
     return GangSummary(
@@ -54,7 +58,21 @@ def gang_summary(gang: Gang, status: GangStatus, now_s: float) -> GangSummary:
         there=len(live),
         placed=len(status.places),
         bound=sum(member.node is not None for member in live),
+        losses=list(_losses(gang, reasons)),
     )
+
+
+def _losses(gang: Gang, reasons: ReasonsOf) -> Iterator[LossDocument]:
+    """Yield why nodes of bound pods are NotReady, by rank; each node once."""
+    groups: dict[NodeName, int] = {}
+    for member in gang.members:
+        if member.live and member.node is not None:
+            groups.setdefault(member.node, gang.group_of(member.rank))
+    for node, group in groups.items():
+        for why in reasons(node):
+            yield LossDocument(
+                node=node, group=group, code=why.code, text=why.text, since_s=why.since_s
+            )
 
 
 def gang_document(

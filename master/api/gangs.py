@@ -54,7 +54,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
         return await _of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
     found = (
-        gang_summary(gang, status, now_s)
+        gang_summary(gang, status, now_s, service.engine.reasons)
         for gang, status in nomination.view.all()
         if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
     )
@@ -76,7 +76,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
     if found is None:
         return _unknown(nomination.view, asked)
     gang, status = found
-    summary = gang_summary(gang, status, service.engine.clock())
+    summary = gang_summary(gang, status, service.engine.clock(), service.engine.reasons)
     history = GangHistory(nomination.view.history(gang_id), nomination.view.known_from_s())
     host = service.placements.state.capacity.host
     return json_response(orjson.dumps(gang_document(summary, gang, status, host, history=history)))
@@ -96,7 +96,7 @@ async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
         return _unknown(nomination.view, query["id"])
     gang, status = found
     nomination.ungate((gang_id,), _ORDERED)
-    summary = gang_summary(gang, status, service.engine.clock())
+    summary = gang_summary(gang, status, service.engine.clock(), service.engine.reasons)
     return json_response(orjson.dumps(summary))
 
 

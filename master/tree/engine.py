@@ -31,6 +31,7 @@ from topo.model.observation import (
     StoodStill,
     Ticked,
 )
+from topo.model.rest.topology import NodeReasonDocument
 
 QUEUE_LIMIT = 50_000
 """Most events in the queue; beyond it senders retry. Two reports of each of 20,000 nodes, 40 MB."""
@@ -150,6 +151,15 @@ class Engine:
     def knows(self, node: NodeName) -> bool:
         """Return whether a worker's facts of this node are known. O(1)."""
         return self._discovery.facts(node) is not None
+
+    def reasons(self, node: NodeName) -> tuple[NodeReasonDocument, ...]:
+        """Return why a node is NotReady, and since when; empty for an unknown one. O(reasons)."""
+        found, now_s = self._discovery.shown(node), self.clock()
+        return tuple(
+            NodeReasonDocument(why.code, why.text, None if at_s is None else round(now_s - at_s, 1))
+            for why in (() if found is None else found.reasons)
+            for at_s in (self.status_times.of_reason(node, why.code),)
+        )
 
     async def persistent_state(self) -> tuple[Memory, float]:
         """Return what a state file keeps, and the CPU seconds that it took, in a thread."""

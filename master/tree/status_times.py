@@ -79,6 +79,10 @@ class StatusTimes:
         if news:
             self._reasons[name] = {code: before.get(code, now_s) for code in news}
 
+    def of_reason(self, node: NodeName, code: str) -> float | None:
+        """Return since when a node has a reason of this code; None where that is not known."""
+        return self._reasons.get(node, _NONE).get(code)
+
     def copy(self) -> Times:
         """Return the moments, for readers in any thread. O(nodes and conflicts)."""
         return Times(self._nodes.copy(), self._conflicts.copy(), self._reasons.copy())

@@ -23,6 +23,24 @@ def test_every_gang_is_a_row_and_one_that_waits_says_why(
     assert second.endswith("4 of 4 72 s"), "who runs needs no words"
 
 
+def test_a_running_job_says_what_it_lost_and_since_when(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    """It is bound as before, and so its state says nothing of it."""
+    lost = {
+        "node": "node-3",
+        "group": 1,
+        "code": "link-down",
+        "text": "the link to node-4 is down",
+        "since_s": 130.0,
+    }
+    fake_master.gangs = [gang_samples.gang(state="bound", bound=4, losses=[lost])]
+    shown = topo("why", "pytorch-demo").stdout
+    assert "✗ group 1 lost node-3: the link to node-4 is down · for 2 min" in shown
+    assert "mend it (`topo doctor`), or restart the job" in shown
+    assert "1 of its nodes is NotReady: node-3" in topo("gangs").stdout
+
+
 def test_no_gangs_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.gangs = []
     assert topo("gangs").stdout == "no job asks for groups\n"

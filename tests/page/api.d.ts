@@ -109,6 +109,7 @@ declare namespace Api {
     there: number;
     placed: number;
     bound: number;
+    losses: Loss[];
     selector: Record<string, string>;
     tolerations: Toleration[];
     exclude: string[];
@@ -143,6 +144,7 @@ declare namespace Api {
     there: number;
     placed: number;
     bound: number;
+    losses: Loss[];
   }
   interface Gangs {
     gangs: GangSummary[];
@@ -248,6 +250,13 @@ declare namespace Api {
     trouble: string;
   }
   type LinkState = "up" | "down" | "unconfirmed";
+  interface Loss {
+    node: string;
+    group: number;
+    code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "oversize-group" | "link-degraded" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "hypernode-conflict" | "admission-certificate" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "pod-groups-unserved" | "pod-groups-unheeded" | "pod-groups-unconstrained" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "compute-domain-split" | "compute-domains-share-clique" | "not-read";
+    text: string;
+    since_s: number | null;
+  }
   interface Moment {
     at: string;
     generation: number;

@@ -73,7 +73,7 @@ class Cluster:
             kind = "application/problem+json"
             route.fulfill(status=503, content_type=kind, body=json.dumps(self.refusal))
             return
-        summaries = [gang_summary(*each, 130.0) for each in self.told]
+        summaries = [gang_summary(*each, 130.0, lambda _: ()) for each in self.told]
         if not wanted:
             body = orjson.dumps(GangsDocument(gangs=in_turn(summaries), off=None))
         else:

@@ -7,6 +7,7 @@ from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.status import GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.model.rest.topology import NodeReasonDocument
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request, Toleration
 
@@ -47,6 +48,34 @@ def stands(_found: Gang, **more: object) -> GangStatus:
     return GangStatus(**given)  # type: ignore[arg-type]
 
 
+def all_well(_: NodeName) -> tuple[NodeReasonDocument, ...]:
+    return ()
+
+
+def test_a_job_tells_what_it_lost_while_it_runs_and_since_when() -> None:
+    """Of the nodes of its bound pods, each once; not of those that it is only planned on."""
+    found = gang(
+        member(0, node=NODES[0]),
+        member(1, node=NODES[0]),
+        member(2, node=NODES[2]),
+        member(3, gated=True, nominated=NODES[3]),
+    )
+    cut = NodeReasonDocument("link-down", "the link to n3 is down", 12.5)
+
+    def reasons(node: NodeName) -> tuple[NodeReasonDocument, ...]:
+        return (cut,) if node in {NODES[2], NODES[3]} else ()
+
+    assert gang_summary(found, stands(found), 20.0, reasons)["losses"] == [
+        {
+            "node": "n2",
+            "group": 1,
+            "code": "link-down",
+            "text": "the link to n3 is down",
+            "since_s": 12.5,
+        }
+    ]
+
+
 def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_shares() -> None:
     found = gang(
         member(0, node=NODES[0]),
@@ -56,7 +85,9 @@ def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_sha
         member(3, node=NODES[3], finished=True),
     )
     where = stands(found, places=tuple(enumerate(NODES[:3])))
-    told = gang_document(gang_summary(found, where, 12.5), found, where, host, history=NO_HISTORY)
+    told = gang_document(
+        gang_summary(found, where, 12.5, all_well), found, where, host, history=NO_HISTORY
+    )
     assert [pod["state"] for pod in told["members"]] == [
         "bound",
         "nominated",
@@ -74,15 +105,15 @@ def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_sha
 
 def test_a_gang_whose_wait_is_over_is_shown_by_the_terms_that_it_has_by_now() -> None:
     found = replace(gang(member(0)), wait_s=5.0)
-    assert gang_summary(found, stands(found), 14.9)["mode"] == "required"
-    assert gang_summary(found, stands(found), 15.0)["mode"] == "preferred"
+    assert gang_summary(found, stands(found), 14.9, all_well)["mode"] == "required"
+    assert gang_summary(found, stands(found), 15.0, all_well)["mode"] == "preferred"
 
 
 def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in_nothing() -> None:
     found = gang(*(member(rank) for rank in range(4)), group_size=32)
     where = stands(found, places=tuple(enumerate([*NODES[:3], NodeName("n9")])))
     (group,) = gang_document(
-        gang_summary(found, where, 10.0), found, where, host, history=NO_HISTORY
+        gang_summary(found, where, 10.0, all_well), found, where, host, history=NO_HISTORY
     )["groups"]
     assert [domain["path"] for domain in group["domains"]] == [("box",)]
     assert [pods["name"] for pods in group["nodes"]] == ["n0", "n1", "n2", "n9"]
@@ -97,7 +128,9 @@ def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
     )
     found = replace(asked, request=replace(asked.request, eligible=eligible))
     where = stands(found)
-    told = gang_document(gang_summary(found, where, 10.0), found, where, host, history=NO_HISTORY)
+    told = gang_document(
+        gang_summary(found, where, 10.0, all_well), found, where, host, history=NO_HISTORY
+    )
     assert told["selector"] == {"a": "b"}
     assert told["tolerations"] == list(map(asdict, eligible.tolerations))
     assert told["exclude"] == ["n9", "n10"]
@@ -106,7 +139,7 @@ def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
 def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by_name() -> None:
     waiting = {"third": 2, "first": 0, "second": 1}
     summaries = [
-        gang_summary(each, stands(each, ahead=waiting.get(each.name)), 10.0)
+        gang_summary(each, stands(each, ahead=waiting.get(each.name)), 10.0, all_well)
         for each in (gang(name=name) for name in ("b10", "third", "b9", "first", "second"))
     ]
     assert [told["name"] for told in in_turn(summaries)] == [
@@ -128,7 +161,9 @@ def test_each_change_of_state_is_told_with_its_time_its_cause_and_how_it_is_know
         from_s=2.0,
     )
     where = stands(found)
-    told = gang_document(gang_summary(found, where, 10.0), found, where, host, history=seen)
+    told = gang_document(
+        gang_summary(found, where, 10.0, all_well), found, where, host, history=seen
+    )
     assert told["history_from"] == "1970-01-01T00:00:02.000Z"
     assert [tuple(each.values()) for each in told["history"]] == [
         ("1970-01-01T00:00:01.000Z", "no-room", "1 group is missing", "pod"),

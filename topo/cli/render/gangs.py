@@ -18,6 +18,7 @@ from topo.model.durations import age
 from topo.model.rest.gangs import GangDocument, GangPodDocument, GangsDocument, GangSummary
 from topo.model.rest.topology import GroupDocument
 
+_MOST_LOSSES = 8
 _STAGES = {each.value: each.row.stage for each in GangState}
 """A state of a later release is not in it, and is shown as one that is blocked."""
 
@@ -35,6 +36,9 @@ def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ..
     asked = describe_job(gang["pods"], gang["gpus_per_pod"], gang["group_size"])
     bound = f"{gang['bound']} of {gang['pods']}"
     why = None if _STAGES.get(gang["state"]) is Stage.RUNNING else gang["text"]
+    if gang["losses"]:
+        lost = _lost_nodes(gang)
+        why = f"{len(lost)} of its nodes {'is' if len(lost) == 1 else 'are'} NotReady: {lost[0]}"
     return name, _state(gang, glyphs), asked, bound, age(gang["age_s"]), why
 
 
@@ -43,7 +47,8 @@ def render_gang(
 ) -> RenderableType:
     """Render one gang: its state and why, what would let it in, its groups inside the tree."""
     plan = placement_tree.render_trees(gang["groups"], (), roots, glyphs)
-    return Stack(_head(gang, glyphs), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
+    lost = _losses(gang, glyphs)
+    return Stack(_head(gang, glyphs), *_why(gang, glyphs), *lost, *plan, *_waiting(gang, glyphs))
 
 
 def render_history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
@@ -84,6 +89,25 @@ def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
         said.append(f"what would let it in: {gang['would_fit']}")
     for sentence in said:
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
+
+
+def _losses(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
+    """Yield what the job lost since it runs, and what can be done about it."""
+    for loss in gang["losses"][:_MOST_LOSSES]:
+        words = Text(f"group {loss['group']} lost {plain(loss['node'])}: {plain(loss['text'])}")
+        since_s = loss["since_s"]
+        words.append("" if since_s is None else f" {glyphs.dot} for {age(since_s)}", style="dim")
+        yield Hanging(Text(f"{glyphs.not_ready} ", style="red"), words)
+    if (more := len(gang["losses"]) - _MOST_LOSSES) > 0:
+        yield Hanging(Text("  "), Text(f"and {more} more", style="dim"))
+    if gang["losses"]:
+        step = "its pods are left alone: mend it (`topo doctor`), or restart the job, which is then"
+        step += " placed on whole groups without these nodes"
+        yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(step))
+
+
+def _lost_nodes(gang: GangSummary) -> list[str]:
+    return [plain(node) for node in dict.fromkeys(loss["node"] for loss in gang["losses"])]
 
 
 def _waiting(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
+from topo.model.conditions.catalogue import publish_codes
 from topo.model.conditions.gang_states import GangState
 from topo.model.rest.document import default, one_of
 from topo.model.rest.placements import PlacementMode, PodGroupDocument, TolerationDocument
@@ -14,13 +16,27 @@ PodState = Annotated[str, one_of("gated", "nominated", "open", "bound", "ending"
 """How far a pod of a gang is: behind its gate, nominated there, free to be bound, bound, ending."""
 
 
+class LossDocument(TypedDict):
+    """What a running job lost: why a node of its pods is NotReady, and the seconds since.
+
+    `group` is that of its pods there, by number. `since_s` is null where that is not known. The
+    pods are left alone.
+    """
+
+    node: str
+    group: int
+    code: Annotated[str, Field(json_schema_extra=publish_codes)]
+    text: str
+    since_s: Annotated[float | None, default(None)]
+
+
 class GangSummary(TypedDict):
     """A gang without its pods.
 
     `text` says why it stands where it does, `would_fit` the smallest change that would let it in.
     `ahead` is the number of gangs that have their turn before it, null where it is not in line.
     `there`, `placed` and `bound` are pods: those that exist, those that have a node, those that
-    are bound to it.
+    are bound to it. `losses`: what is wrong on the nodes of bound pods.
     """
 
     id: str
@@ -41,6 +57,7 @@ class GangSummary(TypedDict):
     there: Annotated[int, default(0)]
     placed: Annotated[int, default(0)]
     bound: Annotated[int, default(0)]
+    losses: Annotated[list[LossDocument], default([])]
 
 
 class GangPodDocument(TypedDict):
