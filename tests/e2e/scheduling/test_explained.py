@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
@@ -79,6 +80,28 @@ async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
     assert len(group["domains"]) == 1
     pod = whole["members"][3]
     assert f"{pod['node']}" in await topo(master, "why", pod["name"])
+    _break(master, str(pod["node"]))
+    lost = f"✗ group 0 lost {pod['node']}: the config file says NotReady · for "
+
+    async def loss_is_told() -> bool:
+        why = " ".join((await topo(master, "why", "waits")).split())
+        return "default/waits ● bound" in why and lost in why
+
+    await eventually(loss_is_told)
+    assert f"1 of its nodes is NotReady: {pod['node']}" in await topo(master, "gangs")
+
+
+def _break(master: GangMaster, node: str) -> None:
+    """Let the config file call a node NotReady."""
+    path = master.state.parent / "nodegroup.yaml"
+    document = yaml.safe_load(path.read_text())
+    pending = list(document["group"])
+    while pending:
+        vertex = pending.pop()
+        if vertex["name"] == node:
+            vertex["status"] = "NotReady"
+        pending += vertex.get("child", ())
+    path.write_text(yaml.safe_dump(document))
 
 
 async def test_gates_are_opened_by_hand_and_the_scheduler_goes_on_alone(
