@@ -80,6 +80,7 @@ JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12", "--explain")
 CASES: dict[str, tuple[str, ...]] = {
     "topo tree": ("tree",),
     "topo nodes": ("nodes",),
+    "topo version": ("version",),
     "topo node": ("node", name(NODE)),
     "topo gpus": ("gpus", name(NODE), "-n", "2"),
     "topo diff": ("diff",),
