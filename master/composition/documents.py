@@ -29,11 +29,14 @@ def build_documents(core: Core, topology: CurrentTopology, availability: Availab
     def plain_page(examined: Examined) -> bytes:
         return plain.body(examined, mode.value, engine.clock(), page().release)
 
-    def examined(body: Callable[[Examined], bytes]) -> DocumentCache[Examined]:
+    def examined(
+        body: Callable[[Examined], bytes], content: Callable[[bytes], bytes] = bytes
+    ) -> DocumentCache[Examined]:
         return DocumentCache(
             lambda: Examined(topology.view(), availability.unready_reasons()),
             body,
             lambda: (topology.version(), availability.unready_reasons()),
+            content=content,
             fresh_s=topology_document.FRESH_S,
             clock=engine.clock,
         )
@@ -52,7 +55,7 @@ def build_documents(core: Core, topology: CurrentTopology, availability: Availab
             fresh_s=topology_document.FRESH_S,
             clock=engine.clock,
         ),
-        findings=examined(finding),
+        findings=examined(finding, findings.without_ages),
         plain=examined(plain_page),
         of_leader=LeaderDocuments(engine, core.placements.state, mode, core.clock),
     )

@@ -28,7 +28,7 @@ REST_MAX_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CachedDocument:
-    """One rendering of a version. `tag` is a hash of the body, the same in every process."""
+    """One rendering of a version. `tag` is a hash of its content, the same in every process."""
 
     version: object
     body: bytes
@@ -45,7 +45,7 @@ class DocumentCache(Generic[S]):
 
     A document is made again when `version` is another than the one that it was made of, or when
     what stands in it moves by itself, after `fresh_s` seconds. `source` and `version` are called on
-    the loop, `version` by every reader.
+    the loop, `version` by every reader. `content` is what of a body makes it another for a reader.
     """
 
     def __init__(
@@ -54,17 +54,19 @@ class DocumentCache(Generic[S]):
         render: Callable[[S], bytes],
         version: Callable[[], object],
         *,
+        content: Callable[[bytes], bytes] = bytes,
         fresh_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._render = render
         self._version = version
+        self._content = content
         self._fresh_s = fresh_s
         self._clock = clock
         self._lock = asyncio.Lock()
         self._document: CachedDocument | None = None
-        self._gzip: tuple[str, bytes] | None = None
+        self._gzip: tuple[bytes, bytes] | None = None
         self._rest_until_s = 0.0
 
     @property
@@ -88,12 +90,12 @@ class DocumentCache(Generic[S]):
 
     async def compressed(self, document: CachedDocument) -> bytes:
         """Return the document's body as gzip; the bytes are the same for the same body."""
-        if self._gzip is not None and self._gzip[0] == document.tag:
+        if self._gzip is not None and self._gzip[0] == document.body:
             return self._gzip[1]
         async with self._lock:
-            if self._gzip is None or self._gzip[0] != document.tag:
+            if self._gzip is None or self._gzip[0] != document.body:
                 zipped = await asyncio.to_thread(gzip.compress, document.body, GZIP_LEVEL, mtime=0)
-                self._gzip = (document.tag, zipped)
+                self._gzip = (document.body, zipped)
             return self._gzip[1]
 
     def _current(self) -> CachedDocument | None:
@@ -108,5 +110,5 @@ class DocumentCache(Generic[S]):
     def _make(self, version: object, source: S) -> CachedDocument:
         made_s = self._clock()
         body = self._render(source)
-        tag = hashlib.blake2b(body, digest_size=16).hexdigest()
+        tag = hashlib.blake2b(self._content(body), digest_size=16).hexdigest()
         return CachedDocument(version, body, tag, made_s)

@@ -3,6 +3,7 @@
 The judgement reads the document of `GET /v1/topology` as the master writes it.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from topo.model.rest.findings import FindingDocument, FindingsDocument
 
 _OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN, NodeCondition.OVERBOOKED}
 """Codes that also ask what the cluster counts on a node."""
+
+_AGE = re.compile(rb',"since_s":[0-9.e+-]+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ def body(examined: Examined, mode: str, now_s: float, run: str) -> bytes:
     """Return the document's bytes; `run` counts its generation."""
     generation = examined.view.snapshot.generation
     return serialize(document(generation, run, findings(examined, mode, now_s)))
+
+
+def without_ages(content: bytes) -> bytes:
+    """Return the document's bytes but for the ages, which move while nothing changes."""
+    return _AGE.sub(b"", content)
 
 
 def document(generation: int, run: str, found: Iterable[Finding]) -> FindingsDocument:

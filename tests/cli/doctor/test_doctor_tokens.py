@@ -132,3 +132,21 @@ async def test_a_name_that_is_taken_is_listed_with_the_refusal_s_own_fix(token_f
         assert other.status == 409
         finding = await sole(master, "duplicate-worker")
         assert finding.next_step == other.json["fix"]
+
+
+async def test_ages_move_and_the_tag_of_what_is_wrong_does_not(token_flag: str) -> None:
+    """Who asks again and again is told once."""
+    async with running("--mode=dragonfly", token_flag, "--beat-interval=1") as master:
+        speaking, _ = await master.pair("n1", "n2")
+        ages: list[float] = []
+        tags: set[str] = set()
+        while len(ages) < 30:
+            await asyncio.sleep(1)
+            await speaking.beat()
+            answer = await master.get("/v1/findings")
+            found = answer.json["findings"]
+            for finding in (each for each in found if each["code"] == "worker-stale"):
+                ages.append(finding["since_s"])
+                tags.add(answer.headers["ETag"])
+        assert ages == sorted(ages)
+        assert (len(set(ages)) > 10, len(tags)) == (True, 1)
