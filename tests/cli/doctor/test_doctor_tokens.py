@@ -145,8 +145,8 @@ async def test_ages_move_and_the_tag_of_what_is_wrong_does_not(token_flag: str) 
             await speaking.beat()
             answer = await master.get("/v1/findings")
             found = answer.json["findings"]
-            for finding in (each for each in found if each["code"] == "worker-stale"):
-                ages.append(finding["since_s"])
+            if [finding["code"] for finding in found] == ["worker-stale"]:
+                ages.append(found[0]["since_s"])
                 tags.add(answer.headers["ETag"])
         assert ages == sorted(ages)
         assert (len(set(ages)) > 10, len(tags)) == (True, 1)
