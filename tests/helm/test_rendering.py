@@ -134,6 +134,7 @@ CHANGED = {
     "topoDiscovery.switchbox.clusterManagerPollTopoPeriod": 7,
     "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
     "topoDiscovery.fabricVolume": {"hostPath": {"path": "/shared/fabric"}},
+    "topoDiscovery.alerts.page": "https://other.example.com/operations",
     "topoDiscovery.groupLabels": ["gke"],
     "topoDiscovery.precedence": ["labels", "config"],
     "topoDiscovery.tls.proxies": ["10.9.0.0/16"],
