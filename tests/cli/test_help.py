@@ -36,6 +36,7 @@ def test_help_shows_the_examples_and_no_type_of_a_flag(topo: Topo) -> None:
             assert line in words
         assert "<bool>" not in words
         assert "<list[str]>" not in words
+        assert topo(*path.split(), "-h").stdout == shown.stdout
 
 
 def test_every_command_of_people_has_an_example() -> None:

@@ -53,7 +53,8 @@ def complete_help(root: Any) -> None:
     for path, command in _all(root, ()):
         if lines := EXAMPLES.get(" ".join(path)):
             command.epilog = "Examples:\n" + "\n".join(lines)
-        help_option = command.get_help_option(typer.Context(command))
+        # The command keeps the option, so it is made with the names of the root: -h, too.
+        help_option = command.get_help_option(typer.Context(command, **root.context_settings))
         for parameter in (*command.params, help_option):
             if getattr(parameter, "is_flag", parameter.param_type_name == "argument"):
                 parameter.display_type_rich = _no_type
