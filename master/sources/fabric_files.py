@@ -22,7 +22,7 @@ from topo.kit.threads import off_loop
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
-from topo.model.forest import Reason
+from topo.model.forest import SourceWarning
 from topo.model.observation import FABRIC, FabricLoaded, SourceFailed, SourceWarned
 
 _log = structlog.get_logger(__name__)
@@ -115,8 +115,8 @@ class FabricFiles:
             what = "; ".join(warnings) or f"there is no dump in {self.folder}"
             fix = f"write the output of `{ibnetdiscover.COMMAND}` into a file there"
             await send_event(self.sink, SourceFailed(FABRIC, what, fix))
-        reasons = (Reason(SourceCondition.DOUBTFUL_FABRIC, text) for text in warnings)
-        await send_event(self.sink, SourceWarned(FABRIC, tuple(reasons)))
+        of_each = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, warnings)
+        await send_event(self.sink, SourceWarned(FABRIC, of_each))
 
 
 def _names(folder: Path) -> set[str]:

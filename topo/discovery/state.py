@@ -9,9 +9,8 @@ works through the steps of a generation, in this order:
 4. settle machines: which machine is which node (`groups.machine_join`);
 5. place every marked node (`groups.tiers`), and find the conflicts that it owns (`tree.conflicts`);
 6. judge every marked node (`tree.node_status`);
-7. build the forest (`tree.forest`), the other lists, and compare (`tree.changes`).
-
-Readers hold `snapshot`, which is frozen.
+7. build the forest (`tree.forest`), the other lists, and compare (`tree.changes`): readers hold
+   the frozen `snapshot`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -321,8 +320,7 @@ class Discovery:
         if moved is not None:
             marks.moved |= moved
             self._conflicts.put(Topic.FABRIC, conflicts.of_fabric(self._membership))
-            found = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, fabric.doubts)
-            self._sources.set_reading(FABRIC, fabric.detail, found)
+            self._sources.set_reading(FABRIC, fabric.detail, fabric.doubts)
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is None and not self._is_named(node):

@@ -25,10 +25,11 @@ from topo.discovery.groups.fabric.switch_tiers import Placed, SwitchGroup, place
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.discovery.groups.path import Path, PathGroup
+from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.fabric import FabricDump, Guid, gbps
-from topo.model.forest import Reason
+from topo.model.forest import Reason, SourceWarning
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
 from topo.model.observation import FABRIC
 from topo.model.words import counted, listed
@@ -66,7 +67,7 @@ class FabricGroups:
         self._is_unsettled = False
         self._missing_since_s: dict[NodeName, float] = {}
         self.findings: tuple[FabricFinding, ...] = ()
-        self.doubts: tuple[str, ...] = ()
+        self.doubts: tuple[SourceWarning, ...] = ()
 
     @property
     def paths(self) -> Mapping[NodeName, Path]:
@@ -152,7 +153,7 @@ class FabricGroups:
         }
         before, self._paths = self._paths, paths | self._missing(nodes, now_s)
         self.findings = tuple(self._find(placed, names, nodes))
-        self.doubts = tuple(self._doubt(placed))
+        self.doubts = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, self._doubt(placed))
         everyone = before.keys() | self._paths.keys()
         return {node for node in everyone if before.get(node) != self._paths.get(node)}
 
