@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import RunningDemo
-from tests.page.conftest import CEILING_MS
+from tests.page.conftest import CEILING_MS, shot
 from tests.support.waiting import eventually_in_a_thread as eventually
 
 pytestmark = pytest.mark.e2e
@@ -69,6 +69,60 @@ def test_a_try_that_began_without_a_network_is_given_up_when_there_is_one(page: 
     held[0].abort()
     assert seen.startswith("lost")
     assert "no answer" not in seen
+
+
+def test_a_master_that_hangs_is_said_and_banner_and_slider_agree_since_when(
+    page: Page, demo: RunningDemo
+) -> None:
+    """It accepts connections and answers nothing: only its silence tells."""
+    expect(page.locator("#past-time")).to_contain_text("Live; kept for")
+    page.evaluate(
+        """() => new MutationObserver(() => {
+          const banner = document.getElementById('banner');
+          if (!banner.hidden) globalThis.first ??= banner.textContent;
+        }).observe(document.getElementById('banner'), { attributes: true })"""
+    )
+    master = demo.pid("topo-master")
+    os.kill(master, signal.SIGSTOP)
+    try:
+        expect(page.locator("#banner")).to_contain_text("the master fell silent")
+        expect(page.locator("#past-time")).to_contain_text("Last heard")
+        expect(page.locator("#state")).to_have_text("Connection lost")
+        page.wait_for_function("globalThis.first")
+        banner, slider = page.evaluate(
+            "[...document.querySelectorAll('#banner, #past-time')].map((each) => each.textContent)"
+        )
+        lost = re.search(r"lost for (.+): this is the picture of (.+), (.+) old", banner)
+        heard = re.search(r"Last heard (.+), (.+) ago", slider)
+        assert lost is not None
+        assert heard is not None
+        assert (lost[2], lost[1], lost[3]) == (heard[1], heard[2], heard[2])
+        first = re.search(r"lost for (\d+) s", page.evaluate("first"))
+        assert first is not None
+        assert int(first[1]) >= 4, "it is lost since its last word, not since that is noticed"
+        shot(page, "hung")
+    finally:
+        os.kill(master, signal.SIGCONT)
+    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.locator("#past-time")).to_contain_text("Live; kept for")
+
+
+def test_a_first_answer_that_is_long_in_coming_is_said_to_be_and_waited_for(page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/topology", hold)
+    page.reload()
+    expect(page.locator("#banner")).to_contain_text("no answer yet")
+    expect(page.locator("#banner")).to_contain_text("there is no picture yet")
+    for each in held:
+        each.continue_()
+    page.unroute("**/v1/topology")
+    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator("#banner")).to_be_hidden()
 
 
 @pytest.mark.usefixtures("refusals")

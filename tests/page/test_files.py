@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from master.api.events.stream import HEARTBEAT_S
 from master.tree.findings import Examined
 from master.tree.topology_document import TopologyView
 from master.web import plain
@@ -43,6 +44,12 @@ def test_every_file_of_the_folder_is_served_and_none_is_of_somebody_else() -> No
         hosts = set(re.findall(r"https?://[\w.]+", file.body.decode()))
         assert hosts <= {"http://www.w3.org"}, name  # the name of SVG
         assert gzip.decompress(file.zipped) == file.body
+
+
+def test_a_master_that_hangs_is_noticed_after_two_signs_of_life_and_within_five_seconds() -> None:
+    named = re.search(r"SILENCE_MS = ([\d_]+);", page().files["stream.js"].body.decode())
+    assert named is not None
+    assert 2 * HEARTBEAT_S < int(named[1]) / 1000 <= 5
 
 
 def test_every_module_that_is_imported_is_there() -> None:

@@ -20,8 +20,9 @@ from topo.model.rest.generation_id import GenerationId
 EVENT_PARAMETERS = (
     Parameter("since", "generation", "the last generation seen; Last-Event-ID says the same"),
 )
-HEARTBEAT_S = 15.0
-"""A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
+HEARTBEAT_S = 2.0
+"""A comment this often: who follows takes a silence of two of them for a master that hangs, and no
+proxy closes the stream (they wait a minute)."""
 STEP_EVENTS = web.AppKey("STEP_EVENTS", StepEventCache)
 """The rendered events that the listeners of one application share."""
 _NOT_REMEMBERED = -1

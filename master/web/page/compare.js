@@ -1,7 +1,7 @@
 // With which other moment the one at the slider is compared: any that is kept, or now.
 
 import { byId, h } from "./dom.js";
-import { spoken, t } from "./strings.js";
+import { clock, spoken, t } from "./strings.js";
 
 /** What the list was made of. */
 let made_of = "";
@@ -26,9 +26,8 @@ function choice() {
 /**
  * The kept moments as they are listed, from the newest; there is a choice while one is looked at.
  * @param {import("./past.js").Past} past
- * @param {(at: string) => string} clockOf
  */
-export function showCompare(past, clockOf) {
+export function showCompare(past) {
   byId("past-compare").hidden = past.then === null;
   const { moments, other } = past;
   const wanted = [spoken(), moments.length, moments[0]?.at, moments.at(-1)?.at, other].join(" ");
@@ -38,8 +37,8 @@ export function showCompare(past, clockOf) {
     const is_listed = other === "" || moments.some((moment) => moment.at === other);
     choice().replaceChildren(
       option("", t("past_now")),
-      ...(is_listed ? [] : [option(other, clockOf(other))]),
-      ...moments.toReversed().map((moment) => option(moment.at, told(moment, clockOf))),
+      ...(is_listed ? [] : [option(other, clock(other))]),
+      ...moments.toReversed().map((moment) => option(moment.at, told(moment))),
     );
   }
   if (choice().value !== other) choice().value = other;
@@ -53,11 +52,8 @@ function option(value, text) {
   return h("option", { value }, text);
 }
 
-/**
- * @param {Api.Moment} moment
- * @param {(at: string) => string} clockOf
- */
-function told({ at, changes }, clockOf) {
+/** @param {Api.Moment} moment */
+function told({ at, changes }) {
   const count = Object.values(changes).reduce((sum, each) => sum + each, 0);
-  return t("past_changes", { clock: clockOf(at), n: count });
+  return t("past_changes", { clock: clock(at), n: count });
 }

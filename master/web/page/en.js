@@ -218,6 +218,7 @@ export const ENGLISH = {
   past_live: "Show what is now",
   past_wait: "Loading that moment",
   past_back: "Live; kept for {age}",
+  past_heard: "Last heard {clock}, {age} ago",
   past_as_of: "as of {clock}, {age} ago",
   past_state: "Past: {clock}",
   past_not_now: "This is how it was, not how it is. GPUs free, used and held are not kept.",

@@ -9,7 +9,7 @@ import { h, refill } from "./dom.js";
 import { ageOf, idOf, jobOfGang, jobText, stateOf, waits } from "./gang_words.js";
 import { queryOf, quoted } from "./job.js";
 import { hashOf } from "./route.js";
-import { duration, spoken, t } from "./strings.js";
+import { clock, duration, t } from "./strings.js";
 
 /** A panel; see `panels.js`. */
 export class GangPanel {
@@ -173,8 +173,8 @@ function placeLink(gang) {
 function historySection(history) {
   if (history.length === 0) return null;
   const lines = history.toReversed().map((each) => {
-    const clock = new Date(each.at).toLocaleString(spoken());
-    return h("li", {}, h("time", { datetime: each.at }, clock), " ", stateOf(each), " ", each.text);
+    const time = h("time", { datetime: each.at }, clock(each.at));
+    return h("li", {}, time, " ", stateOf(each), " ", each.text);
   });
   return h(
     "section",

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { jobOf } from "./job.js";
 import { wordsOf } from "./job_nodes.js";
-import { spoken, t } from "./strings.js";
+import { clock, t } from "./strings.js";
 
 const WELL = new Set(["growing", "bound", "opened", "placed"]);
 const ON_THEIR_WAY = new Set(["in-line", "pods-missing", "waived", "native"]);
@@ -68,6 +68,6 @@ export function jobOfGang({ pods, gpus_per_pod, group_size, mode, within, ...nod
 export function ageOf(at_ms, trouble) {
   const said = trouble === null ? "" : [trouble.message, trouble.fix].filter(Boolean).join(" · ");
   if (Number.isNaN(at_ms)) return said === "" ? [] : [h("p", { class: "old" }, said)];
-  const words = t("gangs_of", { clock: new Date(at_ms).toLocaleTimeString(spoken()) });
+  const words = t("gangs_of", { clock: clock(at_ms) });
   return [h("p", { class: said === "" ? "old only-lost" : "old" }, words, " ", said)];
 }

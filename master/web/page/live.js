@@ -2,7 +2,7 @@
 
 import { OFFLINE, Refused, ask } from "./api.js";
 import { judge, pictureOf, recount } from "./picture.js";
-import { follow } from "./stream.js";
+import { SILENCE_MS, follow } from "./stream.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 5_000;
@@ -10,13 +10,16 @@ const LONGEST_WAIT_MS = 5_000;
 const REST_FACTOR = 4;
 const REST_MS = 200;
 const BEHIND_MS = 500;
+/** No event tells of a source that fails, nor of ages: a picture that is so old is fetched again. */
+const LOOK_MS = 15_000;
 /** A page in the background ticks once a minute. */
 const SLEPT_MS = 90_000;
 
 /**
  * @typedef {object} State
  * @property {"starting" | "live" | "lost"} stage
- * @property {number} since_ms when this stage began, on the clock of the day, as this browser has it
+ * @property {number} since_ms when this stage began, on the clock of the day, as this browser has it;
+ *   of a lost one: when the picture was known to be true last, or when somebody began to wait for one
  * @property {string} why it is lost
  * @property {string} fix
  * @property {number} true_ms when the picture was known to be true last; NaN where there is none
@@ -52,6 +55,8 @@ export class Live {
     };
     this.connection = new Connection();
     this.ticked_ms = Date.now();
+    /** When the picture and what is wrong were fetched last. */
+    this.fetched_ms = -Infinity;
     this.wait_ms = FIRST_WAIT_MS;
   }
 
@@ -82,7 +87,9 @@ export class Live {
    */
   enter(stage, why = "", fix = "") {
     const is_new = stage !== this.state.stage;
-    const since_ms = is_new ? Date.now() : this.state.since_ms;
+    const heard_ms = this.state.true_ms || this.state.since_ms;
+    const began_ms = stage === "lost" ? heard_ms : Date.now();
+    const since_ms = is_new ? began_ms : this.state.since_ms;
     this.state = { ...this.state, stage, since_ms, why, fix };
     this.told.state(this.state);
   }
@@ -91,17 +98,14 @@ export class Live {
     const { document } = /** @type {import("./picture.js").Picture} */ (this.picture);
     const { connection } = this;
     const since = `${document.generation}.${document.run}`;
-    let is_greeting = true;
     for await (const event of follow(since, connection.stop.signal)) {
       connection.stop.signal.throwIfAborted();
       if (this.state.stage !== "live") this.enter("live");
       this.wait_ms = FIRST_WAIT_MS;
       if (!connection.is_wanted && !connection.is_fetching) this.confirm();
-      // No event tells of a source that fails, nor of ages: each sign of life is a look at them.
-      // The first one comes with the stream, when the picture has just been fetched.
+      const is_due = performance.now() - this.fetched_ms > LOOK_MS;
       if (event.name !== "comment") this.take(event);
-      else if (!is_greeting || this.isBehind("")) this.want();
-      is_greeting = false;
+      else if (is_due || this.isBehind("")) this.want();
     }
   }
 
@@ -170,6 +174,7 @@ export class Live {
     ]);
     signal.throwIfAborted();
     this.picture = pictureOf(forest.document, found.document, forest.copy_age_s);
+    this.fetched_ms = performance.now();
     this.confirm();
     this.told.picture(this.picture);
   }
@@ -183,6 +188,7 @@ export class Live {
     this.confirm();
     this.told.picture(picture);
     judge(picture, (await ask("v1/findings", { signal })).document);
+    this.fetched_ms = performance.now();
     this.told.judged();
   }
 
@@ -202,13 +208,20 @@ export class Live {
     this.connection.stop.abort(new Refused(0, "the network has just come back"));
   }
 
-  /** Called every second or so: a machine that slept has heard nothing, whatever its timers say. */
+  /**
+   * Called every second or so: a machine that slept has heard nothing, whatever its timers say, and
+   * a first answer that is long in coming is said to be, while it is waited for.
+   */
   tick() {
     const now_ms = Date.now();
     if (now_ms - this.ticked_ms > SLEPT_MS) {
       this.connection.stop.abort(new Refused(0, "this browser was asleep"));
     }
     this.ticked_ms = now_ms;
+    const { stage, since_ms, true_ms } = this.state;
+    if (stage === "starting" && now_ms - (true_ms || since_ms) > SILENCE_MS) {
+      this.enter("lost", "no answer yet");
+    }
   }
 
   confirm() {

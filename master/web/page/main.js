@@ -115,7 +115,7 @@ function showProblems() {
 function showState() {
   showBanner(live.state, past.then !== null);
   if (past.then === null) showStage(live.state);
-  showSlider(past);
+  showSlider(past, live.state);
 }
 
 /** @param {string[]} names */

@@ -10,7 +10,7 @@ import { bodyOf, changed, commandOf, jobOf, queryOf, toggled } from "./job.js";
 import { JobForm } from "./job_form.js";
 import { flawOf } from "./job_nodes.js";
 import { hashOf } from "./route.js";
-import { spoken, t } from "./strings.js";
+import { clock, spoken, t } from "./strings.js";
 
 /** @typedef {import("./job.js").Job} Job */
 /** @typedef {{query: string, version: string}} Asked a job, and the forest that it was asked of */
@@ -134,9 +134,8 @@ export class Placing {
    */
   said({ job, found, at_ms }) {
     if (found instanceof Refused) return [refused(flawOf(job) ?? found)];
-    const clock = new Date(at_ms).toLocaleTimeString(spoken());
     return [
-      h("p", { class: "old only-lost" }, t("answer_of", { clock })),
+      h("p", { class: "old only-lost" }, t("answer_of", { clock: clock(at_ms) })),
       ...answerOf(found, {
         use: (suggestion) => go(changed(job, suggestion)),
         light: (names) => this.map.mark({ lit: new Set(names) }),

@@ -4,10 +4,9 @@ import { addCompare, showCompare } from "./compare.js";
 import { byId, h } from "./dom.js";
 import { problemsThen } from "./problems.js";
 import { hashOf } from "./route.js";
-import { duration, spoken, t } from "./strings.js";
+import { clock, duration, t } from "./strings.js";
 
 const SHOWN = 200;
-const DAY_S = 86_400;
 
 /**
  * Puts the slider below the forest.
@@ -46,8 +45,9 @@ function rangeOf() {
 /**
  * Where the slider stands, in words; and where it is in the past, that it is.
  * @param {import("./past.js").Past} past
+ * @param {import("./live.js").State} live
  */
-export function showSlider(past) {
+export function showSlider(past, live) {
   const { moments, then, wanted, failure } = past;
   const range = rangeOf();
   byId("past").hidden = moments.length === 0 && failure === "";
@@ -56,21 +56,33 @@ export function showSlider(past) {
   const place = moments.findLastIndex((moment) => moment.at <= at);
   range.value = String(at === "" ? moments.length : Math.max(0, place));
   const words = failure || (wanted !== "" ? t("past_wait") : then === null ? "" : asOf(past));
-  const first = moments[0];
-  const quiet = first === undefined ? "" : t("past_back", { age: duration(past.age_s(first.at)) });
-  const text = words || quiet;
+  const text = words || atItsEnd(past, live);
   if (byId("past-time").textContent !== text) byId("past-time").textContent = text;
   range.setAttribute("aria-valuetext", text);
   byId("past").classList.toggle("is-past", then !== null);
   byId("past").classList.toggle("failed", failure !== "");
   byId("past-live").hidden = then === null && wanted === "";
-  showCompare(past, (at) => clockOf(past, at));
+  showCompare(past);
   if (then === null) return;
   document.body.dataset["stage"] = "past";
   const pill = byId("state");
   pill.className = "pill past";
-  const state = t("past_state", { clock: clockOf(past, then.at) });
+  const state = t("past_state", { clock: clock(then.at) });
   if (pill.textContent !== state) pill.textContent = state;
+}
+
+/**
+ * What the right end of the slider is: now, or, while nobody answers, when somebody did last.
+ * @param {import("./past.js").Past} past
+ * @param {import("./live.js").State} live
+ */
+function atItsEnd(past, { stage, true_ms }) {
+  const first = past.moments[0];
+  if (first === undefined) return "";
+  if (stage !== "live" && !Number.isNaN(true_ms)) {
+    return t("past_heard", { clock: clock(true_ms), age: duration((Date.now() - true_ms) / 1000) });
+  }
+  return t("past_back", { age: duration(past.age_s(first.at)) });
 }
 
 /**
@@ -79,18 +91,7 @@ export function showSlider(past) {
  */
 function asOf(past) {
   const at = past.then?.at ?? "";
-  return t("past_as_of", { clock: clockOf(past, at), age: duration(past.age_s(at)) });
-}
-
-/**
- * The time of day, with its day where that is another one.
- * @param {import("./past.js").Past} past
- * @param {string} at
- */
-function clockOf(past, at) {
-  const time = new Date(at);
-  const is_today = past.age_s(at) < DAY_S && time.getDate() === new Date().getDate();
-  return is_today ? time.toLocaleTimeString(spoken()) : time.toLocaleString(spoken());
+  return t("past_as_of", { clock: clock(at), age: duration(past.age_s(at)) });
 }
 
 /**
@@ -109,17 +110,14 @@ export function thenList(past, act) {
     ...problemsThen(then.picture, act),
     ...(compared === null
       ? changes("past_since", t("past_since"), then.after, "past_same")
-      : changes("past_between", between(past, compared), compared.changes, "past_alike")),
+      : changes("past_between", between(compared), compared.changes, "past_alike")),
     ...changes("past_led", t("past_led"), then.before, "past_first"),
   ];
 }
 
-/**
- * @param {import("./past.js").Past} past
- * @param {import("./past.js").Compared} compared
- */
-function between(past, { from, to }) {
-  return t("past_between", { from: clockOf(past, from), to: clockOf(past, to) });
+/** @param {import("./past.js").Compared} compared */
+function between({ from, to }) {
+  return t("past_between", { from: clock(from), to: clock(to) });
 }
 
 /**

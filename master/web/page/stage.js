@@ -1,7 +1,7 @@
 // Whether the picture is live; where it is not, since when and how old it is.
 
 import { byId } from "./dom.js";
-import { duration, spoken, t } from "./strings.js";
+import { clock, duration, t } from "./strings.js";
 
 /** @param {import("./live.js").State} state */
 export function showStage({ stage }) {
@@ -23,10 +23,9 @@ export function showBanner({ stage, since_ms, why, fix, true_ms }, is_past) {
   banner.hidden = !is_lost;
   if (!is_lost) return;
   const now = Date.now();
-  const clock = new Date(true_ms).toLocaleTimeString(spoken());
   const live = Number.isNaN(true_ms)
     ? t("no_picture")
-    : t("picture_of", { clock, age: duration((now - true_ms) / 1000) });
+    : t("picture_of", { clock: clock(true_ms), age: duration((now - true_ms) / 1000) });
   const old = is_past ? t("past_unheard") : live;
   const text = `${t("lost_for", { time: duration((now - since_ms) / 1000) })}: ${old}.`;
   byId("banner-text").textContent = text;

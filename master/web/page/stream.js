@@ -3,8 +3,8 @@
 
 import { Refused, address, parsed } from "./api.js";
 
-/** The master writes at least every 15 s. */
-export const SILENCE_MS = 20_000;
+/** The master writes at least every 2 s. */
+export const SILENCE_MS = 5_000;
 const LONGEST = 16 * 1024 * 1024;
 
 /**
@@ -83,7 +83,7 @@ export async function* follow(since, signal) {
   } catch (error) {
     if (error instanceof Refused) throw error;
     if (signal.reason instanceof Refused) throw signal.reason;
-    throw new Refused(0, stop.signal.aborted ? "the stream fell silent" : "the stream broke off");
+    throw new Refused(0, stop.signal.aborted ? "the master fell silent" : "the stream broke off");
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", end);

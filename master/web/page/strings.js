@@ -29,6 +29,18 @@ export function t(key, values = {}) {
 }
 
 /**
+ * A time of day as logs have it, `14:02:11`; with its date where that is another day.
+ * @param {string | number} at
+ */
+export function clock(at) {
+  const time = new Date(at);
+  const is_today = time.toDateString() === new Date().toDateString();
+  return is_today
+    ? time.toLocaleTimeString(spoken(), { hourCycle: "h23" })
+    : time.toLocaleString(spoken(), { hourCycle: "h23" });
+}
+
+/**
  * A length of time in words, in one unit.
  * @param {number} seconds
  */

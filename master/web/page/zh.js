@@ -216,6 +216,7 @@ export const CHINESE = {
   past_live: "显示当前状态",
   past_wait: "正在载入该时刻",
   past_back: "实时；已保留 {age}",
+  past_heard: "最后一次应答：{clock}，{age}前",
   past_as_of: "{clock} 的状态，{age}前",
   past_state: "过去：{clock}",
   past_not_now: "这是当时的状态，不是现在的状态。GPU 的空闲、使用和预留情况不保留。",
