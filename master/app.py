@@ -5,7 +5,7 @@ of its parts.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import metadata
 from ssl import SSLContext
 
 import structlog
@@ -14,7 +14,7 @@ from aiohttp import web
 from master.api.events.booking_events import CapacityEvents, hold_event
 from master.api.events.step_events import StepEventCache
 from master.api.events.stream import STEP_EVENTS
-from master.api.health import VERSION
+from master.api.health import DOCS, VERSION, documentation
 from master.api.openapi import openapi_route
 from master.api.replica import get_replica, get_replica_sources
 from master.api.route import add_routes, count_answers
@@ -53,7 +53,9 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     service.placements.state.on_hold = partial(_tell_hold, service)
     app = web.Application(middlewares=[count_answers, problems], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
-    app[VERSION] = version("supernode-topology")
+    about = metadata("supernode-topology")
+    app[VERSION] = about["Version"]
+    app[DOCS] = documentation(about.get_all("Project-URL") or ())
     app[STEP_EVENTS] = StepEventCache()
     add_routes(app, ALL_ROUTES)
     if service.replicas is not None:

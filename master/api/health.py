@@ -1,6 +1,7 @@
 """The service about itself: liveness, readiness, metrics, and the index of calls."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 
@@ -16,6 +17,8 @@ from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
 
 VERSION = web.AppKey("version", str)
 """The version of this product, read once: a read at each call fails without free descriptors."""
+DOCS = web.AppKey("docs", str)
+"""The address of its documentation as its package states it; empty where it states none."""
 
 
 async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -71,6 +74,15 @@ async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse
     return web.Response(body=text, headers={"Content-Type": prom.CONTENT_TYPE_PLAIN_0_0_4})
 
 
+def documentation(urls: Iterable[str]) -> str:
+    """Return the address of the documentation among a package's, empty where it states none.
+
+    Each is a label and an address, `Documentation, https://…` (core metadata, Project-URL).
+    """
+    named = (url.partition(",")[::2] for url in urls)
+    return next((found.strip() for label, found in named if label == "Documentation"), "")
+
+
 async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
     """Answer with the name of the service, its version and its calls."""
     service = request.app[SERVICE]
@@ -80,6 +92,7 @@ async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
         mode=service.settings.mode,
         generation=service.engine.snapshot.generation,
         run=service.engine.history.run_id,
+        docs=request.app[DOCS],
         calls=tuple(sorted({known.canonical for known in request.app.router.resources()})),
     )
     body = orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

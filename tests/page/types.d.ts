@@ -5,6 +5,8 @@ declare namespace Api {
   /** A node in no group stands beside the others, with the reason for that. */
   interface Node {
     reason?: Reason;
+    /** Of a picture of the past: how its GPUs were used is not kept, and `gpus` is 0. */
+    is_uncounted?: boolean;
   }
   type NodesOfJob = Pick<Job, "selector" | "tolerations" | "exclude">;
   type Placement = Fits | NoFit;

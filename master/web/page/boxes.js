@@ -1,13 +1,21 @@
-// The groups: a box each, with its name and what is free in it.
+// The groups: a box each, with its name and what is free in it. The name of a group whose head is
+// above the screen stands at its upper edge, so that it is always said where one is.
 
 import { fitted, rounded } from "./pen.js";
 import { t } from "./strings.js";
 
 /** @typedef {import("./pen.js").Pen} Pen */
+/** @typedef {import("./layout.js").Box} Box */
 
-const HEAD = 26;
-/** Boxes narrower than this, in pixels, have neither a frame nor round corners. */
+/** Boxes narrower than this, in pixels, have neither round corners nor a dashed frame. */
 const SMALL_BOX = 48;
+/** The least pixels of height and of width in which a name is drawn. */
+const LEAST_HEAD = 11.5;
+const LEAST_ROOM = 34;
+/** The height of a head that stands at the edge of the screen; of a box with so much below it. */
+const BAND = 20;
+const BELOW = 40;
+const BAND_ROOM = 90;
 
 /** @param {Pen} pen */
 export function drawBoxes(pen) {
@@ -17,64 +25,131 @@ export function drawBoxes(pen) {
     if (box.width * scale < 5 || !pen.shows(box, box.width, box.height)) continue;
     const [x, y] = [Math.round(pen.sx(box.x)), Math.round(pen.sy(box.y))];
     const [w, h] = [Math.round(box.width * scale), Math.round(box.height * scale)];
-    const bad = box.group !== null && box.group.status !== "Ready";
+    const bad = isBad(box);
     const only_below = bad && box.group?.reasons.every(({ code }) => code === "child-not-ready");
-    ctx.fillStyle = pen.colour(box.depth % 2 === 0 ? "box" : "boxhead");
+    ctx.fillStyle = ground(pen, box);
     ctx.lineWidth = bad ? 1.5 : 1;
     ctx.strokeStyle = pen.colour(bad ? "bad" : "line");
-    ctx.globalAlpha = only_below ? 0.5 : 1;
-    if (w < SMALL_BOX) {
-      ctx.fillRect(x, y, w, h);
-      if (bad) ctx.strokeRect(x, y, w, h);
-      ctx.globalAlpha = 1;
-      continue;
+    if (w < SMALL_BOX) ctx.fillRect(x, y, w, h);
+    else {
+      if (box.group === null) ctx.setLineDash([5, 4]);
+      rounded(ctx, x, y, w, h, Math.min(8, 8 * scale));
+      ctx.fill();
     }
-    if (box.group === null) ctx.setLineDash([5, 4]);
-    rounded(ctx, x, y, w, h, Math.min(8, 8 * scale));
-    ctx.globalAlpha = 1;
-    ctx.fill();
     ctx.globalAlpha = only_below ? 0.5 : 1;
-    ctx.stroke();
+    if (w >= SMALL_BOX) ctx.stroke();
+    else if (bad) ctx.strokeRect(x, y, w, h);
     ctx.globalAlpha = 1;
     ctx.setLineDash([]);
-    drawHead(pen, box, { x, y, w, bad });
+    drawHead(pen, box);
   }
+}
+
+/** @param {Box} box */
+function isBad({ group }) {
+  return group !== null && group.status !== "Ready";
 }
 
 /**
  * @param {Pen} pen
- * @param {import("./layout.js").Box} box
- * @param {{x: number, y: number, w: number, bad: boolean}} at
+ * @param {Box} box
  */
-function drawHead(pen, box, { x, y, w, bad }) {
-  const high = HEAD * pen.camera.scale;
-  if (high < 13 || w < 60) return;
+function ground(pen, { depth }) {
+  return pen.colour(depth % 2 === 0 ? "box" : "boxhead");
+}
+
+/**
+ * The size of the letters of a box's head, 0 where it is too small for any.
+ * @param {Pen} pen
+ * @param {Box} box
+ */
+function letters(pen, box) {
+  const high = box.head * pen.camera.scale;
+  if (high < LEAST_HEAD) return 0;
+  const most = box.depth === 0 ? 15 : 13;
+  return Math.min(high * 0.7, Math.max(most, Math.min(26, high * 0.25)));
+}
+
+/**
+ * @param {Pen} pen
+ * @param {Box} box
+ */
+function drawHead(pen, box) {
+  const size = letters(pen, box);
+  if (size === 0) return;
+  const high = box.head * pen.camera.scale;
+  const base = pen.sy(box.y) + Math.min(high * 0.5, size) + size * 0.36;
+  const side = Math.max(3, 10 * pen.camera.scale);
+  const left = Math.max(0, pen.sx(box.x)) + side;
+  const right = Math.min(pen.width, pen.sx(box.x + box.width)) - side;
+  const is_told = drawName(pen, box, { left, right, base, size });
+  if (is_told || high < 2.9 * size || right - left < BAND_ROOM || box.group === null) return;
   const { ctx } = pen;
-  const size = Math.min(box.depth === 0 ? 15 : 13, high * 0.55);
-  const base = y + high * 0.68;
-  let left = x + 10 * pen.camera.scale;
-  if (bad) {
-    pen.sign(left + size / 2, base - size * 0.36, size * 0.8, "triangle");
-    left += size + 5;
+  ctx.font = `${size * 0.8}px system-ui, sans-serif`;
+  ctx.fillStyle = pen.colour("quiet");
+  ctx.fillText(fitted(ctx, countsOf(box.group), right - left), left, base + 1.2 * size);
+}
+
+/**
+ * The names of the groups whose heads are above the screen, the outermost first.
+ * @param {Pen} pen
+ */
+export function drawBands(pen) {
+  const { ctx } = pen;
+  /** @type {boolean[]} */
+  const has_band = [];
+  for (const box of pen.plan.boxes) {
+    has_band.length = box.depth;
+    has_band[box.depth] = false;
+    if (pen.sy(box.y) >= 0 || !pen.shows(box, box.width, box.height)) continue;
+    const top = BAND * has_band.filter(Boolean).length;
+    const left = Math.max(0, pen.sx(box.x));
+    const right = Math.min(pen.width, pen.sx(box.x + box.width));
+    const size = letters(pen, box);
+    const is_read = size > 0 && pen.sy(box.y) + size > top;
+    const below = pen.sy(box.y + box.height) - top - BAND;
+    if (is_read || below < BELOW || right - left < BAND_ROOM) continue;
+    has_band[box.depth] = true;
+    ctx.fillStyle = ground(pen, box);
+    ctx.fillRect(left, top, right - left, BAND);
+    ctx.fillStyle = pen.colour("line");
+    ctx.fillRect(left, top + BAND - 1, right - left, 1);
+    drawName(pen, box, { left: left + 8, right: right - 8, base: top + 14, size: 12 });
   }
-  ctx.textAlign = "left";
-  ctx.font = `600 ${size}px system-ui, sans-serif`;
-  ctx.fillStyle = pen.colour("ink");
+}
+
+/**
+ * The name, and beside it, where there is room, what is free; returns whether there was.
+ * @param {Pen} pen
+ * @param {Box} box
+ * @param {{left: number, right: number, base: number, size: number}} at
+ */
+function drawName(pen, box, { left, right, base, size }) {
+  const { ctx } = pen;
+  if (right - left < LEAST_ROOM) return false;
+  let from = left;
+  if (isBad(box)) {
+    pen.sign(from + size / 2, base - size * 0.36, size * 0.8, "triangle");
+    from += size + 5;
+  }
   const { group } = box;
-  const room = x + w - left - 8;
   const counts = group === null ? "" : countsOf(group);
   ctx.font = `${size * 0.9}px system-ui, sans-serif`;
   const counted = ctx.measureText(counts).width;
   ctx.font = `600 ${size}px system-ui, sans-serif`;
+  ctx.fillStyle = pen.colour("ink");
+  ctx.textAlign = "left";
   const name = group === null ? t("unplaced") : group.name;
+  const room = right - from;
   const fits = room - counted - 12 > ctx.measureText(name).width;
-  ctx.fillText(fitted(ctx, name, fits ? room - counted - 12 : room), left, base);
-  if (!fits || counts === "") return;
+  ctx.fillText(fitted(ctx, name, room), from, base);
+  if (!fits || counts === "") return false;
   ctx.textAlign = "right";
   ctx.font = `${size * 0.9}px system-ui, sans-serif`;
   ctx.fillStyle = pen.colour("quiet");
-  ctx.fillText(counts, x + w - 10 * pen.camera.scale, base);
+  ctx.fillText(counts, right, base);
   ctx.textAlign = "left";
+  return true;
 }
 
 /** @param {Api.Group} group */

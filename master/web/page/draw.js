@@ -3,7 +3,7 @@
 // beside its colour: free is hollow, used is solid, held is half, gone is struck through.
 
 import { COLOURS as GROUP_COLOURS } from "./badges.js";
-import { drawBoxes } from "./boxes.js";
+import { drawBands, drawBoxes } from "./boxes.js";
 import { drawAssumed, drawPods, drawRings } from "./marks.js";
 import { Pen } from "./pen.js";
 import { drawTiles } from "./tiles.js";
@@ -90,6 +90,7 @@ export function drawForest(ctx, scene) {
   drawWires(pen);
   drawTiles(pen);
   drawCuts(pen);
+  drawBands(pen);
 }
 
 /**

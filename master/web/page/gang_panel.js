@@ -102,7 +102,7 @@ export class GangPanel {
   none() {
     const { name } = this;
     const { at_ms, trouble, off } = this.gangs.known;
-    const words = Number.isNaN(at_ms) ? t("starting") : t("gone", { name });
+    const words = Number.isNaN(at_ms) ? t("starting") : t("absent_gang", { name });
     const said = off ?? (trouble && { detail: trouble.message, fix: trouble.fix });
     return [
       h("h2", {}, h("span", { class: "kind" }, t("gang")), h("bdi", { class: "name" }, name)),

@@ -8,7 +8,16 @@ export const TILE = { width: 148, height: 58 };
 const WIRES = 40;
 const ROWS = 14;
 const PADDING = 10;
+/** The least height of the head of a box, in which its name stands. */
 const HEAD = 26;
+/** Of the height of what is in a box, at most so much, so that a large one is named sooner. */
+const HEAD_SHARE = 0.12;
+const HEAD_MOST = 52;
+/** The head of a root is higher where its name would else be too small once all is on the screen. */
+const READ_PX = 14;
+const HIGHEST_SHARE = 0.5;
+/** Around the whole when all of it is on the screen, in pixels. */
+export const MARGIN_PX = 14;
 const GAP = 16;
 const PROPORTION = 1.7;
 /** So many lengths of rows are tried. */
@@ -27,9 +36,9 @@ const TRIED = 100;
  * @property {number} y
  * @property {number} width
  * @property {number} height
+ * @property {number} head the height of its head
  * @property {number} depth 0 for a root
  * @property {Api.Group | null} group null for the box of the nodes in no group
- * @property {boolean} holds_tiles
  */
 
 /**
@@ -58,10 +67,10 @@ const TRIED = 100;
 /**
  * The plan of a picture. O(nodes and wires).
  * @param {import("./picture.js").Picture} picture
- * @param {number} proportion width over height that the whole should have about
+ * @param {{width: number, height: number}} screen in pixels, on which all of it is to be shown
  * @returns {Plan}
  */
-export function planOf(picture, proportion) {
+export function planOf(picture, screen) {
   /** @type {Plan} */
   const plan = {
     boxes: [],
@@ -73,9 +82,21 @@ export function planOf(picture, proportion) {
     height: 0,
   };
   const { groups, unplaced } = picture.document;
-  const pieces = groups.map((group) => groupPiece(plan, group, 0));
-  if (unplaced.length > 0) pieces.push(boxPiece(plan, null, tilePieces(plan, unplaced), 0));
-  const all = packed(pieces, proportion, 2 * GAP, 2 * GAP);
+  const proportion = Math.max(0.4, screen.width / Math.max(1, screen.height));
+  const is_alone = groups.length === 1 && unplaced.length === 0;
+  const shape = is_alone ? proportion : PROPORTION;
+  /** @type {[Api.Group | null, Piece][]} */
+  const roots = groups.map((group) => [group, innerPiece(plan, group, 0, shape)]);
+  if (unplaced.length > 0) roots.push([null, tilePieces(plan, unplaced, PROPORTION)]);
+  /** @param {number} high the least head */
+  const withHeads = (high) => {
+    const pieces = roots.map(([group, inner]) => {
+      const head = Math.max(HEAD, Math.min(high, HIGHEST_SHARE * inner.height));
+      return boxPiece(plan, inner, { group, depth: 0, head });
+    });
+    return packed(pieces, proportion, 2 * GAP, 2 * GAP);
+  };
+  const all = withHeads(READ_PX / scaleOf(withHeads(HEAD), screen));
   plan.width = all.width;
   plan.height = all.height;
   all.place(0, 0);
@@ -84,26 +105,49 @@ export function planOf(picture, proportion) {
 }
 
 /**
+ * The pixels per unit at which something fills a screen.
+ * @param {{width: number, height: number}} whole
+ * @param {{width: number, height: number}} screen in pixels
+ * @param {number} margin in pixels
+ */
+export function scaleOf(whole, screen, margin = MARGIN_PX) {
+  const wide = (screen.width - 2 * margin) / Math.max(1, whole.width);
+  const high = (screen.height - 2 * margin) / Math.max(1, whole.height);
+  return Math.max(0.005, Math.min(wide, high));
+}
+
+/** @param {Piece} inner */
+function headOf(inner) {
+  return Math.max(HEAD, Math.min(HEAD_MOST, HEAD_SHARE * inner.height));
+}
+
+/**
+ * What is in a group: its groups, each in its box, and its nodes.
  * @param {Plan} plan
  * @param {Api.Group} group
  * @param {number} depth
+ * @param {number} proportion width over height that it should have about
  * @returns {Piece}
  */
-function groupPiece(plan, group, depth) {
+function innerPiece(plan, group, depth, proportion) {
   const groups = group.child.filter(isGroup);
   const nodes = /** @type {Api.Node[]} */ (group.child.filter((child) => !isGroup(child)));
-  const below = groups.map((child) => groupPiece(plan, child, depth + 1));
-  if (below.length === 0) return boxPiece(plan, group, tilePieces(plan, nodes), depth);
-  const pieces = nodes.length > 0 ? [tilePieces(plan, nodes), ...below] : below;
-  return boxPiece(plan, group, packed(pieces, PROPORTION, GAP, GAP), depth);
+  const below = groups.map((child) => {
+    const inner = innerPiece(plan, child, depth + 1, PROPORTION);
+    return boxPiece(plan, inner, { group: child, depth: depth + 1, head: headOf(inner) });
+  });
+  if (below.length === 0) return tilePieces(plan, nodes, proportion);
+  const pieces = nodes.length > 0 ? [tilePieces(plan, nodes, PROPORTION), ...below] : below;
+  return packed(pieces, proportion, GAP, GAP);
 }
 
 /**
  * @param {Plan} plan
  * @param {Api.Node[]} nodes
+ * @param {number} proportion width over height that they should have about
  * @returns {Piece}
  */
-function tilePieces(plan, nodes) {
+function tilePieces(plan, nodes, proportion) {
   const pieces = nodes.map((node) => ({
     ...TILE,
     /** @type {(x: number, y: number) => void} */
@@ -113,29 +157,27 @@ function tilePieces(plan, nodes) {
       plan.by_name.set(node.name, tile);
     },
   }));
-  return packed(pieces, nodes.length === 2 ? 10 : PROPORTION, WIRES, ROWS);
+  return packed(pieces, nodes.length === 2 ? 10 : proportion, WIRES, ROWS);
 }
 
 /**
  * A frame with a head around a piece.
  * @param {Plan} plan
- * @param {Api.Group | null} group
  * @param {Piece} inner
- * @param {number} depth
+ * @param {Pick<Box, "group" | "depth" | "head">} of
  * @returns {Piece}
  */
-function boxPiece(plan, group, inner, depth) {
+function boxPiece(plan, inner, { group, depth, head }) {
   const width = Math.max(inner.width, TILE.width) + 2 * PADDING;
-  const height = inner.height + HEAD + PADDING;
-  const holds_tiles = group === null || !group.child.some(isGroup);
+  const height = inner.height + head + PADDING;
   return {
     width,
     height,
     place: (x, y) => {
-      const box = { x, y, width, height, depth, group, holds_tiles };
+      const box = { x, y, width, height, head, depth, group };
       plan.boxes.push(box);
       if (group !== null) plan.by_path.set(group.path.join("/"), box);
-      inner.place(x + PADDING, y + HEAD);
+      inner.place(x + PADDING, y + head);
     },
   };
 }

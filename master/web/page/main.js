@@ -4,6 +4,7 @@ import { byId, h, refill } from "./dom.js";
 import { gangList } from "./gang_list.js";
 import { GangPanel } from "./gang_panel.js";
 import { Gangs, NOTHING } from "./gangs.js";
+import { openHelp } from "./help.js";
 import { keep, kept } from "./kept.js";
 import { Live } from "./live.js";
 import { ForestMap } from "./map.js";
@@ -191,6 +192,7 @@ function dress(word) {
 
 /** @param {KeyboardEvent} event */
 function key(event) {
+  if (/** @type {HTMLDialogElement} */ (byId("help")).open) return;
   const typing = event.target instanceof Element && event.target.matches(TYPED_IN);
   if (event.key === "Escape") {
     byId("found").hidden = true;
@@ -201,6 +203,8 @@ function key(event) {
   } else if (event.key === "/") {
     event.preventDefault();
     byId("find").focus();
+  } else if (event.key === "?") {
+    openHelp();
   } else if (event.key === "j") {
     location.hash = hashOf("place");
   } else if (event.key === "n" || event.key === "p") {
@@ -232,6 +236,7 @@ function listen() {
     keep("theme", next);
     dress(next);
   });
+  byId("helper").addEventListener("click", openHelp);
   byId("fit").addEventListener("click", () => map.fit());
   byId("closer").addEventListener("click", () => map.zoom(1.4));
   byId("farther").addEventListener("click", () => map.zoom(1 / 1.4));

@@ -1,7 +1,8 @@
 // The forest as something to move in: camera, pointer, keys. It draws when something changed.
 
 import { drawForest, drawMarks, look } from "./draw.js";
-import { TILE, at, planOf } from "./layout.js";
+import { MARGIN_PX, TILE, at, planOf, scaleOf } from "./layout.js";
+import { isNamed } from "./tiles.js";
 
 const CLOSEST = 2.5;
 /** The pixels of height at which a tile is shown in its own size, if there is room. */
@@ -46,6 +47,8 @@ export class ForestMap {
     this.picture = null;
     this.look = look();
     this.is_fitted = true;
+    /** The size for which the plan was made: while somebody looks closer, nothing changes places. */
+    this.screen = { width: 0, height: 0 };
     this.asked = 0;
     this.slid = 0;
     this.rest = 0;
@@ -62,9 +65,8 @@ export class ForestMap {
   /** @param {import("./picture.js").Picture} picture */
   show(picture) {
     this.picture = picture;
-    const { width, height } = this.size();
-    this.plan = planOf(picture, Math.max(0.4, width / Math.max(1, height)));
     if (this.is_fitted) this.fit();
+    else this.plan = planOf(picture, this.screen);
     this.redraw();
   }
 
@@ -77,7 +79,10 @@ export class ForestMap {
   /** All of it on the screen. */
   fit() {
     this.is_fitted = true;
-    if (this.plan !== null) this.frame({ x: 0, y: 0, ...whole(this.plan) }, 14);
+    if (this.picture === null) return;
+    this.screen = this.size();
+    this.plan = planOf(this.picture, this.screen);
+    this.frame({ x: 0, y: 0, ...whole(this.plan) }, MARGIN_PX);
   }
 
   /**
@@ -96,8 +101,21 @@ export class ForestMap {
     }
     if (found.length === 0) return;
     const around = boundsOf(found);
+    if (this.isRead(around)) return;
     this.is_fitted = false;
     this.frame(around, Math.min(140, this.size().width / 6));
+  }
+
+  /**
+   * Whether all of a part of the map is on the screen, and its nodes have names there.
+   * @param {{x: number, y: number, width: number, height: number}} part
+   */
+  isRead(part) {
+    const { x, y, scale } = this.camera;
+    const { width, height } = this.size();
+    const is_inside = part.x >= x && part.y >= y;
+    const is_whole = part.x + part.width <= x + width / scale;
+    return is_inside && is_whole && part.y + part.height <= y + height / scale && isNamed(scale);
   }
 
   /**
@@ -107,9 +125,7 @@ export class ForestMap {
   frame(box, margin) {
     const { width, height } = this.size();
     const closest = Math.min(CLOSEST, Math.max(1.25, height / USUAL_HEIGHT));
-    const wide = (width - 2 * margin) / Math.max(1, box.width);
-    const high = (height - 2 * margin) / Math.max(1, box.height);
-    const scale = Math.max(0.005, Math.min(closest, wide, high));
+    const scale = Math.min(closest, scaleOf(box, { width, height }, margin));
     this.camera = {
       scale,
       x: box.x + box.width / 2 - width / 2 / scale,

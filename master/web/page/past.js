@@ -191,6 +191,7 @@ function uncounted(document) {
       vertex.child.forEach(enter);
     } else {
       vertex.gpus = 0;
+      vertex.is_uncounted = true;
     }
   };
   document.groups.forEach(enter);

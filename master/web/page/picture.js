@@ -118,20 +118,6 @@ export function sum(picture) {
 }
 
 /**
- * In one word what a node is to somebody who looks for room.
- * @param {Api.Node} node
- * @returns {"broken" | "unknown" | "closed" | "full" | "held" | "partly" | "free"}
- */
-export function stateOf(node) {
-  if (node.status !== "Ready") return "broken";
-  if (node.gpus === 0) return "unknown";
-  if (node.cordoned || (node.shared?.length ?? 0) > 0) return "closed";
-  if (node.free_gpus >= node.gpus) return "free";
-  if (node.free_gpus > 0) return "partly";
-  return node.held_gpus > 0 && node.used_gpus === 0 ? "held" : "full";
-}
-
-/**
  * The other end of a wire, seen from a node: its name and slot, null where nobody states it.
  * @param {Api.Wire} wire
  * @param {string} from

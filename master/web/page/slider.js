@@ -79,7 +79,7 @@ export function showSlider(past, live) {
 function atItsEnd(past, { stage, true_ms }) {
   const first = past.moments[0];
   if (first === undefined) return "";
-  if (stage !== "live" && !Number.isNaN(true_ms)) {
+  if (stage === "lost" && !Number.isNaN(true_ms)) {
     return t("past_heard", { clock: clock(true_ms), age: duration((Date.now() - true_ms) / 1000) });
   }
   return t("past_back", { age: duration(past.age_s(first.at)) });

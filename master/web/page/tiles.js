@@ -1,16 +1,26 @@
 // The nodes: a tile each, with its name and its GPUs.
 
+import { STATES, countsOf, drawCells } from "./cells.js";
 import { TILE } from "./layout.js";
 import { fitted, rounded } from "./pen.js";
-import { stateOf } from "./picture.js";
 
 /** @typedef {import("./pen.js").Pen} Pen */
 
 /** Widths of a tile in pixels from which its name, and its GPUs, are drawn. */
-const NAMED = 92;
+const NAMED = 72;
 const CELLS = 30;
+/** The width of a GPU in pixels from which each is drawn, and not all of a state as one. */
+const LEAST_CELL = 4;
 /** The scale from which a tile says in a word why it is as it is. */
 const NOTED = 0.75;
+
+/**
+ * Whether tiles have their names at a scale.
+ * @param {number} scale in pixels per unit
+ */
+export function isNamed(scale) {
+  return TILE.width * scale >= NAMED;
+}
 
 /** @param {Pen} pen */
 export function drawTiles(pen) {
@@ -32,39 +42,39 @@ export function drawTiles(pen) {
 }
 
 /**
- * Many small tiles: a colour at a time, because to change it costs more than to fill.
+ * Many small tiles: each a bar of its GPUs, and all of a state at once.
  * @param {Pen} pen
  * @param {import("./layout.js").Tile[]} tiles
  */
 function drawBlocks(pen, tiles) {
   const { ctx } = pen;
-  const w = Math.max(1, pen.tile_width);
-  const h = Math.max(1, pen.tile_height);
-  ctx.fillStyle = pen.colour("free");
-  for (const { x, y, node } of tiles) {
-    if (node.status === "Ready" && node.free_gpus > 0) ctx.fillRect(pen.sx(x), pen.sy(y), w, h);
-  }
-  ctx.fillStyle = pen.colour("out");
-  for (const { x, y, node } of tiles) {
-    if (node.status === "Ready" && node.free_gpus === 0) {
-      ctx.fillRect(pen.sx(x), pen.sy(y), w, h);
+  const w = Math.max(1, Math.round(pen.tile_width));
+  const h = Math.max(1, Math.round(pen.tile_height));
+  /** @type {Record<import("./cells.js").State, import("./cells.js").Cell[]>} */
+  const cells = { used: [], held: [], free: [], out: [] };
+  const at = tiles.map((tile) => ({
+    node: tile.node,
+    x: Math.round(pen.sx(tile.x)),
+    y: Math.round(pen.sy(tile.y)),
+  }));
+  ctx.fillStyle = pen.colour("tile");
+  for (const { x, y } of at) ctx.fillRect(x, y, w, h);
+  ctx.fillStyle = pen.colour("badsoft");
+  for (const { node, x, y } of at) if (node.status !== "Ready") ctx.fillRect(x, y, w, h);
+  ctx.strokeStyle = pen.colour("line");
+  ctx.lineWidth = 1;
+  for (const { node, x, y } of at) {
+    if (node.status !== "Ready") continue;
+    if (node.gpus === 0) ctx.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
+    const counts = countsOf(node);
+    let left = x;
+    for (const state of STATES) {
+      const wide = (w * counts[state]) / Math.max(1, node.gpus);
+      if (wide > 0) cells[state].push({ x: left, y, w: wide, h });
+      left += wide;
     }
   }
-  ctx.fillStyle = pen.colour("used");
-  for (const { x, y, node } of tiles) {
-    if (node.status !== "Ready" || node.used_gpus === 0) continue;
-    ctx.fillRect(pen.sx(x), pen.sy(y), (w * node.used_gpus) / Math.max(1, node.gpus), h);
-  }
-  ctx.fillStyle = pen.colour("held");
-  for (const { x, y, node } of tiles) {
-    if (node.status !== "Ready" || node.held_gpus === 0) continue;
-    const unit = w / Math.max(1, node.gpus);
-    ctx.fillRect(pen.sx(x) + unit * node.used_gpus, pen.sy(y), unit * node.held_gpus, h);
-  }
-  ctx.fillStyle = pen.colour("badsoft");
-  for (const { x, y, node } of tiles) {
-    if (node.status !== "Ready") ctx.fillRect(pen.sx(x), pen.sy(y), w, h);
-  }
+  for (const state of STATES) drawCells(pen, state, cells[state]);
 }
 
 /**
@@ -76,18 +86,18 @@ function drawTile(pen, { x, y, node }) {
   const { scale } = pen.camera;
   const [left, top] = [Math.round(pen.sx(x)), Math.round(pen.sy(y))];
   const [w, h] = [Math.round(pen.tile_width), Math.round(pen.tile_height)];
-  const state = stateOf(node);
-  ctx.fillStyle = pen.colour(state === "broken" ? "badsoft" : "tile");
+  const broken = node.status !== "Ready";
+  ctx.fillStyle = pen.colour(broken ? "badsoft" : "tile");
   rounded(ctx, left, top, w, h, Math.min(5, 5 * scale));
   ctx.fill();
-  ctx.lineWidth = state === "broken" ? 2 : 1;
-  ctx.strokeStyle = pen.colour(state === "broken" ? "bad" : "line");
-  ctx.setLineDash(state === "unknown" ? [3, 3] : []);
+  ctx.lineWidth = broken ? 2 : 1;
+  ctx.strokeStyle = pen.colour(broken ? "bad" : "line");
+  ctx.setLineDash(!broken && isUnknown(node) ? [3, 3] : []);
   ctx.stroke();
   ctx.setLineDash([]);
   const named = w >= NAMED;
   const inside = { left: left + 8 * scale, width: w - 16 * scale };
-  if (named) drawName(pen, node, inside, top, state === "broken");
+  if (named) drawName(pen, node, inside, top, broken);
   const noted = named && scale >= NOTED && noteOf(node) !== "";
   const from = noted ? 26 : named ? 30 : 14;
   drawStrip(pen, node, inside, top + from * scale, (named ? 16 : 30) * scale);
@@ -132,67 +142,36 @@ function drawName(pen, node, { left, width }, top, broken) {
 function drawStrip(pen, node, { left, width }, top, height) {
   const count = node.gpus;
   if (count === 0) return;
-  const { ctx } = pen;
   const gap = width / count > 7 ? Math.max(1, 3 * Math.min(1, pen.camera.scale)) : 0;
   const cell = Math.min((width + gap) / count - gap, height * 1.1);
-  const gone = count - node.used_gpus - node.held_gpus - node.free_gpus;
-  /** @type {[string, number][]} */
-  const runs = [
-    ["used", node.used_gpus],
-    ["held", node.held_gpus],
-    ["free", node.free_gpus],
-    ["out", gone],
-  ];
-  ctx.lineWidth = 1.25;
-  let at = left;
-  for (const [state, number] of runs) {
-    if (number <= 0) continue;
-    if (cell < 4) {
-      const wide = number * (cell + gap);
-      ctx.fillStyle = pen.colour(state);
-      ctx.fillRect(at, top, wide, height);
-      at += wide;
-      continue;
-    }
-    for (let n = 0; n < number; n += 1) {
-      drawGpu(pen, state, at, top, cell, Math.min(height, cell * 1.1));
-      at += cell + gap;
-    }
-  }
-}
-
-/**
- * @param {Pen} pen
- * @param {string} state
- * @param {number} x
- * @param {number} y
- * @param {number} w
- * @param {number} h
- */
-function drawGpu(pen, state, x, y, w, h) {
-  const { ctx } = pen;
-  ctx.fillStyle = ctx.strokeStyle = pen.colour(state);
-  if (state === "used") {
-    ctx.fillRect(x, y, w, h);
-    return;
-  }
-  ctx.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-  ctx.beginPath();
-  if (state === "held") {
-    ctx.moveTo(x, y + h);
-    ctx.lineTo(x + w, y + h);
-    ctx.lineTo(x + w, y);
-    ctx.fill();
-  } else if (state === "out") {
-    ctx.moveTo(x + 1, y + h - 1);
-    ctx.lineTo(x + w - 1, y + 1);
-    ctx.stroke();
+  const counts = countsOf(node);
+  let x = left;
+  for (const state of STATES) {
+    const number = counts[state];
+    const wide = number * (cell + gap);
+    const one = [{ x, y: top, w: wide, h: height }];
+    const each = Array.from({ length: number }, (_, n) => ({
+      x: x + n * (cell + gap),
+      y: top,
+      w: cell,
+      h: Math.min(height, cell * 1.1),
+    }));
+    if (number > 0) drawCells(pen, state, cell < LEAST_CELL ? one : each);
+    x += wide;
   }
 }
 
 /** @param {Api.Node} node */
 function noteOf(node) {
   if (node.status !== "Ready") return (node.reason ?? node.reasons[0])?.code ?? "";
-  if (node.gpus === 0) return "?";
+  if (isUnknown(node)) return "?";
   return node.cordoned ? "cordoned" : node.shared ? "shared" : "";
+}
+
+/**
+ * Whether nobody knows how many GPUs it has. Of the past, how they were used is what is not kept.
+ * @param {Api.Node} node
+ */
+function isUnknown(node) {
+  return node.gpus === 0 && !node.is_uncounted;
 }

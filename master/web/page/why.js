@@ -33,7 +33,7 @@ export function whyOf(picture, place, detail) {
  */
 function ofNode(picture, name, detail) {
   const placed = picture.nodes.get(name);
-  if (placed === undefined) return gone(name);
+  if (placed === undefined) return absent("node", name);
   const { node, path, wires } = placed;
   const reasons = node.reason === undefined ? node.reasons : [node.reason, ...node.reasons];
   return [
@@ -63,7 +63,7 @@ function ofNode(picture, name, detail) {
  */
 function ofGroup(picture, path) {
   const group = picture.groups.get(path);
-  if (group === undefined) return gone(path);
+  if (group === undefined) return absent("group", path);
   const { capacity } = group;
   const out = capacity.gpus - capacity.free_gpus - capacity.used_gpus - capacity.held_gpus;
   return [
@@ -104,7 +104,7 @@ function ofWire(picture, name) {
   const slot = Number(name.slice(cut + 1));
   const wires = picture.nodes.get(node)?.wires ?? [];
   const wire = wires.find((each) => each.node === node && each.slot === slot);
-  if (wire === undefined) return gone(name);
+  if (wire === undefined) return absent("wire", name);
   const far = farEnd(wire, node);
   return [
     h(
@@ -126,11 +126,16 @@ function ofWire(picture, name) {
 }
 
 /**
+ * @param {"node" | "group" | "wire"} kind
  * @param {string} name
  * @returns {Child[]}
  */
-function gone(name) {
-  return [h("h2", {}, h("bdi", {}, name)), h("p", {}, t("gone", { name }))];
+function absent(kind, name) {
+  return [
+    h("h2", {}, h("bdi", {}, name)),
+    h("p", {}, t(`absent_${kind}`, { name })),
+    h("p", { class: "quiet" }, t("absent_hint")),
+  ];
 }
 
 /**

@@ -4,13 +4,14 @@ import errno
 import gzip
 import os
 import threading
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from master.api import answers, history
+from master.api.health import documentation
 from master.api.requests import tree_part
 from master.api.routes import ROUTES
 from master.tree import topology_document
@@ -409,6 +410,19 @@ async def test_the_index_leads_to_every_call(config_flag: str) -> None:
         index = (await master.get("/")).json
         assert index["service"] == "topo-master"
         assert {path for route in ROUTES for path in route.paths} <= set(index["calls"])
+
+
+async def test_the_index_names_version_and_documentation_as_the_package_states_them(
+    config_flag: str,
+) -> None:
+    async with running(config_flag) as master:
+        index = (await master.get("/")).json
+        about = metadata("supernode-topology")
+        assert index["version"] == about["Version"]
+        assert index["docs"] == documentation(about.get_all("Project-URL") or ())
+    urls = ["Issues, https://i.example", "Documentation, https://d.example/topo, it"]
+    assert documentation(urls) == "https://d.example/topo, it"
+    assert documentation(["Source, https://s.example"]) == ""
 
 
 async def test_the_index_opens_no_file(config_flag: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,13 +32,14 @@ class ReadyDocument(TypedDict):
 
 
 class IndexDocument(TypedDict):
-    """What this is, and the calls there are."""
+    """What this is, and the calls there are; `docs` is the address of its documentation, or empty."""
 
     service: str
     version: str
     mode: TreeMode
     generation: int
     run: str
+    docs: str
     calls: tuple[str, ...]
 
 
