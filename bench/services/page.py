@@ -80,16 +80,10 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     """The first picture, frames while zooming, and memory."""
     if shutil.which("chromium") is None:
         raise CannotRunError("there is no Chromium: apt-get install chromium")
-    name = cluster.world_name(scale.nodes)
     progress(f"a master starts with {scale.nodes:,} nodes")
-    with tempfile.TemporaryDirectory() as folder:
-        state = Path(folder) / "state" / "state.json"
-        state.parent.mkdir()
-        state.write_bytes(in_child(kept, scale.nodes))
-        flags = (f"--state-file={state}", "--beat-interval=1h")  # nobody beats, and none is stale
-        with switchbox_master(Path(folder), name, *flags) as (running, _):
-            progress(f"{scale.visits} visits of its page, then {scale.frames} frames")
-            seen = in_child(visited, scale, f"http://{LOOPBACK}:{running.api_port}/")
+    with tempfile.TemporaryDirectory() as folder, remembering(Path(folder), scale.nodes) as url:
+        progress(f"{scale.visits} visits of its page, then {scale.frames} frames")
+        seen = in_child(visited, scale, url)
     size = f"{scale.nodes:,} nodes"
     zoom = seen.zooming
     note = f"{_SOFTWARE}; of it {median(seen.answered_ms).value:.0f} ms until the tree was there"
@@ -102,6 +96,17 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield Figure(f"memory, {size}", worst(seen.process_mb), "MB", at_most(150), note)
     yield Figure(f"heap of the scripts, {size}", worst(seen.heap_mb), "MB")
     yield Figure(f"/v1/topology as it is sent, {size}", exact(seen.kilobytes), "kB")
+
+
+@contextmanager
+def remembering(folder: Path, nodes: int) -> Iterator[str]:
+    """Run a master that knows a cluster of a size from its state file; yield its address."""
+    state = folder / "state" / "state.json"
+    state.parent.mkdir()
+    state.write_bytes(in_child(kept, nodes))
+    flags = (f"--state-file={state}", "--beat-interval=1h")  # nobody beats, and none is stale
+    with switchbox_master(folder, cluster.world_name(nodes), *flags) as (running, _):
+        yield f"http://{LOOPBACK}:{running.api_port}/"
 
 
 def kept(nodes: int) -> bytes:

@@ -209,6 +209,88 @@ def test_it_fits_a_narrow_screen_and_speaks_chinese(page: Page, complaints: list
     shot(page, "narrow")
 
 
+def test_the_language_button_is_read_with_any_font(page: Page) -> None:
+    """A browser without Chinese letters shows boxes for them."""
+    for words, name in (("ZH", "Switch to Chinese (ZH)"), ("EN", "切换到英语 (EN)")):
+        button = page.get_by_role("button", name=name, exact=True)
+        expect(button).to_have_text(words)
+        button.click()
+
+
+def test_help_tells_the_keys_the_version_of_the_master_and_where_more_is_written(
+    demo: RunningDemo, page: Page, complaints: list[str]
+) -> None:
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Help", exact=True)
+    index = demo.document("/")
+    expect(dialog).to_contain_text(f"{index['service']} {index['version']}, mode {index['mode']}")
+    expect(dialog).to_contain_text(
+        f"docs/page.md and docs/operations.md of the release {index['version']}"
+    )
+    told = dict(
+        zip(
+            dialog.locator("kbd").all_text_contents(),
+            dialog.locator("dd").all_text_contents(),
+            strict=True,
+        )
+    )
+    assert told["n"] == "the next problem"
+    page.keyboard.press("n")
+    expect(dialog).to_be_visible()
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert violations(page, complaints) == []
+    for link in dialog.get_by_role("link").all():
+        answer = page.request.get(str(link.evaluate("(a) => a.href")))
+        assert answer.ok, answer.url
+    shot(page, "help")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.route(
+        "**/", lambda route: route.fulfill(json={**index, "docs": "https://docs.example/topo/"})
+    )
+    page.get_by_role("button", name="Help", exact=True).click()
+    expect(dialog.get_by_role("link", name="The documentation")).to_have_attribute(
+        "href", "https://docs.example/topo/"
+    )
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+
+
+def test_what_has_no_such_name_is_said_so_and_how_to_find_it(page: Page) -> None:
+    """It may have gone, or never have been: the page does not know, and says neither."""
+    for place, words in (
+        ("node", "No node has the name nope."),
+        ("group", "No group has the path"),
+    ):
+        page.evaluate("(hash) => { location.hash = hash; }", f"#/{place}/nope")
+        expect(page.locator("#why-body")).to_contain_text(words)
+        expect(page.locator("#why-body")).to_contain_text("Find it by a part of its name")
+        expect(page.locator("#why-body")).not_to_contain_text("any more")
+
+
+def test_a_problem_that_is_on_the_screen_is_shown_without_moving_the_map(cut: Page) -> None:
+    expect(cut.locator("#problems .finding")).to_have_count(1)
+    cut.evaluate("location.hash = '#/node/node-sample1'")
+    expect(cut.locator("#why h2")).to_contain_text("node-sample1")
+    eventually(lambda: cut.evaluate("topoPage.map.screen.width === topoPage.map.size().width"))
+    before = cut.evaluate("({ ...topoPage.map.camera })")
+    cut.keyboard.press("n")
+    expect(cut.locator("#why h2")).to_contain_text("node-sample3")
+    assert cut.evaluate("({ ...topoPage.map.camera })") == before
+    assert cut.evaluate("topoPage.map.is_fitted")
+    cut.evaluate("topoPage.map.zoom(2, 0, 0)")
+    cut.keyboard.press("n")
+    inside = cut.evaluate(
+        """() => {
+          const { map } = topoPage;
+          const { x, y } = map.plan.by_name.get('node-sample4');
+          return map.isRead({ x, y, width: 148, height: 58 });
+        }"""
+    )
+    assert inside, "what was off the screen is on it"
+
+
 def test_the_keyboard_finds_a_node_and_goes_on_from_it(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("sample7")

@@ -113,7 +113,8 @@ def test_every_node_stands_once_in_the_box_of_its_group_and_each_wire_ends_at_it
           const { planOf } = await import('/layout.js');
           const judged = { findings: [] };
           const picture = pictureOf(document, judged, 0);
-          const { tiles, boxes, strands, width, height } = planOf(picture, { width: 1600, height: 1000 });
+          const screen = { width: 1600, height: 1000 };
+          const { tiles, boxes, strands, width, height } = planOf(picture, screen);
           const paths = Object.fromEntries([...picture.nodes].map(([n, p]) => [n, p.path]));
           return { tiles, boxes, strands, width, height, paths };
         }""",

@@ -158,6 +158,37 @@ def test_what_was_wrong_at_a_moment_is_listed_with_the_words_and_marks_of_the_li
     expect(listed.locator(".what")).to_have_count(0)
 
 
+def test_a_node_that_was_well_is_drawn_as_such_and_signs_of_what_is_not_kept_are_not_explained(
+    page: Page, cuts: Cuts
+) -> None:
+    """A dashed frame and `?` are for a node whose number of GPUs nobody knows."""
+    page.goto(f"{page.url}?{urlencode({'at': cuts.first})}")
+    expect(page.locator("body[data-stage=past]")).to_be_attached()
+    seen = page.evaluate(
+        """() => {
+          const { map } = topoPage;
+          const forest = map.back.getContext('2d');
+          const words = [];
+          const dashes = [];
+          forest.fillText = (text) => words.push(text);
+          forest.setLineDash = (dash) => dash.length > 0 && dashes.push(dash.join());
+          map.redraw();
+          map.paint();
+          delete forest.fillText;
+          delete forest.setLineDash;
+          return { words, dashes, nodes: map.plan.tiles.map((tile) => tile.node.name) };
+        }"""
+    )
+    assert set(seen["nodes"]) <= set(seen["words"])
+    assert "?" not in seen["words"]
+    assert set(seen["dashes"]) <= {"6,4", "2,3"}, "those of wires that are cut or unconfirmed"
+    shown = page.locator("#legend li").filter(visible=True)
+    expect(shown).to_have_text(["not ready", "cut wire", "seen from one end only"])
+    shot(page, "past")
+    page.locator("#past-live").click()
+    expect(shown).to_have_count(7)
+
+
 @pytest.mark.usefixtures("refusals")
 def test_a_lost_network_is_told_while_the_past_is_shown(page: Page, cuts: Cuts) -> None:
     opened(page, cuts.first, cuts.second)

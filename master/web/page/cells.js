@@ -28,40 +28,67 @@ export function countsOf({ gpus, used_gpus: used, held_gpus: held, free_gpus: fr
 }
 
 /**
- * Cells of one state, because to change a colour costs more than to fill.
+ * Cells of one state, because to change a colour costs more than to fill. Each begins and ends at
+ * a whole pixel, so that its outline is as sharp as in the legend.
  * @param {Pen} pen
  * @param {State} state
  * @param {Cell[]} cells
+ * @param {string} ground the colour that they stand on
  */
-export function drawCells(pen, state, cells) {
+export function drawCells(pen, state, cells, ground) {
+  if (cells.length === 0) return;
   const { ctx } = pen;
-  const thick = Math.min(1.25, Math.max(1, 2.5 * pen.camera.scale));
-  const hollow = cells.filter(({ w, h }) => state !== "used" && w >= LEAST && h >= LEAST);
+  for (const cell of cells) snap(cell);
+  /** @param {Cell} cell */
+  const isHollow = ({ w, h }) => state !== "used" && w >= LEAST && h >= LEAST;
+  const hollow = cells.filter(isHollow);
   ctx.fillStyle = ctx.strokeStyle = pen.colour(state);
-  ctx.globalAlpha = STRENGTH[state];
-  for (const { x, y, w, h } of cells) {
-    if (state === "used" || w < LEAST || h < LEAST) ctx.fillRect(x, y, w, h);
+  for (const { x, y, w, h } of hollow) ctx.fillRect(x, y, w, h);
+  if (hollow.length < cells.length) {
+    ctx.globalAlpha = STRENGTH[state];
+    for (const cell of cells) if (!isHollow(cell)) ctx.fillRect(cell.x, cell.y, cell.w, cell.h);
+    ctx.globalAlpha = 1;
   }
-  ctx.globalAlpha = 1;
-  for (const { x, y, w, h } of hollow) {
-    ctx.fillRect(x, y, w, thick);
-    ctx.fillRect(x, y + h - thick, w, thick);
-    ctx.fillRect(x, y + thick, thick, h - 2 * thick);
-    ctx.fillRect(x + w - thick, y + thick, thick, h - 2 * thick);
-  }
-  if (state === "free" || hollow.length === 0) return;
+  ctx.fillStyle = pen.colour(ground);
+  for (const { x, y, w, h } of hollow) ctx.fillRect(x + 1, y + 1, w - 2, h - 2);
+  ctx.fillStyle = pen.colour(state);
+  if (state === "held") fillHalves(ctx, hollow);
+  else if (state === "out") strikeThrough(ctx, hollow);
+}
+
+/** @param {Cell} cell */
+function snap(cell) {
+  const { x, y, w, h } = cell;
+  cell.x = Math.round(x);
+  cell.y = Math.round(y);
+  cell.w = Math.round(x + w) - cell.x;
+  cell.h = Math.round(y + h) - cell.y;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Cell[]} cells
+ */
+function fillHalves(ctx, cells) {
   ctx.beginPath();
-  for (const { x, y, w, h } of hollow) {
-    if (state === "held") {
-      ctx.moveTo(x, y + h);
-      ctx.lineTo(x + w, y + h);
-      ctx.lineTo(x + w, y);
-    } else {
-      ctx.moveTo(x + 1, y + h - 1);
-      ctx.lineTo(x + w - 1, y + 1);
-    }
+  for (const { x, y, w, h } of cells) {
+    ctx.moveTo(x, y + h);
+    ctx.lineTo(x + w, y + h);
+    ctx.lineTo(x + w, y);
   }
-  ctx.lineWidth = thick;
-  if (state === "held") ctx.fill();
-  else ctx.stroke();
+  ctx.fill();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Cell[]} cells
+ */
+function strikeThrough(ctx, cells) {
+  ctx.beginPath();
+  for (const { x, y, w, h } of cells) {
+    ctx.moveTo(x + 1, y + h - 1);
+    ctx.lineTo(x + w - 1, y + 1);
+  }
+  ctx.lineWidth = 1;
+  ctx.stroke();
 }

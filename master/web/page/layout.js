@@ -14,8 +14,10 @@ const HEAD = 26;
 const HEAD_SHARE = 0.12;
 const HEAD_MOST = 52;
 /** The head of a root is higher where its name would else be too small once all is on the screen. */
-const READ_PX = 14;
-const HIGHEST_SHARE = 0.5;
+const READ_PX = 13;
+const HIGHEST_SHARE = 0.65;
+/** Higher heads make the scale smaller, and heads higher again: so many times. */
+const ROUNDS = 3;
 /** Around the whole when all of it is on the screen, in pixels. */
 export const MARGIN_PX = 14;
 const GAP = 16;
@@ -96,7 +98,8 @@ export function planOf(picture, screen) {
     });
     return packed(pieces, proportion, 2 * GAP, 2 * GAP);
   };
-  const all = withHeads(READ_PX / scaleOf(withHeads(HEAD), screen));
+  let all = withHeads(HEAD);
+  for (let round = 0; round < ROUNDS; round += 1) all = withHeads(READ_PX / scaleOf(all, screen));
   plan.width = all.width;
   plan.height = all.height;
   all.place(0, 0);

@@ -105,10 +105,12 @@ export function fitted(ctx, text, width) {
   const short = shown.length > 80 ? `${shown.slice(0, 30)}…${shown.slice(-40)}` : shown;
   const wide = ctx.measureText(short).width;
   if (wide <= width) return short;
-  const letters = Math.floor((short.length * width) / wide) - 1;
-  if (letters < 2) return "";
-  const head = Math.floor(letters * 0.4);
-  return `${short.slice(0, head)}…${short.slice(-(letters - head))}`;
+  for (let letters = Math.floor((short.length * width) / wide) - 1; letters >= 2; letters -= 1) {
+    const head = Math.floor(letters * 0.4);
+    const cut = `${short.slice(0, head)}…${short.slice(-(letters - head))}`;
+    if (ctx.measureText(cut).width <= width) return cut;
+  }
+  return "";
 }
 
 /**

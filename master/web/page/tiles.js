@@ -47,34 +47,47 @@ export function drawTiles(pen) {
  * @param {import("./layout.js").Tile[]} tiles
  */
 function drawBlocks(pen, tiles) {
-  const { ctx } = pen;
   const w = Math.max(1, Math.round(pen.tile_width));
   const h = Math.max(1, Math.round(pen.tile_height));
   /** @type {Record<import("./cells.js").State, import("./cells.js").Cell[]>} */
   const cells = { used: [], held: [], free: [], out: [] };
-  const at = tiles.map((tile) => ({
-    node: tile.node,
-    x: Math.round(pen.sx(tile.x)),
-    y: Math.round(pen.sy(tile.y)),
-  }));
-  ctx.fillStyle = pen.colour("tile");
-  for (const { x, y } of at) ctx.fillRect(x, y, w, h);
-  ctx.fillStyle = pen.colour("badsoft");
-  for (const { node, x, y } of at) if (node.status !== "Ready") ctx.fillRect(x, y, w, h);
-  ctx.strokeStyle = pen.colour("line");
-  ctx.lineWidth = 1;
-  for (const { node, x, y } of at) {
-    if (node.status !== "Ready") continue;
-    if (node.gpus === 0) ctx.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-    const counts = countsOf(node);
-    let left = x;
-    for (const state of STATES) {
-      const wide = (w * counts[state]) / Math.max(1, node.gpus);
-      if (wide > 0) cells[state].push({ x: left, y, w: wide, h });
-      left += wide;
-    }
+  for (const tile of tiles) {
+    const at = { x: Math.round(pen.sx(tile.x)), y: Math.round(pen.sy(tile.y)), w, h };
+    if (tile.node.status === "Ready" && tile.node.gpus > 0) addCells(cells, tile.node, at);
+    else drawBare(pen, tile.node, at);
   }
-  for (const state of STATES) drawCells(pen, state, cells[state]);
+  for (const state of STATES) drawCells(pen, state, cells[state], "tile");
+}
+
+/**
+ * A node that is not ready, or of whose GPUs nothing is told.
+ * @param {Pen} pen
+ * @param {Api.Node} node
+ * @param {import("./cells.js").Cell} tile on the screen
+ */
+function drawBare({ ctx, look }, { status }, { x, y, w, h }) {
+  const is_ready = status === "Ready";
+  ctx.fillStyle = look[is_ready ? "line" : "badsoft"] ?? "";
+  ctx.fillRect(x, y, w, h);
+  ctx.fillStyle = look["tile"] ?? "";
+  if (is_ready) ctx.fillRect(x + 1, y + 1, w - 2, h - 2);
+}
+
+/**
+ * The GPUs of a node as a bar for each state.
+ * @param {Record<import("./cells.js").State, import("./cells.js").Cell[]>} cells
+ * @param {Api.Node} node
+ * @param {import("./cells.js").Cell} tile on the screen
+ */
+function addCells(cells, node, { x, y, w, h }) {
+  const counts = countsOf(node);
+  let left = x;
+  for (const state of STATES) {
+    if (counts[state] === 0) continue;
+    const wide = (w * counts[state]) / node.gpus;
+    cells[state].push({ x: left, y, w: wide, h });
+    left += wide;
+  }
 }
 
 /**
@@ -145,6 +158,7 @@ function drawStrip(pen, node, { left, width }, top, height) {
   const gap = width / count > 7 ? Math.max(1, 3 * Math.min(1, pen.camera.scale)) : 0;
   const cell = Math.min((width + gap) / count - gap, height * 1.1);
   const counts = countsOf(node);
+  const ground = node.status === "Ready" ? "tile" : "badsoft";
   let x = left;
   for (const state of STATES) {
     const number = counts[state];
@@ -156,7 +170,7 @@ function drawStrip(pen, node, { left, width }, top, height) {
       w: cell,
       h: Math.min(height, cell * 1.1),
     }));
-    if (number > 0) drawCells(pen, state, cell < LEAST_CELL ? one : each);
+    if (number > 0) drawCells(pen, state, cell < LEAST_CELL ? one : each, ground);
     x += wide;
   }
 }
