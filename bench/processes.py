@@ -116,6 +116,11 @@ class Master:
     api_port: int
     reports_port: int
 
+    @property
+    def url(self) -> str:
+        """The address of its API and of its page."""
+        return f"http://{LOOPBACK}:{self.api_port}/"
+
     def must_live(self) -> None:
         """Raise `CannotRunError` if the process has ended."""
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:

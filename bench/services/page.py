@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, CDPSession, Page, ViewportSize, sync_pl
 from bench import cluster
 from bench.discovery.core import SETTINGS, built_state
 from bench.figure import Figure, at_least, at_most, exact, median, p99, worst
-from bench.processes import LOOPBACK, in_child, switchbox_master
+from bench.processes import Master, in_child, switchbox_master
 from bench.scale import CannotRunError, Progress, Scale
 from master.state.document import SavedDiscovery
 from topo.placement.booking.holds import FORMAT, HoldsMemory
@@ -81,9 +81,12 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     if shutil.which("chromium") is None:
         raise CannotRunError("there is no Chromium: apt-get install chromium")
     progress(f"a master starts with {scale.nodes:,} nodes")
-    with tempfile.TemporaryDirectory() as folder, remembering(Path(folder), scale.nodes) as url:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        remembering(Path(folder), scale.nodes) as (running, _),
+    ):
         progress(f"{scale.visits} visits of its page, then {scale.frames} frames")
-        seen = in_child(visited, scale, url)
+        seen = in_child(visited, scale, running.url)
     size = f"{scale.nodes:,} nodes"
     zoom = seen.zooming
     note = f"{_SOFTWARE}; of it {median(seen.answered_ms).value:.0f} ms until the tree was there"
@@ -99,14 +102,17 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
 
 
 @contextmanager
-def remembering(folder: Path, nodes: int) -> Iterator[str]:
-    """Run a master that knows a cluster of a size from its state file; yield its address."""
+def remembering(folder: Path, nodes: int, *more: str) -> Iterator[tuple[Master, str]]:
+    """Run a master that knows a cluster of a size from its state file; and a worker token.
+
+    `more` are flags of the master.
+    """
     state = folder / "state" / "state.json"
     state.parent.mkdir()
     state.write_bytes(in_child(kept, nodes))
     flags = (f"--state-file={state}", "--beat-interval=1h")  # nobody beats, and none is stale
-    with switchbox_master(folder, cluster.world_name(nodes), *flags) as (running, _):
-        yield f"http://{LOOPBACK}:{running.api_port}/"
+    with switchbox_master(folder, cluster.world_name(nodes), *flags, *more) as running:
+        yield running
 
 
 def kept(nodes: int) -> bytes:

@@ -1,13 +1,17 @@
-"""`python -m tests.page.pictures`: the pictures of the README and docs, from a running demo.
+"""`python -m tests.page.pictures`: the pictures of the README and docs, from running masters.
 
 A demo is started, a cable is cut, and what Chromium and the commands show of it is written down.
+The large picture is of a master with a thousand simulated workers.
 """
 
+import asyncio
 import io
+import json
 import re
 import shlex
 import subprocess
 import tempfile
+import urllib.request
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +20,10 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+from bench import cluster
+from bench.processes import in_child
+from bench.services.page import remembering
+from bench.simulated_workers import simulated_workers
 from tests.e2e.conftest import TOPO, RunningDemo, environment, running
 from tests.page import recording
 from tests.page.conftest import CEILING_MS, chromium
@@ -25,6 +33,7 @@ from tests.support.waiting import eventually_in_a_thread as eventually
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 MOST_BYTES = 300_000
 RECORDING = "recording.svg"
+LARGE = "page-large.png"
 BROKEN = "node-sample3"
 """The node whose cable is cut."""
 USUAL = "http://127.0.0.1:9001"
@@ -44,6 +53,10 @@ STILL = 1
 _PASSING = ((r"generation \d+", "generation 7"), (r"\d+\.\d s ago", "0.5 s ago"))
 """What is another at each run, and how it is written instead."""
 Scheme = Literal["dark", "light"]
+_NODES = 1_000
+_HELD = ((8, 800), (64, 16), (32, 64), (128, 16), (16, 16), (4, 16), (96, 32), (50, 16))
+"""Pods of jobs that are held in the large picture, and GPUs of their groups."""
+_ASKED = "#/place?pods=64&gpus_per_pod=8&group_size=16"
 
 
 def taken(demo: RunningDemo, browser: Browser, folder: Path) -> None:
@@ -103,17 +116,54 @@ def _said(demo: RunningDemo, command: str) -> str:
     return said
 
 
+def large(browser: Browser, home: Path) -> bytes:
+    """The page over a thousand nodes, some of them held, and where a job would go."""
+    token = "of-a-master-on-the-loopback-address"
+    writers = home / "writers"
+    writers.write_text(token, encoding="utf-8")
+    with remembering(home, _NODES, f"--api-token-file={writers}") as (master, worker_token):
+        in_child(introduced, master.reports_port, worker_token)
+        for pods, gpus in _HELD:
+            _hold(master.url, token, {"pods": pods, "gpus_per_pod": 8, "group_size": gpus})
+        seen = (".verdict.good", ".answer .verdict")
+        return _picture(browser, "light", f"{master.url}{_ASKED}", seen)
+
+
+def introduced(port: int, token: str) -> None:
+    """Let every worker say everything, once."""
+
+    async def introduce() -> None:
+        facts = (cluster.facts_of(node) for node in cluster.cluster(_NODES).nodes)
+        async with simulated_workers(port, token, facts, beat_s=3600):
+            pass
+
+    asyncio.run(introduce())
+
+
+def _hold(url: str, token: str, job: dict[str, int]) -> None:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    body = json.dumps({**job, "hold_s": 3600}).encode()
+    asked = urllib.request.Request(f"{url}v1/placements", body, headers)  # noqa: S310 - our own
+    with urllib.request.urlopen(asked, timeout=CEILING_S) as answer:  # noqa: S310
+        if not json.load(answer)["feasible"]:
+            raise ValueError(f"{job} does not fit")
+
+
 def _page(demo: RunningDemo, browser: Browser, scheme: Scheme, place: str) -> bytes:
+    seen = ("#problems .finding", "#why .wires li.down" if place else "#problems .finding")
+    return _picture(browser, scheme, f"{demo.told()['master']}/{place}", seen)
+
+
+def _picture(browser: Browser, scheme: Scheme, url: str, seen: tuple[str, ...]) -> bytes:
+    """The page at an address, once all that is to be seen is there."""
     context = browser.new_context(
         viewport=_SCREEN, color_scheme=scheme, locale="en-GB", reduced_motion="reduce"
     )
     context.set_default_timeout(CEILING_MS)
     page: Page = context.new_page()
-    page.goto(f"{demo.told()['master']}/{place}")
-    page.wait_for_selector("body[data-stage=live]")
-    page.wait_for_selector("#problems .finding")
-    if place:
-        page.wait_for_selector("#why .wires li.down")
+    page.goto(url)
+    for selector in ("body[data-stage=live]", "#past-slider", *seen):
+        page.wait_for_selector(selector)
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     picture = page.screenshot(animations="disabled")
     context.close()
@@ -135,6 +185,9 @@ def main() -> None:
         demo.topo("demo", "cut", BROKEN)
         eventually(lambda: _wrong(demo) == ["link-down"])
         taken(demo, browser, FOLDER)
+        large_home = Path(home) / "large"
+        large_home.mkdir()
+        (FOLDER / LARGE).write_bytes(large(browser, large_home))
 
 
 def _wrong(demo: RunningDemo) -> list[str]:

@@ -88,8 +88,8 @@ class Large:
 def large(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Large]:
-    with remembering(tmp_path_factory.mktemp("large"), request.param) as url:
-        yield Large(url, request.param)
+    with remembering(tmp_path_factory.mktemp("large"), request.param) as (master, _):
+        yield Large(master.url, request.param)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import RunningDemo
 from tests.page.conftest import CEILING_MS, shot
@@ -156,6 +156,24 @@ def test_what_was_wrong_at_a_moment_is_listed_with_the_words_and_marks_of_the_li
     page.locator("#past-live").click()
     expect(page.locator("#problems h2.verdict.good")).to_have_count(1)
     expect(listed.locator(".what")).to_have_count(0)
+
+
+def test_the_map_does_not_move_when_the_slider_comes(page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/history*", hold)
+    page.reload()
+    page.wait_for_selector("body[data-stage=live]")
+    expect(page.locator("#past-slider")).to_be_hidden()
+    before = page.evaluate("topoPage.map.size()")
+    eventually(lambda: page.evaluate("true") and bool(held))  # a call lets routes be handled
+    held[0].continue_()
+    page.unroute("**/v1/history*")
+    expect(page.locator("#past-slider")).to_be_visible()
+    assert page.evaluate("topoPage.map.size()") == before
 
 
 def test_a_node_that_was_well_is_drawn_as_such_and_signs_of_what_is_not_kept_are_not_explained(

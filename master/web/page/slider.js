@@ -24,7 +24,7 @@ export function addSlider(past) {
   });
   const bar = h(
     "div",
-    { id: "past", hidden: true },
+    { id: "past", class: "empty" },
     slider,
     h("output", { id: "past-time", for: "past-slider" }),
     addCompare(past),
@@ -50,7 +50,7 @@ function rangeOf() {
 export function showSlider(past, live) {
   const { moments, then, wanted, failure } = past;
   const range = rangeOf();
-  byId("past").hidden = moments.length === 0 && failure === "";
+  byId("past").classList.toggle("empty", moments.length === 0 && failure === "");
   const at = wanted || then?.at || "";
   range.max = String(moments.length);
   const place = moments.findLastIndex((moment) => moment.at <= at);

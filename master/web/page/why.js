@@ -20,6 +20,16 @@ const MANY = 60;
  * @returns {Child[]}
  */
 export function whyOf(picture, place, detail) {
+  return [h("p", { class: "old only-lost" }, t("last_seen")), ...placeOf(picture, place, detail)];
+}
+
+/**
+ * @param {Picture} picture
+ * @param {import("./route.js").Place} place
+ * @param {Api.NodeDetail | null} detail
+ * @returns {Child[]}
+ */
+function placeOf(picture, place, detail) {
   if (place.kind === "node") return ofNode(picture, place.name, detail);
   if (place.kind === "group") return ofGroup(picture, place.name);
   return ofWire(picture, place.name);
@@ -68,7 +78,7 @@ function ofGroup(picture, path) {
   const out = capacity.gpus - capacity.free_gpus - capacity.used_gpus - capacity.held_gpus;
   return [
     title(group.kind, group.name, group.status),
-    h("p", { class: "path" }, crumbs(group.path.slice(0, -1))),
+    group.path.length > 1 && h("p", { class: "path" }, crumbs(group.path.slice(0, -1))),
     reasonList(group.reasons),
     findingsOf(picture, path),
     section(
