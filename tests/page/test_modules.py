@@ -138,6 +138,45 @@ def test_every_node_stands_once_in_the_box_of_its_group_and_each_wire_ends_at_it
             near(tiles[strand["wire"]["peer"]], strand["x2"], strand["y2"])
 
 
+def test_a_name_that_is_too_long_is_shown_where_it_differs_from_the_others(modules: Page) -> None:
+    """Not by the domain that all nodes share."""
+    shown = modules.evaluate(
+        """async (names) => {
+          const { fitted } = await import('/pen.js');
+          const { tailOf } = await import('/layout.js');
+          const ctx = document.createElement('canvas').getContext('2d');
+          ctx.font = '10px monospace';
+          const letter = ctx.measureText('x').width;
+          const tail = tailOf(names);
+          return [60, 12, 9].map((n) => names.map((name) => fitted(ctx, name, n * letter, tail)));
+        }""",
+        [f"gpu-node-{number}.rack.example" for number in (107, 117, 127)],
+    )
+    assert shown == [
+        [f"gpu-node-{number}.rack.example" for number in (107, 117, 127)],
+        [f"gpu-node-{number}" for number in (107, 117, 127)],
+        [f"gpu…e-{number}" for number in (107, 117, 127)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "tail"),
+    [
+        (["a.x.example", "b.x.example"], ".x.example"),
+        (["n10", "n20"], ""),
+        (["one.example"], ""),
+        (["same", "same"], ""),
+        (["a-1-gpu", "a-2-gpu"], "-gpu"),
+        ([], ""),
+    ],
+)
+def test_the_end_that_all_names_share_begins_at_a_dot_or_a_dash(
+    modules: Page, names: list[str], tail: str
+) -> None:
+    found = modules.evaluate("async (names) => (await import('/layout.js')).tailOf(names)", names)
+    assert found == tail
+
+
 def is_inside(part: dict[str, Any], size: tuple[float, float], box: dict[str, Any]) -> bool:
     left, top, right, bottom = box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
     across: bool = left <= part["x"] and part["x"] + size[0] <= right

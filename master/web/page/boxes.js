@@ -1,6 +1,7 @@
 // The groups: a box each, with its name and what is free in it. The name of a group whose head is
 // above the screen stands at its upper edge, so that it is always said where one is.
 
+import { plain } from "./dom.js";
 import { fitted, rounded } from "./pen.js";
 import { t } from "./strings.js";
 
@@ -11,11 +12,13 @@ import { t } from "./strings.js";
 const SMALL_BOX = 48;
 /** The least pixels of height and of width in which a name is drawn. */
 const LEAST_HEAD = 11.5;
-const LEAST_ROOM = 34;
+const LEAST_ROOM = 30;
+/** Smaller letters are not read; a name is shortened instead. */
+const LEAST_LETTERS = 10;
 /** The height of a head that stands at the edge of the screen; of a box with so much below it. */
 const BAND = 20;
 const BELOW = 40;
-const BAND_ROOM = 90;
+const BAND_ROOM = 60;
 
 /** @param {Pen} pen */
 export function drawBoxes(pen) {
@@ -71,17 +74,47 @@ function letters(pen, box) {
 }
 
 /**
+ * Letters of at most a size in which a name fits a width, but never ones that nobody reads.
+ * @param {Pen} pen
+ * @param {string} name
+ * @param {number} most
+ * @param {number} room in pixels
+ */
+function fitting({ ctx }, name, most, room) {
+  ctx.font = `600 ${most}px system-ui, sans-serif`;
+  const size = (most * room) / Math.max(1, ctx.measureText(plain(name)).width);
+  return Math.min(most, Math.max(LEAST_LETTERS, size));
+}
+
+/** @param {Box} box */
+function nameOf({ group }) {
+  return group === null ? t("unplaced") : group.name;
+}
+
+/**
+ * Where the letters of a head stand.
+ * @param {Pen} pen
+ * @param {Box} box
+ * @param {number} size
+ */
+function baseOf(pen, box, size) {
+  const high = box.head * pen.camera.scale;
+  return pen.sy(box.y) + Math.min(high * 0.5, size) + size * 0.36;
+}
+
+/**
  * @param {Pen} pen
  * @param {Box} box
  */
 function drawHead(pen, box) {
-  const size = letters(pen, box);
-  if (size === 0) return;
+  const most = letters(pen, box);
+  if (most === 0) return;
   const high = box.head * pen.camera.scale;
-  const base = pen.sy(box.y) + Math.min(high * 0.5, size) + size * 0.36;
   const side = Math.max(3, 10 * pen.camera.scale);
   const left = Math.max(0, pen.sx(box.x)) + side;
   const right = Math.min(pen.width, pen.sx(box.x + box.width)) - side;
+  const size = fitting(pen, nameOf(box), most, right - left - (isBad(box) ? most + 5 : 0));
+  const base = baseOf(pen, box, size);
   const is_told = drawName(pen, box, { left, right, base, size });
   if (is_told || high < 2.9 * size || right - left < BAND_ROOM || box.group === null) return;
   const { ctx } = pen;
@@ -106,7 +139,7 @@ export function drawBands(pen) {
     const left = Math.max(0, pen.sx(box.x));
     const right = Math.min(pen.width, pen.sx(box.x + box.width));
     const size = letters(pen, box);
-    const is_read = size > 0 && pen.sy(box.y) + size > top;
+    const is_read = size > 0 && baseOf(pen, box, size) - size * 0.75 >= top;
     const below = pen.sy(box.y + box.height) - top - BAND;
     if (is_read || below < BELOW || right - left < BAND_ROOM) continue;
     has_band[box.depth] = true;
@@ -139,7 +172,7 @@ function drawName(pen, box, { left, right, base, size }) {
   ctx.font = `600 ${size}px system-ui, sans-serif`;
   ctx.fillStyle = pen.colour("ink");
   ctx.textAlign = "left";
-  const name = group === null ? t("unplaced") : group.name;
+  const name = nameOf(box);
   const room = right - from;
   const fits = room - counted - 12 > ctx.measureText(name).width;
   ctx.fillText(fitted(ctx, name, room), from, base);

@@ -13,8 +13,12 @@ const HEAD = 26;
 /** Of the height of what is in a box, at most so much, so that a large one is named sooner. */
 const HEAD_SHARE = 0.12;
 const HEAD_MOST = 52;
-/** The head of a root is higher where its name would else be too small once all is on the screen. */
+/**
+ * The head of a root is so high once all is on the screen, that its name can be read; of one that is
+ * narrower than a name there, once it is as wide as one.
+ */
 const READ_PX = 13;
+const NAME_PX = 40;
 const HIGHEST_SHARE = 0.65;
 /** Higher heads make the scale smaller, and heads higher again: so many times. */
 const ROUNDS = 3;
@@ -60,6 +64,7 @@ const TRIED = 100;
  * @property {Map<string, Tile>} by_name
  * @property {Map<string, Box>} by_path
  * @property {Strand[]} strands
+ * @property {string} tail with which the names of all nodes end, such as their domain
  * @property {number} width
  * @property {number} height
  */
@@ -80,6 +85,7 @@ export function planOf(picture, screen) {
     by_name: new Map(),
     by_path: new Map(),
     strands: [],
+    tail: tailOf([...picture.nodes.keys()]),
     width: 0,
     height: 0,
   };
@@ -90,21 +96,35 @@ export function planOf(picture, screen) {
   /** @type {[Api.Group | null, Piece][]} */
   const roots = groups.map((group) => [group, innerPiece(plan, group, 0, shape)]);
   if (unplaced.length > 0) roots.push([null, tilePieces(plan, unplaced, PROPORTION)]);
-  /** @param {number} high the least head */
-  const withHeads = (high) => {
+  /** @param {number} scale in pixels per unit, at which names are to be read */
+  const withHeads = (scale) => {
     const pieces = roots.map(([group, inner]) => {
+      const high = READ_PX / Math.max(scale, NAME_PX / inner.width);
       const head = Math.max(HEAD, Math.min(high, HIGHEST_SHARE * inner.height));
       return boxPiece(plan, inner, { group, depth: 0, head });
     });
     return packed(pieces, proportion, 2 * GAP, 2 * GAP);
   };
-  let all = withHeads(HEAD);
-  for (let round = 0; round < ROUNDS; round += 1) all = withHeads(READ_PX / scaleOf(all, screen));
+  let all = withHeads(Infinity);
+  for (let round = 0; round < ROUNDS; round += 1) all = withHeads(scaleOf(all, screen));
   plan.width = all.width;
   plan.height = all.height;
   all.place(0, 0);
   plan.strands = strandsOf(plan, picture.document.wires);
   return plan;
+}
+
+/**
+ * The end that all names share, from a dot or a dash on; empty where there is none.
+ * @param {string[]} names
+ */
+export function tailOf(names) {
+  let tail = names[0] ?? "";
+  for (const name of names) {
+    while (!name.endsWith(tail)) tail = tail.slice(1);
+  }
+  const from = tail.search(/[.-]/);
+  return from < 0 || names.length < 2 ? "" : tail.slice(from);
 }
 
 /**

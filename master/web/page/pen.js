@@ -94,15 +94,20 @@ export function shortened(words) {
 }
 
 /**
- * The text, or its beginning and its end, where names differ, with … between, within a width.
+ * The text within a width: all of it, or without the end that others share, or of the rest the
+ * beginning and the end, where names differ, with … between.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} text
  * @param {number} width
+ * @param {string} tail that others share
  */
-export function fitted(ctx, text, width) {
+export function fitted(ctx, text, width, tail = "") {
   if (width < 8) return "";
   const shown = plain(text);
-  const short = shown.length > 80 ? `${shown.slice(0, 30)}…${shown.slice(-40)}` : shown;
+  const whole = shown.length > 80 ? `${shown.slice(0, 30)}…${shown.slice(-40)}` : shown;
+  if (ctx.measureText(whole).width <= width) return whole;
+  const is_shared = tail !== "" && text.endsWith(tail) && text !== tail;
+  const short = is_shared ? plain(text.slice(0, -tail.length)) : whole;
   const wide = ctx.measureText(short).width;
   if (wide <= width) return short;
   for (let letters = Math.floor((short.length * width) / wide) - 1; letters >= 2; letters -= 1) {

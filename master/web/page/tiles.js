@@ -136,7 +136,7 @@ function drawName(pen, node, { left, width }, top, broken) {
   ctx.textAlign = "left";
   ctx.font = `${broken ? 700 : 500} ${size}px system-ui, sans-serif`;
   ctx.fillStyle = pen.colour(broken ? "bad" : "ink");
-  ctx.fillText(fitted(ctx, node.name, left + width - from), from, base);
+  ctx.fillText(fitted(ctx, node.name, left + width - from, pen.plan.tail), from, base);
   const note = noteOf(node);
   if (note === "" || scale < NOTED) return;
   ctx.font = `${size * 0.8}px system-ui, sans-serif`;
