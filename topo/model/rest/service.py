@@ -32,7 +32,7 @@ class ReadyDocument(TypedDict):
 
 
 class IndexDocument(TypedDict):
-    """What this is, and the calls there are; `docs` is the address of its documentation, or empty."""
+    """What this is, and the calls there are; `docs`: the address of its documentation, or empty."""
 
     service: str
     version: str
