@@ -69,6 +69,35 @@ def torn(seed: int) -> Instance:
     )
 
 
+def torn_wide(seed: int) -> Instance:
+    """As `torn`, at 60 to 260 nodes; the job takes at least two thirds of what is free."""
+    choice = random.Random(f"torn wide {seed}")
+    capacity = _vendor_cluster(choice, choice.choice((16, 32, 64)), nodes=(60, 260))
+    size = choice.choice((2, 3, 4, 6, 8))
+    free = sum(_free_nodes(capacity).values())
+    return Instance(capacity, _split_job(size, choice.randint(free * 2 // 3, free)))
+
+
+def torn_uneven(seed: int) -> Instance:
+    """As `mixed`, for a job with more pods than the whole groups that there are."""
+    choice = random.Random(f"torn uneven {seed}")
+    capacity = _small_cluster(choice)
+    size = choice.choice((2, 4, 8))
+    free_nodes = _free_nodes(capacity).values()
+    room, free = sum(free // size * size for free in free_nodes), sum(free_nodes)
+    return Instance(capacity, _split_job(size, choice.randint(min(room + 1, free), free)))
+
+
+def _split_job(size: int, pods: int) -> Request:
+    """A job in groups of `size` pods that may be split."""
+    return Request(
+        pods=pods,
+        gpus_per_pod=NODE_GPUS,
+        group_size=size * NODE_GPUS,
+        mode=PlacementMode.PREFERRED,
+    )
+
+
 def kept(seed: int) -> Instance:
     """12 to 48 nodes in dragonflies of mostly two, some groups of them reserved."""
     choice = random.Random(f"kept {seed}")
@@ -87,15 +116,19 @@ def kept(seed: int) -> Instance:
 
 
 def _vendor_cluster(
-    choice: random.Random, canonical: int, reserves: tuple[tuple[GroupPath, int], ...] = ()
+    choice: random.Random,
+    canonical: int,
+    reserves: tuple[tuple[GroupPath, int], ...] = (),
+    *,
+    nodes: tuple[int, int] = (12, 48),
 ) -> Capacity:
     """Switchboxes of dragonflies of one to four nodes, two most often; each node may be booked."""
     capacity = Capacity(Policy(canonical_gpus=canonical, reserves=reserves))
     load, made, number = choice.uniform(0.2, 0.7), 0, 0
     sizes = choice.choice(((2,), (2,), (1, 2, 3), (2, 4), (3, 4)))
-    nodes = choice.randint(12, 48)
+    wanted = choice.randint(*nodes)
     in_top = choice.randint(2, 6)
-    while made < nodes:
+    while made < wanted:
         number += 1
         for _ in range(choice.choice(sizes)):
             made += 1

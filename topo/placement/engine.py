@@ -56,7 +56,7 @@ from topo.placement.search.policies import (
     use_extra_domains,
     ways_to_keep,
 )
-from topo.placement.split_groups import best_split, improve_split
+from topo.placement.split_groups import MOST_SPLIT_STEPS, best_split, improve_split
 from topo.placement.view import (
     TAIL_CANNOT_FIT,
     FreeView,
@@ -68,12 +68,12 @@ from topo.placement.view import (
     unknown_kind,
     view_of,
 )
-from topo.placement.whole_groups import MOST_STEPS, best_whole, in_tier1_domain
+from topo.placement.whole_groups import best_whole, in_tier1_domain
 
 _TESTS = tuple(FitTest)
 _SPLIT_TRIES = 24
 """Groups of the kind asked for in which a job that must be split is tried."""
-_LEAST_STEPS = 500
+_LEAST_STEPS = 5_000
 """Steps of exact search in each of them."""
 
 
@@ -356,7 +356,7 @@ def _split(view: FreeView, request: Request) -> SearchResult | None:
     equal = [(found, part) for split, found, part in counted if split == least]
     if not equal:
         return None
-    steps = max(MOST_STEPS // len(equal), _LEAST_STEPS)
+    steps = max(MOST_SPLIT_STEPS // len(equal), _LEAST_STEPS)
     improved = [
         (improve_split(part, candidate_of(part, found), steps), part) for found, part in equal
     ]

@@ -1,55 +1,49 @@
 """Where a job goes if some of its groups have to be split.
 
-First an allocation with the fewest split groups. Where their pods go is a heuristic, the start of
-the exact search: nothing is proven but what meets a bound (`quality/certificate.py`).
+Result: the best candidate found, with what is proven of it. It splits the fewest groups there are.
 
-How: first as many whole groups as there are, in the top domains that hold most of them. Then the
-tail, in one domain if one holds it. Then the pods of the split groups, called loose: in domains
-that the job uses already, then in the same top domains, then in others.
+How: as many groups are whole as can be, in the top domains that hold most of them. Then the tail,
+in one domain if one holds it. The pods that are left are *loose*: each may go anywhere. What they
+may take is a box. A domain in use has slots that its whole groups leave, its *rest*: such a box
+costs no domain. Every other tier-1 domain of a top domain in use is a box that costs one. Where
+these boxes are too small, further top domains bring theirs, the fewest that suffice. The rests
+come first; of the other boxes the window rule takes the fewest (`search/window_rule.py`). What is
+too much stays in one piece. Then the exact search (`exact/split_dp.py`) looks for what is still
+better.
 
-Cost: a few sorts of the domains of the group tier.
+Why it is right: more rests cost nothing, so with all of them in use the fewest boxes are needed.
+Of these the window rule is exact: with the fewest boxes what is left over is smaller than each of
+them, so that the proof in docs/placement.md holds with the rests beside them. Where the boxes of
+domains that are in use suffice, no choice of top domains is left, and the number of tier-1 domains
+is the least there is for these whole groups and this tail. Which further top domains are best, and
+what the profiles above the boxes say, is left to the exact search.
 
-Example: free slots 9, 7 in switchbox A, 6, 2 in B; a job of 2 groups of 8. One whole group goes
-to the 9. 8 pods are loose. 1 fits beside the whole group; the other 7 fit into the 7 in the same
-switchbox. So one group is split, over two dragonflies of A, and B stays free.
+Cost: a few sorts of the tier-1 domains, then at most MOST_SPLIT_STEPS steps.
 
-Then the exact search, by dynamic programming over the tree. Result: the best placement of a job of
-which some groups must be split, by the whole objective, and what is proven of it; nothing where
-that would take more than a budget of steps.
-
-Why it is right: as many groups are whole as can be, and these take all there is. Let W groups fit
-in the domains of their tier. The job has at least W of them, or none would be split; so each domain
-gives all the groups that it holds. If a domain has room for the tail beside them, the tail is whole
-too; if none has, either the tail is split or a whole group is, in the domain that takes the tail
-instead. What is left to decide is where the other pods go, the loose ones. They are alike, so it is
-a knapsack over what the domains have left: what x loose pods cost a domain, its whole groups paid,
-follows from the same of its children. Top domains that hold no whole group are left out where the
-fewest others that suffice would then hold too few.
-
-Cost: loose pods of each domain times those of the domain above it. `_steps` counts them before.
-
-Example: free slots 5, 3 in switchbox A and 4, 1 in B; a job of 3 groups of 4. One whole group goes
-to the 5, one to the 4, and 4 pods are loose. 1 more fits in the 5 and costs no domain. The other
-three fit in the 3, the fourth dragonfly of none: 3 dragonflies. The 1 in B would be one more.
+Example: free slots 9, 7, 3, 2 in switchbox A, 6, 2 in B; a job of 2 groups of 8. One whole group
+goes to the 9, which leaves a rest of 1; 8 pods are loose. A has 12 other slots, so B stays out of
+it. 1 goes to the rest; the boxes 7, 3 and 2 have to hold the other 7: the 7 alone does. One group
+is split, over two dragonflies of A.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts
-from topo.placement.exact.knapsack import Knapsack, Option, combined
-from topo.placement.exact.tree_dp import ExactSearch, exact_search
+from topo.placement.exact.split_dp import SplitSearch, loose_ways
+from topo.placement.exact.tree_dp import exact_search
 from topo.placement.job.plan import Allocation, Share
-from topo.placement.quality.measure import Candidate, Proven, better_of
-from topo.placement.search.window_rule import fewest
-from topo.placement.view import TAIL_CANNOT_FIT, FreeView
+from topo.placement.quality.measure import Candidate, Proven, better_of, effect_of, key_of
+from topo.placement.search.window_rule import fewest, window
+from topo.placement.view import FreeView
 
-DOMAIN_STEPS = 20
-"""Steps that a domain costs, however few pods are loose."""
+MOST_SPLIT_STEPS = 100_000
+"""Steps (a twentieth of a microsecond each) of exact search that a job may take that is split."""
+LAST_TRIED = 4
+"""Top domains that are compared as the last one that is needed."""
 
 
 def best_split(view: FreeView) -> Allocation | None:
@@ -62,19 +56,41 @@ def best_split(view: FreeView) -> Allocation | None:
     caps = free_slots // shape.k if view.group_can_fit else free_slots * 0
     order = _by_top(view, caps)
     whole = _whole(order, caps.tolist(), shape.m)
-    left: list[int] = free_slots.tolist()
+    left = free_slots.tolist()
     for domain, groups in whole.items():
         left[domain] -= shape.k * groups
-    pods = shape.k * (shape.m - sum(whole.values()))
     tail = _tail_host(view, whole, left, order)
+    base = {domain: shape.k * groups for domain, groups in whole.items()}
     if tail is not None:
-        left[tail] -= shape.r
-    else:
-        pods += shape.r
-    loose = _loose(view, {*whole, *([tail] if tail is not None else [])}, (order, left), pods)
-    used = sorted({*whole, *loose, *([tail] if tail is not None else [])})
-    shares = tuple(Share(d, whole.get(d, 0), d == tail, loose.get(d, 0)) for d in used)
-    return Allocation(shares, _tier1_pods(view, shares))
+        base[tail] = base.get(tail, 0) + shape.r
+    boxes = _Boxes(view, base)
+    found = [_joined(view, (whole, tail), boxes.filled(tops)) for tops in boxes.tops()]
+    if len(found) <= 1:
+        return found[0] if found else None
+    return min(found, key=lambda each: key_of(effect_of(view, each.tier1_pods), each))
+
+
+def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
+    """Return the better of a candidate and an exact search, with what that proves."""
+    best = found
+    ways = [*loose_ways(view)]
+    complete, exact = bool(ways), True
+    for loose in ways:
+        search = SplitSearch(view, exact_search(view), loose)
+        for domains in search.tops():
+            # Out of budget: what was found counts, and nothing is proven.
+            if search.steps(domains) > most_steps:
+                complete = False
+                break
+            other = search.over(domains)
+            best = better_of(view, best, other) or best
+            # More top domains would only be worse: the second set need not be searched.
+            if other is not None and search.has_fewest_tops(other):
+                break
+        exact = exact and search.exact.packing.exact
+    if not complete:
+        return best
+    return best.with_proof(Proven.NEWLY_BROKEN if exact else Proven.PROFILE_TOP)
 
 
 def _by_top(view: FreeView, caps: Counts) -> list[int]:
@@ -120,305 +136,128 @@ def _tail_host(
     return min(able, key=lambda d: (tops[d] not in used, d not in whole, left[d], d), default=None)
 
 
-def _loose(
-    view: FreeView, used: set[int], free: tuple[list[int], list[int]], pods: int
-) -> dict[int, int]:
-    """Return the pods of split groups: in domains in use, then in top domains in use, then in
-    others.
-
-    Of other top domains those with most slots come first, and the smallest that suffices last.
-    `free`: the domains with slots, and the slots that are left of all.
-    """
-    domains, left = free
-    by_top: dict[int, list[int]] = {}
-    tops = view.tops
-    for domain in sorted(domains):
-        if left[domain]:
-            by_top.setdefault(tops[domain], []).append(domain)
-    loose: dict[int, int] = {}
-    pods = _taken(loose, [d for d in used if left[d]], left, pods)
-    near = {tops[d] for d in used}
-    pods = _taken(loose, [d for top in near for d in by_top.get(top, ())], left, pods)
-    totals = [(sum(left[d] for d in by_top[top]), -top) for top in by_top.keys() - near]
-    totals.sort(reverse=True)
-    for at, largest in enumerate(totals):
-        if not pods:
-            break
-        # The last one is the smallest that suffices: larger ones stay for later jobs.
-        enough = [each for each in totals[at:] if each[0] >= pods] if largest[0] >= pods else []
-        _, minus = min(enough, key=lambda each: (each[0], -each[1]), default=largest)
-        pods = _taken(loose, by_top[-minus], left, pods)
-    return loose
+def _joined(
+    view: FreeView, kept: tuple[Mapping[int, int], int | None], tier1_pods: dict[int, int]
+) -> Allocation:
+    """Return the allocation of some pods; `kept` are whole groups by domain, and the tail's."""
+    whole, tail = kept
+    shape, of = view.shape, view.layout.of[view.shape.tier]
+    pods: dict[int, int] = {}
+    for at, some in tier1_pods.items():
+        pods[of[at]] = pods.get(of[at], 0) + some
+    shares = []
+    for domain in sorted(pods):
+        share = Share(domain, whole.get(domain, 0), domain == tail)
+        shares.append(share._replace(loose=pods[domain] - shape.pods_in(share)))
+    return Allocation(tuple(shares), tier1_pods)
 
 
-def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int) -> int:
-    """Take pods from some domains, the largest first, and last from the smallest that suffices.
-
-    Returns the pods that found no slot.
-    """
-    order = sorted((d for d in domains if d not in loose), key=lambda d: (-left[d], d))
-    for domain in order:
-        if not pods:
-            break
-        if left[domain] < pods:
-            loose[domain] = left[domain]
-            pods -= left[domain]
-        else:
-            last = min((left[d], d) for d in order if d not in loose and left[d] >= pods)[1]
-            loose[last] = pods
-            pods = 0
-    return pods
-
-
-def _tier1_pods(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
-    """Return each share over the tier-1 domains of its domain, the largest first."""
-    shape, free = view.shape, view.free
-    firsts = view.layout.firsts[shape.tier]
-    tier1_pods: dict[int, int] = {}
-    for share in shares:
-        pods = shape.pods_in(share)
-        inner = range(firsts[share.domain], firsts[share.domain + 1])
-        for at in sorted(inner, key=lambda at: (-free[at], at)):
-            if pods:
-                tier1_pods[at] = min(pods, int(free[at]))
-                pods -= tier1_pods[at]
-    return {at: pods for at, pods in tier1_pods.items() if pods}
-
-
-class Loose(NamedTuple):
-    """Pods of split groups, and whether the tail is whole.
-
-    `less`: groups that the host of the tail gives up.
+class _Box(NamedTuple):
+    """Where loose pods may go: the room there, the tier-1 domain, and whether it is in use by
+    nobody.
     """
 
-    pods: int
-    tail: bool
-    less: int
+    room: int
+    at: int
+    intact: bool
 
 
-class _Branch(NamedTuple):
-    """A domain: slots and cost of its whole groups, what loose pods and the tail add, and how."""
+class _Boxes:
+    """What loose pods may take beside the pods of whole groups and the tail.
 
-    slots: int
-    cost: int
-    options: list[Option]
-    knapsack: Knapsack | None
+    `base` has those pods by domain of the group tier. The largest tier-1 domains of each are taken
+    for them; the room that they leave in the last one is the domain's rest.
+    """
 
+    def __init__(self, view: FreeView, base: Mapping[int, int]) -> None:
+        self._view = view
+        layout, shape = view.layout, view.shape
+        self._loose = shape.pods - sum(base.values())
+        needed = np.zeros(len(view.free_slots), np.int64)
+        needed[list(base)] = list(base.values())
+        of = layout.starts_in(1, shape.tier)
+        order = np.lexsort((-view.free, of))
+        free = view.free[order]
+        before = free.cumsum() - free
+        firsts = np.array(layout.firsts[shape.tier][:-1], np.intp)
+        # Slots before each domain inside of its domain of the groups, which come one by one.
+        before -= before[firsts][of]
+        used = before < needed[of]
+        taken = np.minimum(free, np.maximum(needed[of] - before, 0))
+        self._taken = dict(zip(order[used].tolist(), taken[used].tolist(), strict=True))
+        self._rests = self._boxes(order[used], (free - taken)[used])
+        self._others, self._sizes = order[~used], free[~used]
+        self._top_of = layout.starts_in(1, shape.tiers)
+        near = np.zeros(len(layout.firsts[shape.tiers]) - 1, np.bool_)
+        near[self._top_of[order[used]]] = True
+        self._near = near
 
-def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
-    """Return the better of a candidate and an exact search, with what that proves."""
-    best = found
-    ways = [*_loose_ways(view)]
-    complete, exact = bool(ways), True
-    for loose in ways:
-        search = SplitSearch(view, exact_search(view), loose)
-        for domains in search.tops():
-            # Out of budget: what was found counts, and nothing is proven.
-            if search.steps(domains) > most_steps:
-                complete = False
-                break
-            other = search.over(domains)
-            best = better_of(view, best, other) or best
-            # More top domains would only be worse: the second set need not be searched.
-            if other is not None and search.has_fewest_tops(other):
-                break
-        exact = exact and search.exact.packing.exact
-    if not complete:
-        return best
-    return best.with_proof(Proven.NEWLY_BROKEN if exact else Proven.PROFILE_TOP)
+    def _boxes(self, domains: Counts, rooms: Counts) -> list[_Box]:
+        """Return boxes with room, the largest first."""
+        intact = (self._view.slots.busy[domains] == 0).tolist()
+        each = zip(rooms.tolist(), domains.tolist(), intact, strict=True)
+        boxes = [_Box(*one) for one in each if one[0]]
+        boxes.sort(key=lambda one: (-one.room, one.intact, one.at))
+        return boxes
 
-
-def _loose_ways(view: FreeView) -> Iterator[Loose]:
-    """Yield the ways to split the fewest groups; none if no group has to be split."""
-    shape = view.shape
-    if not view.group_can_fit:
-        yield Loose(shape.pods, tail=False, less=0)
-        return
-    missing = shape.m - int(view.groups(shape.tier).sum())
-    if missing < 0:
-        return
-    # Splitting the tail and splitting a group for it cost one split group each: both are tried.
-    less = int(view.losses(shape.tier).min()) if shape.r else TAIL_CANNOT_FIT
-    if less:
-        yield Loose(missing * shape.k + shape.r, tail=False, less=0)
-    if less <= 1:
-        yield Loose((missing + less) * shape.k, tail=True, less=less)
-
-
-@dataclass(slots=True)
-class SplitSearch:
-    """A search for one way to split."""
-
-    view: FreeView
-    exact: ExactSearch
-    loose: Loose
-    _known: dict[tuple[int, int], _Branch] = field(default_factory=dict)
-    _leaves: dict[tuple[int, ...], _Branch] = field(default_factory=dict)
-
-    def tops(self) -> Iterator[list[int]]:
-        """Yield sets of top domains to search: those that could be enough, then all."""
-        rest, near, ranked, short = self._tops()
-        more = fewest(ranked, short)
+    def tops(self) -> Iterator[NDArray[np.bool_]]:
+        """Yield sets of top domains with boxes enough: those in use, and the fewest others."""
+        view = self._view
+        free = view.free_slots_of(view.shape.tiers)
+        short = view.shape.pods - int(free[self._near].sum())
+        if short <= 0:
+            yield self._near
+            return
+        far = np.flatnonzero(~self._near & (free > 0))
+        far = far[np.lexsort((far, -free[far]))]
+        sizes = free[far].tolist()
+        more = fewest(sizes, short)
         if more is None:
             return
-        # With fewer slots than that, a domain cannot be one of the fewest that fill the shortage.
-        least = max(1, short - sum(ranked[: more - 1])) if more else 1 << 40
-        able = near | (rest >= least)
-        yield np.flatnonzero(able).tolist()
-        # The domains above may not be enough if slots are spread badly: then all are searched.
-        if not (able | (rest == 0)).all():
-            yield np.flatnonzero(near | (rest > 0)).tolist()
+        first, lacking = far[: more - 1], short - sum(sizes[: more - 1])
+        # Any that suffices may be the last one: the smallest spares most, the largest needs fewest.
+        enough = [at for at in range(more - 1, len(far)) if sizes[at] >= lacking]
+        for last in dict.fromkeys(enough[: LAST_TRIED // 2] + enough[-LAST_TRIED // 2 :]):
+            chosen = self._near.copy()
+            chosen[first] = chosen[far[last]] = True
+            yield chosen
 
-    def has_fewest_tops(self, found: Allocation) -> bool:
-        """Return whether an allocation uses as few top domains as their slots allow."""
-        _, near, ranked, short = self._tops()
-        more = fewest(ranked, short) or 0
-        of = self.view.layout.of[self.view.shape.tiers]
-        return len({of[at] for at in found.tier1_pods}) <= int(near.sum()) + more
+    def filled(self, tops: NDArray[np.bool_]) -> dict[int, int]:
+        """Return all pods by tier-1 domain, with the loose ones in boxes of some top domains."""
+        pods = dict(self._taken)
+        rests = sum(box.room for box in self._rests)
+        if rests >= self._loose:
+            # What is not needed stays where most is in one piece.
+            spare = rests - self._loose
+            for box in self._rests:
+                kept = min(box.room, spare)
+                spare -= kept
+                pods[box.at] += box.room - kept
+            return dict(sorted(pods.items()))
+        inside = tops[self._top_of[self._others]]
+        boxes = self._boxes(self._others[inside], self._sizes[inside])
+        rooms = [box.room for box in boxes]
+        need = self._loose - rests
+        chosen = [boxes[at] for at in window(rooms, rooms, fewest(rooms, need) or 0, need)]
+        for box in (*self._rests, *chosen):
+            pods[box.at] = pods.get(box.at, 0) + box.room
+        spare = sum(box.room for box in chosen) - need
+        if spare:
+            pods[self._spared(chosen, spare, pods)] -= spare
+        return dict(sorted(pods.items()))
 
-    def steps(self, tops: Sequence[int]) -> int:
-        """About what a search over some top domains costs."""
-        layout, shape = self.view.layout, self.view.shape
-        chosen = np.zeros(len(layout.firsts[shape.tiers]) - 1, np.bool_)
-        chosen[list(tops)] = True
-        most = self.loose.pods
-        steps = 0
-        rest = self._rest()
-        for tier in range(shape.tier, shape.tiers + 1):
-            here = layout.rolled(rest, tier, inner=shape.tier)
-            inside = chosen[layout.starts_in(tier, shape.tiers)]
-            above: Counts | int = most
-            if tier < shape.tiers:
-                around = layout.rolled(rest, tier + 1, inner=shape.tier)
-                above = around[layout.starts_in(tier, tier + 1)]
-            uses = (np.minimum(here, most) + 1) * (np.minimum(above, most) + 1) + DOMAIN_STEPS
-            steps += int(uses[inside].sum())
-        if shape.tier > 1:
-            inside = chosen[layout.starts_in(shape.tier, shape.tiers)]
-            steps += int(self.exact.table_steps[inside].sum())
-        return steps * (4 if self.loose.tail else 1)
+    def _spared(self, chosen: list[_Box], spare: int, pods: Mapping[int, int]) -> int:
+        """Return the tier-1 domain that keeps what is too much: where most stays free with it."""
+        view = self._view
+        tier = view.shape.canonical_tier
+        outer = view.layout.of[tier]
+        taken: dict[int, int] = {}
+        for at, some in pods.items():
+            taken[outer[at]] = taken.get(outer[at], 0) + some
+        free = view.free_canonical
 
-    def over(self, tops: Sequence[int]) -> Allocation | None:
-        """Return the best placement over some top domains; None where they are too few."""
-        tier = self.view.shape.tiers
-        branches = [self._branch(tier, domain) for domain in tops]
-        need = self.loose.pods, int(self.loose.tail)
-        knapsack = combined([each.options for each in branches], need)
-        if knapsack is None:
-            return None
-        picked = {item: (x, t) for item, x, t in knapsack.picks(*need)}
-        shares: list[Share] = []
-        for item, domain in enumerate(tops):
-            shares += self._shares(tier, domain, picked.get(item, (0, 0)))
-        return self._allocation(shares)
+        def rank(box: _Box) -> tuple[int, bool, int]:
+            canonical = outer[box.at]
+            return taken[canonical] - int(free[canonical]), box.intact, box.at
 
-    def _allocation(self, shares: Sequence[Share]) -> Allocation:
-        shape = self.view.shape
-        tier1_pods: dict[int, int] = {}
-        for share in shares:
-            tier1_pods |= self.exact.taken(share.domain, shape.pods_in(share))
-        return Allocation(tuple(shares), tier1_pods)
-
-    def _shares(self, tier: int, domain: int, given: tuple[int, int]) -> Iterator[Share]:
-        """Return what the domains of the groups inside a domain give: loose pods, and the tail or
-        not.
-        """
-        branch = self._branch(tier, domain)
-        if tier == self.view.shape.tier:
-            loose, tail = given
-            groups = self._whole_groups(domain) - tail * self.loose.less
-            if groups or loose or tail:
-                yield Share(domain, groups, bool(tail), loose)
-            return
-        assert branch.knapsack is not None, "made with the options"  # noqa: S101 - for mypy
-        picked = {item: (x, t) for item, x, t in branch.knapsack.picks(*given)}
-        for item, child in enumerate(self.exact.children(tier, domain)):
-            yield from self._shares(tier - 1, child, picked.get(item, (0, 0)))
-
-    def _branch(self, tier: int, domain: int) -> _Branch:
-        found = self._known.get((tier, domain))
-        if found is None:
-            at_groups = tier == self.view.shape.tier
-            found = self._leaf(domain) if at_groups else self._join_children(tier, domain)
-            self._known[tier, domain] = found
-        return found
-
-    def _join_children(self, tier: int, domain: int) -> _Branch:
-        children = [self._branch(tier - 1, child) for child in self.exact.children(tier, domain)]
-        slots, below = sum(each.slots for each in children), sum(each.cost for each in children)
-        rest = sum(max((x for x, _, _ in each.options), default=0) for each in children)
-        most = min(self.loose.pods, rest)
-        knapsack = Knapsack(most, int(self.loose.tail))
-        for each in children:
-            knapsack.add(each.options)
-        # Options cost what they add to the whole groups, which the domain gives in any case.
-        cost = self._cost(tier, domain, (slots, below)) if slots else 0
-        tail_slots = self._tail_slots()
-        options = []
-        for state, added in enumerate(knapsack.table):
-            if added is not None and state:
-                t, x = divmod(state, most + 1)
-                taken = slots + x + t * tail_slots, below + added
-                options.append((x, t, self._cost(tier, domain, taken) - cost))
-        return _Branch(slots, cost, options, knapsack)
-
-    def _cost(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
-        return taken[1] + self.exact.domain_cost(tier, domain, taken)
-
-    def _leaf(self, domain: int) -> _Branch:
-        if self.view.shape.tier > 1:
-            return self._leaf_of(domain)
-        # Thousands of tier-1 domains have a few shapes: each is worked out once.
-        alike = self.exact.alike(domain)
-        found = self._leaves.get(alike)
-        if found is None:
-            found = self._leaves[alike] = self._leaf_of(domain)
-        return found
-
-    def _leaf_of(self, domain: int) -> _Branch:
-        shape, loose, costs = self.view.shape, self.loose, self.exact.pod_costs(domain)
-        slots, most = self._whole_groups(domain) * shape.k, len(costs) - 1
-        cost = costs[slots]
-        options = [
-            (x, 0, costs[slots + x] - cost) for x in range(1, min(loose.pods, most - slots) + 1)
-        ]
-        hosted = slots + self._tail_slots()
-        # Only a domain that gives up exactly so many groups for the tail is a host of this way.
-        if loose.tail and self.view.losses(shape.tier)[domain] == loose.less:
-            options += [
-                (x, 1, costs[hosted + x] - cost) for x in range(min(loose.pods, most - hosted) + 1)
-            ]
-        return _Branch(slots, cost, options, None)
-
-    def _tail_slots(self) -> int:
-        """Return slots that a domain gives more if it takes the tail."""
-        shape = self.view.shape
-        return shape.r - self.loose.less * shape.k
-
-    def _slots_needed(self) -> int:
-        """Return slots that are taken beside those of all whole groups that fit."""
-        return self.loose.pods + (self._tail_slots() if self.loose.tail else 0)
-
-    def _whole_groups(self, domain: int) -> int:
-        """Return whole groups that a domain of their tier holds."""
-        view = self.view
-        return int(view.groups(view.shape.tier)[domain]) if view.group_can_fit else 0
-
-    def _rest(self) -> Counts:
-        """Return slots of each domain of the groups' tier that whole groups leave."""
-        view = self.view
-        if not view.group_can_fit:
-            return view.free_slots
-        return view.free_slots - view.groups(view.shape.tier) * view.shape.k
-
-    def _tops(self) -> tuple[Counts, NDArray[np.bool_], list[int], int]:
-        """By top domain: slots that whole groups leave, and whether it has whole groups.
-
-        Then the slots of those without, the most first, and how many are needed of these.
-        """
-        view, tier = self.view, self.view.shape.tiers
-        rest = view.layout.rolled(self._rest(), tier, inner=view.shape.tier)
-        # All whole groups are used, so the top domains that have some are taken in any case.
-        near = view.free_slots_of(tier) > rest
-        short = self._slots_needed() - int(rest[near].sum())
-        return rest, near, np.sort(rest[~near])[::-1].tolist(), short
+        return min((box for box in (*self._rests, *chosen) if box.room >= spare), key=rank).at

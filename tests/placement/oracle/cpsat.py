@@ -13,15 +13,16 @@ from tests.placement.oracle.model import Domain, Model, kept_groups
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
 from topo.placement.job.request import PlacementMode
 
-SECONDS = 60.0
-"""A stage that takes longer is an error, not an answer."""
+EFFORT = 60.0
+"""Work on one stage, in the solver's own unit of about a second, the same on every machine. A stage
+that takes more is an error, not an answer."""
 
 
 class NoProofError(Exception):
     """The solver neither found the optimum nor proved that there is none."""
 
 
-def best(model: Model, given: Sequence[int] = ()) -> Solution | None:
+def best(model: Model, given: Sequence[int] = (), effort: float = EFFORT) -> Solution | None:
     """A placement that no other one beats up to the penalty; None where there is none.
 
     It splits no group if it can, and then leaves the reserves alone if it can.
@@ -32,7 +33,7 @@ def best(model: Model, given: Sequence[int] = ()) -> Solution | None:
     tier = allowed_tier(model)
     if tier is None or not model.hosts:
         return None
-    program = _Program(model, tier)
+    program = _Program(model, tier, effort)
     for goal in program.preferences() if not given else ():
         if not program.settle(goal, None):
             return None
@@ -45,8 +46,8 @@ def best(model: Model, given: Sequence[int] = ()) -> Solution | None:
 class _Program:
     """One program whose goals are settled one after the other."""
 
-    def __init__(self, model: Model, tier: int) -> None:
-        self.of, self.group_tier = model, tier
+    def __init__(self, model: Model, tier: int, effort: float) -> None:
+        self.of, self.group_tier, self.effort = model, tier, effort
         self.cp = cp_model.CpModel()
         self.members = model.domains(1)
         self.room = {key: len(model.filling(hosts)) for key, hosts in self.members.items()}
@@ -62,7 +63,7 @@ class _Program:
         self.cp.minimize(goal)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.max_time_in_seconds = SECONDS
+        solver.parameters.max_deterministic_time = self.effort
         status = solver.solve(self.cp)
         if status == cp_model.INFEASIBLE:
             return False

@@ -171,6 +171,7 @@ class Tally:
     name: str
     plans: int = 0
     refusals: int = 0
+    unjudged: int = 0
     worse_at: Counter[str] = field(default_factory=Counter)
     certified: int = 0
 
@@ -194,6 +195,6 @@ class Tally:
     def __str__(self) -> str:
         worse = ", ".join(f"{stage} {n}" for stage, n in self.worse_at.items() if stage) or "none"
         return (
-            f"{self.name}: {self.plans} plans, {self.refusals} refusals; first worse at: {worse}; "
-            f"certified on spans: {self.certified}"
+            f"{self.name}: {self.plans} plans, {self.refusals} refusals, {self.unjudged} too hard "
+            f"for the oracle; first worse at: {worse}; certified on spans: {self.certified}"
         )
