@@ -41,9 +41,9 @@ MIXED = (1.0, 1.0, 0.97, 0.97, 0.96)
 CERTIFIED_ALIGNED, CERTIFIED_MIXED = 0.99, 0.85
 """Shares proven on every span by bounds alone that are accepted."""
 
-LATE = ("", "penalty")
-"""Where a plan in a small world may be worse without a proof: equals but for their penalty."""
-LATER = ("", "free_profile_tier1", "newly_broken", "penalty")
+LATE = ("",)
+"""Where a plan in a small world may be worse: nowhere."""
+LATER = ("", "free_profile_tier1", "newly_broken")
 """The same in larger worlds, where exact search has a budget."""
 
 VENDOR, VENDOR_FULL = 20, 200

@@ -38,7 +38,7 @@ from topo.model.errors import BadInputError
 from topo.model.ids import Kind
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
-from topo.placement.job.plan import Allocation, FitTest, NoFit, Objective, Plan, PlannedGroup
+from topo.placement.job.plan import FitTest, NoFit, Objective, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request, flaw
 from topo.placement.quality.certificate import bounds_of, could_be_better, not_proven_worse
 from topo.placement.quality.measure import (
@@ -49,7 +49,8 @@ from topo.placement.quality.measure import (
     effect_of,
     objective_of_planned,
 )
-from topo.placement.search.assign_nodes import penalty_of, planned_groups
+from topo.placement.search.assign_nodes import planned_groups
+from topo.placement.search.equal_domains import with_least_penalty
 from topo.placement.search.policies import (
     Reserves,
     reserve_taken_from,
@@ -68,7 +69,7 @@ from topo.placement.view import (
     unknown_kind,
     view_of,
 )
-from topo.placement.whole_groups import best_whole, in_tier1_domain
+from topo.placement.whole_groups import best_whole
 
 _TESTS = tuple(FitTest)
 _SPLIT_TRIES = 24
@@ -192,21 +193,11 @@ def _groups(
     capacity: CapacityView, result: SearchResult
 ) -> tuple[tuple[PlannedGroup, ...], Objective]:
     view = result.view
-    allocation = _with_least_penalty(capacity, view, result.found)
+    allocation = with_least_penalty(view, result.found.allocation)
     planned = planned_groups(capacity, view, allocation)
     known = result.found.effect if allocation is result.found.allocation else None
     effect = known or effect_of(view, allocation.tier1_pods)
     return planned.groups, objective_of_planned(capacity, view, planned, effect)
-
-
-def _with_least_penalty(capacity: CapacityView, view: FreeView, found: Candidate) -> Allocation:
-    """Return the allocation, or one in an equal tier-1 domain whose nodes have less penalty."""
-    if len(found.ties) <= 1:
-        return found.allocation
-    pods = view.shape.pods
-    return in_tier1_domain(
-        view, min(found.ties, key=lambda at: penalty_of(capacity, view, at, pods))
-    )
 
 
 def _plan(capacity: CapacityView, request: Request, results: Sequence[SearchResult]) -> Plan:

@@ -8,6 +8,7 @@ import numpy as np
 from topo.model.words import counted
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.penalties import Penalties
 from topo.placement.capacity.slots import Groups, Slots
 from topo.placement.job.plan import Allocation, FitTest, NoFit, Share
 from topo.placement.job.request import PlacementMode, Request
@@ -101,7 +102,8 @@ class FreeView:
 
     `shape.tier` is never 0 here: it is the tier whose domains groups must not cross. Where no
     domain could hold a group even if it were empty, it is the top tier, and `group_can_fit` is
-    false. `allocation_cache` has what searches found so far, by tier, domain and need.
+    false. `penalties` are None where no node has one. `allocation_cache` has what searches found so
+    far, by tier, domain and need.
     """
 
     layout: Layout
@@ -109,6 +111,7 @@ class FreeView:
     slots: Slots
     free: Counts
     group_can_fit: bool = True
+    penalties: Penalties | None = None
     allocation_cache: dict[tuple[int, int, tuple[int, bool]], Allocation | None] = field(
         default_factory=dict, init=False, compare=False
     )
@@ -118,16 +121,17 @@ class FreeView:
 
     def only(self, free: Counts) -> "FreeView":
         """Return the same job with fewer free slots to use; the objective is measured as before."""
-        return FreeView(self.layout, self.shape, self.slots, free, self.group_can_fit)
+        return replace(self, free=free)
 
     def whole_in(self, tier: int) -> "FreeView":
         """Return the same job, whose groups must not cross domains of another tier."""
-        return FreeView(self.layout, replace(self.shape, tier=tier), self.slots, self.free)
+        shape = replace(self.shape, tier=tier)
+        return FreeView(self.layout, shape, self.slots, self.free, penalties=self.penalties)
 
     def single_pods(self, pods: int) -> "FreeView":
         """Return the same slots for pods that may each go to any tier-1 domain."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
-        return FreeView(self.layout, single, self.slots, self.free)
+        return FreeView(self.layout, single, self.slots, self.free, penalties=self.penalties)
 
     @cached_property
     def free_slots(self) -> Counts:
@@ -247,10 +251,11 @@ def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
         # Inside one group of the kind a job of fewer pods than a group is whole anyway.
         limit = capacity.kinds().get(request.within, shape.tier)
         shape = replace(shape, tier=min(shape.tier, limit))
+    penalties = Penalties(capacity, slots) if slots.penalized else None
     if shape.tier:
-        return FreeView(layout, shape, slots, slots.free)
+        return FreeView(layout, shape, slots, slots.free, penalties=penalties)
     widest = replace(shape, tier=shape.tiers)
-    return FreeView(layout, widest, slots, slots.free, group_can_fit=False)
+    return FreeView(layout, widest, slots, slots.free, group_can_fit=False, penalties=penalties)
 
 
 def fewest_of(values: Counts, need: int) -> int:

@@ -114,9 +114,10 @@ def _in_tier1_domain(view: FreeView) -> Candidate | None:
     best = _best_tier1_domains(view)
     if not best:
         return None
-    ties = tuple(best[:MOST_TIES]) if view.slots.penalized else ()
+    penalties, pods = view.penalties, view.shape.pods
+    at = min(best[:MOST_TIES], key=lambda at: penalties.of(at, pods)) if penalties else best[0]
     # The key stays empty: nothing is compared with a job in one tier-1 domain.
-    return Candidate(in_tier1_domain(view, best[0]), (), Proven.NEWLY_BROKEN, ties)
+    return Candidate(_all_in(view, at), (), Proven.NEWLY_BROKEN)
 
 
 def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate | None:
@@ -249,7 +250,7 @@ def _missed(view: FreeView, domains: DomainIndices) -> Counts:
     return missed
 
 
-def in_tier1_domain(view: FreeView, at: int) -> Allocation:
+def _all_in(view: FreeView, at: int) -> Allocation:
     """Return the whole job in one tier-1 domain."""
     shape = view.shape
     domain = view.layout.of[shape.tier][at]

@@ -19,7 +19,7 @@ Example: two items, each of which gives 1 group at cost 3 or 2 groups at cost 4.
 
 The cost is the objective as one whole number, which an exact search adds and compares in one step.
 Result: a cost whose bits are, from the top: domains used of each tier, canonical groups lost, the
-profile of the top tier, the profile of slots, domains newly broken.
+profile of the top tier, the profile of slots, domains newly broken, penalty.
 
 Why it is right: each field is wide enough for any placement of the job, and holds what a
 placement takes away. That is never negative, so a field never borrows from the next one. Hence
@@ -126,6 +126,7 @@ class Packing:
     """
 
     base: int
+    broken: int
     low: int
     top: int
     lost: int
@@ -152,12 +153,15 @@ class Packing:
         return ((1 << self.base * before) - (1 << self.base * (before - taken))) << self.top
 
 
-def packing_of(shape: JobShape, most_slots: int, most_groups: int) -> Packing:
-    """Return fields wide enough for any placement of the job."""
+def packing_of(
+    shape: JobShape, most_slots: int, most_groups: int, most_penalty: int = 0
+) -> Packing:
+    """Return fields wide enough for any placement of the job; `most_penalty` is that of a pod."""
     count = (2 * shape.pods + 2).bit_length()
+    broken = (shape.pods * most_penalty).bit_length()
     exact = count * most_slots <= MOST_BITS
-    low = count
+    low = broken + count
     top = low + (count * (most_slots + 1) if exact else 0)
     lost = top + count * (most_groups + 1)
     spans = tuple(lost + count * tier for tier in range(shape.tiers + 1))
-    return Packing(count, low, top, lost, spans, (1 << count) - 1, exact)
+    return Packing(count, broken, low, top, lost, spans, (1 << count) - 1, exact)

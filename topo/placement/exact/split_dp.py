@@ -81,7 +81,7 @@ class SplitSearch:
     exact: ExactSearch
     loose: Loose
     _known: dict[tuple[int, int], _Branch] = field(default_factory=dict)
-    _leaves: dict[tuple[int, ...], _Branch] = field(default_factory=dict)
+    _leaves: dict[tuple[object, ...], _Branch] = field(default_factory=dict)
 
     def tops(self) -> Iterator[list[int]]:
         """Yield sets of top domains to search: those that could be enough, then all."""

@@ -27,6 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from topo.placement.capacity.layout import Counts
+from topo.placement.capacity.penalties import MOST_PENALTY
 from topo.placement.exact.knapsack import Knapsack, Option, Packing, combined, packing_of
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
@@ -50,7 +51,7 @@ class ExactSearch:
     _known: dict[tuple[int, int], tuple[list[Option], Knapsack | None]] = dataclass_field(
         default_factory=dict
     )
-    _leaves: dict[tuple[int, ...], list[Option]] = dataclass_field(default_factory=dict)
+    _leaves: dict[tuple[object, ...], list[Option]] = dataclass_field(default_factory=dict)
 
     @cached_property
     def pods(self) -> "ExactSearch":
@@ -173,7 +174,7 @@ class ExactSearch:
         taken = x * shape.k + t * shape.r
         allocation = spread(self.view, Share(domain, x, bool(t)))
         inner = effect_of(self.view, allocation.tier1_pods)
-        cost = inner.broken
+        cost = (inner.broken << packing.broken) + inner.penalty
         for tier in range(1, shape.tier):
             cost += inner.span[-tier] * packing.used(tier)
         if shape.canonical_tier < shape.tier:
@@ -213,19 +214,23 @@ class ExactSearch:
         bounds = self.view.layout.below(tier, tier - 1)
         return range(bounds[domain], bounds[domain + 1])
 
-    def alike(self, domain: int) -> tuple[int, ...]:
+    def alike(self, domain: int) -> tuple[object, ...]:
         """Return a key that is equal for tier-1 domains whose pods cost the same."""
         slots, alone = self.view.slots, self.view.shape.tiers == 1
         # A domain without tiers above counts by name, since it is its own top domain.
         intact = not slots.busy[domain]
         free = int(self.view.free[domain])
-        return free, slots.free_list[domain], intact, domain if alone else -1
+        penalties = self.view.penalties
+        sums = penalties.sums(domain) if penalties else ()
+        return free, slots.free_list[domain], intact, domain if alone else -1, sums
 
     def _tier1_cost(self, domain: int, pods: int) -> int:
         """Return what so many pods of a tier-1 domain cost."""
         slots = self.view.slots
         broken = int(not slots.busy[domain] and pods < slots.free_list[domain])
-        return broken + self.domain_cost(1, domain, (pods, broken))
+        penalties = self.view.penalties
+        cost = (broken << self.packing.broken) + (penalties.of(domain, pods) if penalties else 0)
+        return cost + self.domain_cost(1, domain, (pods, cost))
 
     def _before(self, tier: int, domain: int) -> int:
         if tier == 1:
@@ -237,4 +242,6 @@ class ExactSearch:
 def exact_search(view: FreeView) -> ExactSearch:
     """Return a new search on a view."""
     slots = view.layout.rolled(view.slots.free, view.shape.canonical_tier)
-    return ExactSearch(view, packing_of(view.shape, int(slots.max()), int(view.tops_before.max())))
+    most_penalty = MOST_PENALTY if view.penalties else 0
+    most_groups = int(view.tops_before.max())
+    return ExactSearch(view, packing_of(view.shape, int(slots.max()), most_groups, most_penalty))

@@ -33,7 +33,8 @@ class Effect(NamedTuple):
     """What taking slots changes, number by number of the objective.
 
     `span`: domains used, the top tier first. `lost`: canonical groups. `top`, `low`: the profiles
-    of the top tier and of slots. `broken`: tier-1 domains newly broken.
+    of the top tier and of slots. `broken`: tier-1 domains newly broken. `penalty`: the least of so
+    many pods there.
     """
 
     span: tuple[int, ...]
@@ -41,6 +42,7 @@ class Effect(NamedTuple):
     top: Profile
     low: Profile
     broken: int
+    penalty: int
 
 
 def measure(capacity: CapacityView, request: Request, groups: Sequence[Pods]) -> Objective:
@@ -121,7 +123,9 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
             tops[top] = tops.get(top, 0) + gone
     free, busy = slots.free_list, slots.busy
     broken = sum([taken < free[at] and not busy[at] for at, taken in tier1_pods.items()])
-    return Effect(tuple(span), lost, _top_profile(view, tops), profile_of(low), broken)
+    penalties = view.penalties
+    penalty = sum(penalties.of(*each) for each in tier1_pods.items()) if penalties else 0
+    return Effect(tuple(span), lost, _top_profile(view, tops), profile_of(low), broken, penalty)
 
 
 def _canonical(
@@ -162,6 +166,7 @@ def key_of(effect: Effect, allocation: Allocation) -> Key:
         leximax_key(effect.top),
         leximax_key(effect.low),
         effect.broken,
+        effect.penalty,
         sorted(allocation.tier1_pods),
     )
 
@@ -203,15 +208,12 @@ class Proven(IntEnum):
 class Candidate:
     """An allocation that may become the plan. Of two candidates the one with the lesser key wins.
 
-    `ties` are tier-1 domains that could take the whole job equally well, but for the penalty of
-    their nodes. It is filled only where some node has a penalty. `effect` is what the key says,
-    where it was counted.
+    `effect` is what the key says, where it was counted.
     """
 
     allocation: Allocation
     key: Key
     proven: Proven = Proven.NONE
-    ties: tuple[int, ...] = ()
     effect: Effect | None = None
 
     def with_proof(self, proven: Proven) -> "Candidate":
@@ -230,7 +232,10 @@ def better_of(view: FreeView, one: Candidate | None, other: Allocation | None) -
     if other is None:
         return one
     candidate = candidate_of(view, other)
-    return candidate if one is None or candidate.key < one.key else one
+    if one is None:
+        return candidate
+    # What is better than a proven candidate equals it as far as that is proven.
+    return candidate.with_proof(one.proven) if candidate.key < one.key else one
 
 
 def group_usage(capacity: CapacityView, plan: Plan) -> list[RoomDocument]:

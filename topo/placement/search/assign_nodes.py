@@ -128,13 +128,6 @@ def _chosen(
     return sorted(taken.items())
 
 
-def penalty_of(capacity: CapacityView, view: FreeView, at: int, pods: int) -> int:
-    """Return the penalty of putting so many pods into a tier-1 domain."""
-    node_slots, _ = capacity.slots_per_node((at,), view.slots)
-    chosen = _chosen(capacity, view, node_slots, (at, pods))
-    return capacity.penalty((node_slots[i][0], some) for i, some in chosen)
-
-
 def _rank(capacity: CapacityView, node: tuple[NodeName, int]) -> tuple[int, bool, int]:
     name, slots = node
     host = capacity.host(name)

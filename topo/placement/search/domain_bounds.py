@@ -72,7 +72,9 @@ class DomainBound(NamedTuple):
             return bool(key[1] < self.lost)
         if self.lost and key[2][0] != (1, self.top, 1):
             return bool(key[2][0] < (1, self.top, 1))
-        return bool(key[3] < self.slots or (key[3] == self.slots and not key[4]))
+        broken, penalty = key[4], key[5]
+        as_good = key[3] == self.slots and not broken and not penalty
+        return bool(key[3] < self.slots or as_good)
 
     def reached(self, key: Key) -> bool:
         """Return whether a placement is as good as this bound, down to the top tier's profile."""

@@ -286,7 +286,7 @@ def _others(view: FreeView, search: Search) -> Iterator[Allocation]:
 def _part(view: FreeView, free: Counts, **changes: int) -> FreeView:
     """Return the view for a part of the job."""
     shape = replace(view.shape, extra_domains=0, **changes)
-    return FreeView(view.layout, shape, view.slots, free, view.group_can_fit)
+    return replace(view, shape=shape, free=free)
 
 
 def _rests(view: FreeView, free: Counts) -> Counts:
