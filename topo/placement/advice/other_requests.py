@@ -15,11 +15,12 @@ Example: 24 pods in groups of 8, domains with 7, 9 and 3 free slots in one switc
 Several changes at once, where no single one suffices. Result: a request that can be placed, with as
 few of its conditions given up as were found.
 
-How: all conditions are given up at once: type, taints, labels, limit, whole groups; then, if need
-be, pods are cut into smaller ones, or there are fewer. From what fits, each condition is put back
-where the job still fits with it, the weightiest first.
+How: all conditions are given up at once: type, taints, labels, exclusions, limit, whole groups;
+then, if need be, pods are cut into smaller ones, or there are fewer. Of what fits, sets of one
+condition, of two and so on are given up alone, the lightest first, until the job fits: no smaller
+set would do.
 
-Cost: a placement for each condition and for each size of pod.
+Cost: a count for each set of conditions, at most 2^6, and for each size of pod; one placement.
 
 Example: 2 pods of 16 GPUs of type C in one switchbox, on nodes of 8 GPUs of type A. Without any
 condition 4 pods of 8 fit. On type C they do not, in one switchbox and in whole groups they do: the
@@ -29,6 +30,7 @@ advice is "on A and in pods of 8 GPUs".
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from topo.model.limits import MAX_PODS
 from topo.model.words import counted, listed
@@ -154,11 +156,23 @@ def _changes(
             words = f"in groups of {size} GPUs, the largest that exist"
             yield Kind.GROUP_SIZE, words, replace(request, group_size=size)
         yield Kind.PREFERRED, "in preferred mode", replace(request, mode=PlacementMode.PREFERRED)
-    if eligibility.selector or eligibility.exclude:
-        anyone = replace(eligibility, selector=(), exclude=frozenset())
-        yield Kind.ANY_NODE, f"without {_filters(eligibility)}", replace(request, eligible=anyone)
+    for some in _fewer_filters(eligibility):
+        changed = replace(request, eligible=some)
+        if fits(capacity, changed):
+            yield Kind.ANY_NODE, f"without {_filters(eligibility, some)}", changed
+            break
     if refused.failed is FitTest.LABEL:
         yield from _tolerating(capacity, request)
+
+
+def _fewer_filters(eligibility: Eligibility) -> Iterator[Eligibility]:
+    """Yield the eligibility without its exclusions, without its selector, and without both."""
+    if eligibility.exclude:
+        yield replace(eligibility, exclude=frozenset())
+    if eligibility.selector:
+        yield replace(eligibility, selector=())
+    if eligibility.exclude and eligibility.selector:
+        yield replace(eligibility, selector=(), exclude=frozenset())
 
 
 def _tolerating(capacity: CapacityView, request: Request) -> Iterator[_Change]:
@@ -208,25 +222,23 @@ def _suggested(kind: Kind, said: str, request: Request, plan: Plan) -> Suggestio
     )
 
 
-def _filters(eligibility: Eligibility) -> str:
-    """Return the selector and the exclusions of a request in words."""
+def _filters(before: Eligibility, after: Eligibility) -> str:
+    """Return in words which of selector and exclusions are given up."""
     parts = []
-    if eligibility.selector:
-        parts.append(f"the selector of {counted(len(eligibility.selector), 'label')}")
-    if eligibility.exclude:
-        parts.append(f"leaving out {counted(len(eligibility.exclude), 'node')}")
+    if after.selector != before.selector:
+        parts.append(f"the selector of {counted(len(before.selector), 'label')}")
+    if after.exclude != before.exclude:
+        parts.append(f"leaving out {counted(len(before.exclude), 'node')}")
     return listed(parts)
 
 
 def several_changes(capacity: CapacityView, request: Request) -> Suggestion | None:
-    """Return a request that fits with several conditions given up; None if nothing is free."""
-    found = _without_conditions(capacity, request)
-    if found is None:
+    """Return a request that fits with the fewest conditions given up; None if nothing is free."""
+    loosest = _without_conditions(capacity, request)
+    if loosest is None:
         return None
-    for condition in _conditions(request):
-        stricter = condition(found)
-        if fits(capacity, stricter):
-            found = stricter
+    stricter = _with_most_conditions(request, loosest)
+    found = next((one for one in stricter if fits(capacity, one)), loosest)
     plan = place(capacity, found)
     assert isinstance(plan, Plan), "it was placed before"  # noqa: S101 - for mypy
     if request.eligible.gpu_type is not None:
@@ -237,6 +249,18 @@ def several_changes(capacity: CapacityView, request: Request) -> Suggestion | No
         who = f"{found.pods} of {counted(pods, 'pod')} fit"
     said = f"{who} {listed([*_given_up(request, found)])}"
     return _suggested(Kind.SEVERAL_CHANGES, said, found, plan)
+
+
+def _with_most_conditions(request: Request, loosest: Request) -> Iterator[Request]:
+    """Yield the loosest request with all conditions put back but none, one, two and so on."""
+    # Conditions that the request does not set change nothing, so that giving them up is no way.
+    conditions = [each for each in _conditions(request) if each(loosest) != loosest][::-1]
+    for number in range(len(conditions)):
+        for given_up in combinations(conditions, number):
+            found = loosest
+            for condition in conditions:
+                found = found if condition in given_up else condition(found)
+            yield found
 
 
 def _without_conditions(capacity: CapacityView, request: Request) -> Request | None:
@@ -276,12 +300,12 @@ def _pod_sizes(request: Request) -> Iterator[Request]:
 
 
 def _conditions(request: Request) -> Iterator[_Condition]:
+    """Yield what puts back each condition of a request, the weightiest first."""
     wish = request.eligible
     yield lambda one: replace(one, eligible=replace(one.eligible, gpu_type=wish.gpu_type))
     yield lambda one: replace(one, eligible=replace(one.eligible, tolerations=wish.tolerations))
-    yield lambda one: replace(
-        one, eligible=replace(one.eligible, selector=wish.selector, exclude=wish.exclude)
-    )
+    yield lambda one: replace(one, eligible=replace(one.eligible, selector=wish.selector))
+    yield lambda one: replace(one, eligible=replace(one.eligible, exclude=wish.exclude))
     yield lambda one: replace(one, within=request.within)
     yield lambda one: replace(one, mode=request.mode)
 
@@ -296,7 +320,7 @@ def _given_up(request: Request, found: Request) -> Iterator[str]:
     if after.tolerations != before.tolerations:
         yield "with 0 taints in the way"
     if (after.selector, after.exclude) != (before.selector, before.exclude):
-        yield f"without {_filters(before)}"
+        yield f"without {_filters(before, after)}"
     if found.within != request.within:
         yield f"if not in one {request.within}"
     if found.mode != request.mode:

@@ -5,17 +5,17 @@ the cost of their number. The result is a set of changes after which the job fit
 slots; the caller places it on a changed copy of the cluster before the changes are advised.
 
 How: what is best is added until the job fits, then what is not needed is dropped. Best is what
-gives some domain one more group of the job at the least cost. That may take several changes: they
-are added in the order of their cost, or of their cost per slot, whichever comes out cheaper. At
-last every change without which the job fits as well is dropped, the dearest first.
+gives some domain one more group of the job at the least cost: sets of changes in that domain are
+tried in the order of their cost (`cheapest_sets.py`), for several owners may share the node that a
+pod needs. At last sets of all changes are tried in that order, until one is enough or costs as much
+as what was found.
 
 Why it is right: a job fits a region exactly if its domains have slots for all whole groups and, in
-one domain beside them, for the tail. That is counted with every change, so a set that is returned
-suffices, and none of it can be left out. That it is the cheapest is not proven: owners span
-domains, which makes it a set cover. In small random worlds at least 95 of 100 are the cheapest of
-all sets (`tests/placement/advice/test_advice.py` tries them).
+one domain beside them, for the tail. Slots are counted node by node with all changes made, so a set
+that is returned suffices, and none of it can be left out. Where the last trial was not cut short nothing
+is cheaper, as in all small worlds that `tests/placement/advice/test_repairs.py` tries.
 
-Cost: O(c log c) for c candidates in each domain, and O(domains) for each change made.
+Cost: at most MOST_TRIALS sets, each as long as its changes have nodes, and O(domains) for each.
 
 Example: one group of 8 nodes is missing; free nodes of three dragonflies, and who has the others:
     d1   7 free   a: 8 GPUs on 1 node           one more group costs 8
@@ -23,10 +23,11 @@ Example: one group of 8 nodes is missing; free nodes of three dragonflies, and w
     d3   5 free   d: 6 GPUs on 3 nodes          one more group costs 6
     Without b the job does not fit, nor without c. The repair: b and c give back 4 GPUs.
 
-Candidates are changes that would give slots: closed nodes to open, owners to release.
+Candidates are changes that would give GPUs: closed nodes to open, owners to release.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
@@ -34,6 +35,7 @@ from operator import attrgetter
 import numpy as np
 
 from topo.model.ids import NodeName
+from topo.placement.advice.cheapest_sets import Trials, cheapest_set
 from topo.placement.advice.suggestion import RefusedJob, Region
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
@@ -46,6 +48,10 @@ REGIONS_TRIED = 3
 """Scopes of a job to look into: those with most free slots, of those with candidates enough."""
 MOST_CHANGES = 32
 """Changes in one repair; a longer list is no advice."""
+MOST_TRIALS = 2_000
+"""Sets of changes that are tried in all, a few microseconds each."""
+DOMAIN_TRIALS = 256
+"""Sets that are tried to give one domain one more group."""
 DOMAINS_TRIED = 128
 """Domains that are looked at for owners to release."""
 NODES_TRIED = 256
@@ -54,16 +60,19 @@ NODES_TRIED = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RepairCandidate:
-    """A change that could be made: its cost, and the slots that it gives by tier-1 domain."""
+    """A change that could be made: its cost, and the GPUs that it gives back by node."""
 
     name: str
     cost: int
-    slots: Mapping[int, int]
+    gpus: Mapping[NodeName, int]
 
-    @property
-    def total_slots(self) -> int:
-        """Slots in all domains."""
-        return sum(self.slots.values())
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What could be changed, and its nodes: (tier-1 domain, free GPUs now, maybe below 0)."""
+
+    changes: Sequence[RepairCandidate]
+    nodes: Mapping[NodeName, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,88 +83,120 @@ class Repair:
     cost: int
 
 
-def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[RepairCandidate]]]) -> Repair | None:
+def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Candidates]]) -> Repair | None:
     """Return the cheapest repair found for a job, or None.
 
     The job is given once for each GPU type, with the candidates on it.
     """
+    trials = Trials(MOST_TRIALS)
     repairs = (
-        _repair(job, region, candidates)
+        _repair(job, region, candidates, trials)
         for job, candidates in jobs
         for region in _regions(job, candidates)
     )
     return min((one for one in repairs if one), key=attrgetter("cost", "names"), default=None)
 
 
-def _regions(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable[Region]:
+def _regions(job: RefusedJob, candidates: Candidates) -> Iterable[Region]:
     """Return the regions to look into."""
     gains = np.zeros(len(job.view.free) + 1, np.int64)
-    for candidate in candidates:
-        for at, slots in candidate.slots.items():
-            gains[at + 1] += slots
+    given: Counter[NodeName] = Counter()
+    for change in candidates.changes:
+        given.update(change.gpus)
+    for node, gpus in given.items():
+        at, free = candidates.nodes[node]
+        gains[at + 1] += slots_of(free + gpus, job) - slots_of(free, job)
     # A region without slots enough, even after every change, cannot be repaired.
     sums, pods = gains.cumsum(), job.request.pods
     able = (r for r in job.regions if r.free_slots + sums[r.last] - sums[r.first] >= pods)
     return islice(able, REGIONS_TRIED)
 
 
+def slots_of(free_gpus: int, job: RefusedJob) -> int:
+    """Return the pods of a job that a node with so many free GPUs takes."""
+    return max(0, free_gpus) // job.view.shape.gpus
+
+
 def _repair(
-    job: RefusedJob, region: Region, candidates: Iterable[RepairCandidate]
+    job: RefusedJob, region: Region, candidates: Candidates, trials: Trials
 ) -> Repair | None:
-    """Add changes group by group, then for the tail; then drop those that are not needed."""
+    """Add changes group by group, then for the tail; drop what is not needed; then try cheaper."""
     domains = _domains(job, region, candidates)
     chosen: list[RepairCandidate] = []
     for size in filter(None, (domains.k, domains.tail)):
-        for additions in sorted(domains.additions(size, chosen), key=_order):
+        for additions in sorted(domains.additions(size, trials), key=_order):
             if domains.suffice(size):
                 break
             new = [one for one in additions if one not in chosen]
             domains.add(new)
             chosen += new
     # What was added for one group may be more than the job needs in the end: drop the dearest.
-    for candidate in sorted(chosen, key=lambda one: (-one.cost, one.total_slots, one.name)):
+    for candidate in sorted(chosen, key=lambda one: (-one.cost, one.name)):
         domains.add([candidate], -1)
         if domains.suffice():
             chosen.remove(candidate)
         else:
             domains.add([candidate])
-    if not domains.suffice() or len(chosen) > MOST_CHANGES:
+    found = chosen if domains.suffice() else None
+    domains.add(chosen, -1)
+    cheaper = cheapest_set(
+        domains.changes,
+        domains.suffice_with,
+        trials,
+        below=sum(one.cost for one in found) if found else None,
+    )
+    found = cheaper or found
+    if not found or len(found) > MOST_CHANGES:
         return None
-    return Repair(tuple(one.name for one in chosen), sum(one.cost for one in chosen))
+    return Repair(tuple(one.name for one in found), sum(one.cost for one in found))
 
 
-def _domains(job: RefusedJob, region: Region, candidates: Iterable[RepairCandidate]) -> "_Domains":
+def _domains(job: RefusedJob, region: Region, candidates: Candidates) -> "_Domains":
     """Return the domains of a region before any change.
 
     In preferred mode any slots will do: the region is one domain, and the job one group.
     """
     shape = job.view.shape
     if job.request.mode is PlacementMode.PREFERRED:
-        domains = _Domains(np.array([region.free_slots]), shape.pods, 1, 0)
+        domains = _Domains(job, np.array([region.free_slots]), shape.pods, 1, 0)
         domain_of, first = [0] * region.last, 0
     else:
-        domains = _Domains(job.free_slots(region).copy(), shape.k, shape.m, shape.r)
+        domains = _Domains(job, job.free_slots(region).copy(), shape.k, shape.m, shape.r)
         domain_of, first = job.view.layout.of[shape.tier], job.domains(region).start
-    for candidate in candidates:
-        for at, slots in candidate.slots.items():
-            if region.first <= at < region.last and domains.free.size:
-                gains = domains.gains.setdefault(domain_of[at] - first, {})
-                gains[candidate] = gains.get(candidate, 0) + slots
+    if not domains.free.size:
+        return domains
+    for node, (at, free) in candidates.nodes.items():
+        if region.first <= at < region.last:
+            domains.nodes[node] = _Node(domain_of[at] - first, free)
+    for change in candidates.changes:
+        if not domains.nodes.keys().isdisjoint(change.gpus):
+            domains.changes.append(change)
     return domains
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node of a region: its domain, and its free GPUs with the changes that are made."""
+
+    domain: int
+    free_gpus: int
 
 
 @dataclass(frozen=True)
 class _Domains:
-    """Free slots by domain, and the slots that candidates give, by domain too.
+    """Free slots by domain with the changes that are made.
 
-    The job is `groups` groups of `k` pods and one of `tail` pods.
+    The job is `groups` groups of `k` pods and one of `tail` pods. `changes` are all that give GPUs
+    in the region, `nodes` the nodes that they give them on.
     """
 
+    job: RefusedJob
     free: Counts
     k: int
     groups: int
     tail: int
-    gains: dict[int, dict[RepairCandidate, int]] = field(default_factory=dict)
+    nodes: dict[NodeName, _Node] = field(default_factory=dict)
+    changes: list[RepairCandidate] = field(default_factory=list)
 
     def suffice(self, size: int = 0) -> bool:
         """Return whether there are slots for the whole groups and, beside them, the tail.
@@ -167,77 +208,99 @@ class _Domains:
             return groups >= self.groups
         return int((self.free % self.k).max(initial=-1)) >= self.tail
 
-    def add(self, candidates: Iterable[RepairCandidate], sign: int = 1) -> None:
+    def suffice_with(self, changes: Sequence[RepairCandidate]) -> bool:
+        """Return whether slots suffice with some changes besides those that are made."""
+        self.add(changes)
+        enough = self.suffice()
+        self.add(changes, -1)
+        return enough
+
+    def add(self, changes: Iterable[RepairCandidate], sign: int = 1) -> None:
         """Make some changes (1), or take them back (-1)."""
-        for candidate in candidates:
-            for domain, gains in self.gains.items():
-                self.free[domain] += sign * gains.get(candidate, 0)
+        for change in changes:
+            for name, gpus in change.gpus.items():
+                node = self.nodes.get(name)
+                if node is not None:
+                    before = slots_of(node.free_gpus, self.job)
+                    node.free_gpus += sign * gpus
+                    self.free[node.domain] += slots_of(node.free_gpus, self.job) - before
 
-    def additions(
-        self, size: int, chosen: Sequence[RepairCandidate]
-    ) -> Iterator[list[RepairCandidate]]:
-        """Yield, for each domain, what gives it one more group of a size, then another."""
-        for domain, gains in self.gains.items():
-            free = int(self.free[domain])
-            left = {one: slots for one, slots in gains.items() if one not in chosen}
+    def additions(self, size: int, trials: Trials) -> Iterator[list[RepairCandidate]]:
+        """Yield, for each domain, what gives it one more group of a size, then another.
+
+        Nothing is changed in the end. The domains that lack least come first.
+        """
+        inside: dict[int, list[RepairCandidate]] = {}
+        for change in self.changes:
+            for domain in {self.nodes[name].domain for name in change.gpus if name in self.nodes}:
+                inside.setdefault(domain, []).append(change)
+        for domain in sorted(inside, key=lambda at: (size - self.free[at] % self.k, at)):
+            left, made = inside[domain], list[RepairCandidate]()
             # Each round fills the domain up to its next whole group.
-            while (lack := size - free % self.k) > 0 and (found := _cheapest(left, lack)):
+            while (lack := size - int(self.free[domain]) % self.k) > 0:
+                found = self._cheapest_in(domain, left, int(self.free[domain]) + lack, trials)
+                if not found:
+                    break
                 yield found
-                free += sum(left.pop(one) for one in found)
+                self.add(found)
+                made += found
+                left = [one for one in left if one not in found]
+            self.add(made, -1)
+
+    def _cheapest_in(
+        self, domain: int, left: Sequence[RepairCandidate], wanted: int, trials: Trials
+    ) -> list[RepairCandidate] | None:
+        """Return the cheapest changes found that give a domain so many slots in all."""
+
+        def enough(some: Sequence[RepairCandidate]) -> bool:
+            self.add(some)
+            found = int(self.free[domain]) >= wanted
+            self.add(some, -1)
+            return found
+
+        return cheapest_set(left, enough, trials.some(DOMAIN_TRIALS)) or _without_surplus(
+            sorted(left, key=lambda one: (one.cost, one.name)), enough
+        )
 
 
-def _cheapest(gains: Mapping[RepairCandidate, int], lack: int) -> list[RepairCandidate]:
-    """Return the cheapest candidates found that give so many slots; empty if all give too few."""
-
-    def by_cost(one: RepairCandidate) -> tuple[float, int, str]:
-        return one.cost, -gains[one], one.name
-
-    def by_cost_per_slot(one: RepairCandidate) -> tuple[float, str]:
-        return one.cost / min(lack, gains[one]), one.name
-
-    # By cost is best if one candidate suffices, by cost per slot if several are needed.
-    orders = sorted(gains, key=by_cost), sorted(gains, key=by_cost_per_slot)
-    found = [_enough(order, gains, lack) for order in orders]
-    short = [one for one in found if 0 < len(one) <= MOST_CHANGES]
-    return min(short, key=_order, default=[])
-
-
-def _enough(
-    order: Iterable[RepairCandidate], gains: Mapping[RepairCandidate, int], lack: int
-) -> list[RepairCandidate]:
-    """Return the first candidates that give so many slots, without those not needed; or empty."""
-    chosen: list[RepairCandidate] = []
-    for candidate in order:
-        if lack > 0:
-            chosen.append(candidate)
-            lack -= gains[candidate]
-    for candidate in chosen[::-1]:
-        if lack + gains[candidate] <= 0:
-            chosen.remove(candidate)
-            lack += gains[candidate]
-    return chosen if lack <= 0 else []
+def _without_surplus(
+    changes: Sequence[RepairCandidate], enough: Callable[[Sequence[RepairCandidate]], bool]
+) -> list[RepairCandidate] | None:
+    """Return the first changes that are enough together, without those not needed."""
+    if not enough(changes):
+        return None
+    found = next(
+        list(changes[:number]) for number in range(1, len(changes) + 1) if enough(changes[:number])
+    )
+    for change in found[::-1]:
+        others = [one for one in found if one is not change]
+        if enough(others):
+            found = others
+    return found if len(found) <= MOST_CHANGES else None
 
 
-def _order(candidates: list[RepairCandidate]) -> tuple[int, int, int, tuple[str, ...]]:
-    """Return the sort key: cost, number, slots anywhere (more first), names."""
-    cost, slots = sum(one.cost for one in candidates), sum(one.total_slots for one in candidates)
-    return cost, len(candidates), -slots, tuple(one.name for one in candidates)
+def _order(changes: list[RepairCandidate]) -> tuple[int, int, tuple[str, ...]]:
+    """Return the sort key: cost, number, names."""
+    cost = sum(one.cost for one in changes)
+    return cost, len(changes), tuple(one.name for one in changes)
 
 
-def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
+def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> Candidates:
     """Return closed nodes that would give slots if they were open; each costs 1. O(nodes)."""
     slots = job.view.slots
-    found = []
+    found: list[RepairCandidate] = []
+    nodes: dict[NodeName, tuple[int, int]] = {}
     for host in capacity.closed_hosts():
-        gain = capacity.free(host.name) // slots.gpus
-        if gain and is_eligible(
+        gpus = capacity.free(host.name)
+        if gpus >= slots.gpus and is_eligible(
             open_host(host, capacity.policy) if host.taints else host, slots.eligibility
         ):
-            found.append(RepairCandidate(host.name, 1, {capacity.domain_of(host.name): gain}))
-    return found
+            found.append(RepairCandidate(host.name, 1, {host.name: gpus}))
+            nodes[host.name] = capacity.domain_of(host.name), 0
+    return Candidates(found, nodes)
 
 
-def owners_to_release(capacity: CapacityView, job: RefusedJob) -> list[RepairCandidate]:
+def owners_to_release(capacity: CapacityView, job: RefusedJob) -> Candidates:
     """Return owners with GPUs in the domains that lack least for one more group.
 
     Their cost is the GPUs that they give back. O(bookings), and O(nodes) of those domains.
@@ -245,12 +308,11 @@ def owners_to_release(capacity: CapacityView, job: RefusedJob) -> list[RepairCan
     near = _near(capacity, job)
     found = []
     for owner, booked in capacity.bookings().items():
-        if near.keys().isdisjoint(booked):
-            continue
-        slots = _slots_given(capacity, job, near, booked)
-        if slots:
-            found.append(RepairCandidate(owner, sum(booked.values()), slots))
-    return found
+        gpus = {node: count for node, count in booked.items() if node in near}
+        if gpus:
+            found.append(RepairCandidate(owner, sum(booked.values()), gpus))
+    nodes = {node: (at, size - capacity.used(node)) for node, (at, size) in near.items()}
+    return Candidates(found, nodes)
 
 
 _Nodes = dict[NodeName, tuple[int, int]]
@@ -297,19 +359,3 @@ def _lacking_least(job: RefusedJob) -> Counts:
     booked = np.flatnonzero(view.layout.rolled(view.slots.busy, view.shape.tier))
     ordered: Counts = booked[np.lexsort((lacks[booked], rank[booked]))]
     return ordered
-
-
-def _slots_given(
-    capacity: CapacityView, job: RefusedJob, near: _Nodes, booked: Mapping[NodeName, int]
-) -> dict[int, int]:
-    """Return the slots that come back if a booking is released, by tier-1 domain."""
-    slots: dict[int, int] = {}
-    gpus = job.view.shape.gpus
-    for node, count in booked.items():
-        if node in near:
-            at, size = near[node]
-            used = capacity.used(node)
-            gain = max(0, size - used + count) // gpus - max(0, size - used) // gpus
-            if gain:
-                slots[at] = slots.get(at, 0) + gain
-    return slots
