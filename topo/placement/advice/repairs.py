@@ -12,8 +12,8 @@ as what was found.
 
 Why it is right: a job fits a region exactly if its domains have slots for all whole groups and, in
 one domain beside them, for the tail. Slots are counted node by node with all changes made, so a set
-that is returned suffices, and none of it can be left out. Where the last trial was not cut short nothing
-is cheaper, as in all small worlds that `tests/placement/advice/test_repairs.py` tries.
+that is returned suffices, and none of it can be left out. Where the last trial was not cut short
+nothing is cheaper, as in all small worlds that `tests/placement/advice/test_repairs.py` tries.
 
 Cost: at most MOST_TRIALS sets, each as long as its changes have nodes, and O(domains) for each.
 
