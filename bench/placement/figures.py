@@ -12,6 +12,7 @@ from bench.placement.times import (
     churns,
     cold_builds,
     events,
+    group_latencies,
     latencies,
     ratios,
 )
@@ -22,7 +23,7 @@ from topo.sim.worlds.clusters import SHAPES
 PODS = (1, 8, 20, 64, 100, 256, 512, 1_024)
 """20 and 100 have a tail of 4; a whole group is 8."""
 _LIMITS_MS: Mapping[int, Mapping[int, float]] = {
-    10_000: {1: 0.05, 8: 0.05, 20: 1.0, 64: 0.2, 100: 1.0, 512: 0.8},
+    10_000: {1: 0.05, 8: 0.05, 20: 1.0, 64: 0.2, 100: 1.0, 256: 0.8, 512: 0.8},
     100_000: {8: 0.15, 64: 1.0, 512: 2.5},
 }
 _CHURN_LIMITS_MS: Mapping[int, tuple[float | None, float]] = {
@@ -31,8 +32,13 @@ _CHURN_LIMITS_MS: Mapping[int, tuple[float | None, float]] = {
 }
 _LOOP_LIMITS_MS: Mapping[int, float] = {10_000: 50.0, 100_000: 100.0}
 """By nodes: the most that anything a request can ask for may take of the loop."""
+GROUPS = ((256, 4), (256, 2), (256, 1), (512, 4), (255, 2))
+"""Pods, and pods of a group, of jobs of 64 to 256 groups; the last one has a tail."""
+_GROUP_LIMITS_MS: Mapping[int, Mapping[tuple[int, int], float]] = {
+    10_000: {(256, 4): 1.0, (256, 2): 1.0, (256, 1): 1.0}
+}
 _RATIOS: Mapping[str, Mapping[int, float]] = {
-    "naive recount": {8: 20, 64: 5, 512: 1.5},
+    "naive recount": {8: 20, 64: 5, 256: 2, 512: 1.5},
     "Volcano's rule": {64: 15},
 }
 _GROWTH = (8, 32, 64)
@@ -42,6 +48,7 @@ _GROWTH = (8, 32, 64)
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     """Latency, events, ratios, growth, rivals and proofs."""
     yield from _latencies(scale, progress)
+    yield from _groups(scale, progress)
     yield from _churns(scale, progress)
     yield from _upkeep(scale, progress)
     yield from _shapes(scale, progress)
@@ -69,6 +76,18 @@ def _latencies(scale: Scale, progress: Progress) -> Iterator[Figure]:
     for pods in _GROWTH:
         if all(times[pods].tops == 1 for times in found.values()):
             yield _growth({nodes: times[pods] for nodes, times in found.items()}, pods)
+
+
+def _groups(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """Jobs of many small groups."""
+    nodes = scale.nodes
+    progress(f"groups: {nodes:,} nodes")
+    often = scale.placement_runs, scale.placement_calls
+    for (pods, size), found in in_child(group_latencies, nodes, GROUPS, *often).items():
+        limit = _GROUP_LIMITS_MS.get(nodes, {}).get((pods, size))
+        groups = f"{-(-pods // size)} groups of {size}"
+        name = f"place, {nodes:,} nodes, {pods} pods in {groups}"
+        yield Figure(name, median(found.runs), "ms", _most(limit), found.outcome)
 
 
 def _growth(latency: Mapping[int, Latency], pods: int) -> Figure:

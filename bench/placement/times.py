@@ -63,6 +63,21 @@ def latencies(nodes: int, pods: Sequence[int], runs: int, calls: int) -> Mapping
     return {size: _latency(capacity, job(size), stir, (runs, calls)) for size in pods}
 
 
+def group_latencies(
+    nodes: int, jobs: Sequence[tuple[int, int]], runs: int, calls: int
+) -> Mapping[tuple[int, int], Latency]:
+    """The same for jobs of so many pods of 8 GPUs, in groups of so many pods."""
+    capacity = cluster(nodes, "8", LOAD, SEED)
+    stir = _stirring(capacity)
+    Collector.AS_MASTER.prepare()
+    return {
+        (pods, size): _latency(
+            capacity, replace(job(pods), group_size=size * NODE_GPUS), stir, (runs, calls)
+        )
+        for pods, size in jobs
+    }
+
+
 def _latency(
     capacity: Capacity, request: Request, stir: Iterator[None], often: tuple[int, int]
 ) -> Latency:

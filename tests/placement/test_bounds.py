@@ -52,9 +52,9 @@ def test_a_job_takes_the_fewest_domains_that_hold_it(free, k, m, r):
     r %= k
     if not m and not r:
         return
-    ways = fewest_domains(range(len(free)), np.array(free), k, (m, r))
+    ways = [*fewest_domains(range(len(free)), np.array(free), k, (m, r))]
     among_many = np.array(free + [0] * FEW)
-    assert fewest_domains(range(len(among_many)), among_many, k, (m, r)) == ways
+    assert [*fewest_domains(range(len(among_many)), among_many, k, (m, r))] == ways
     sizes = range(1, len(free) + 1)
     least = next((q for q in sizes if any(fits(w, k, m, r) for w in combinations(free, q))), None)
     assert bool(ways) == (least is not None)

@@ -36,7 +36,7 @@ from topo.placement.capacity.layout import Counts
 from topo.placement.exact.split_dp import SplitSearch, loose_ways
 from topo.placement.exact.tree_dp import exact_search
 from topo.placement.job.plan import Allocation, Share
-from topo.placement.quality.measure import Candidate, Proven, better_of, effect_of, key_of
+from topo.placement.quality.measure import Candidate, Proven, best_of, better_of
 from topo.placement.search.window_rule import fewest, window
 from topo.placement.view import FreeView
 
@@ -64,10 +64,9 @@ def best_split(view: FreeView) -> Allocation | None:
     if tail is not None:
         base[tail] = base.get(tail, 0) + shape.r
     boxes = _Boxes(view, base)
-    found = [_joined(view, (whole, tail), boxes.filled(tops)) for tops in boxes.tops()]
-    if len(found) <= 1:
-        return found[0] if found else None
-    return min(found, key=lambda each: key_of(effect_of(view, each.tier1_pods), each))
+    return best_of(
+        view, (_joined(view, (whole, tail), boxes.filled(tops)) for tops in boxes.tops())
+    )
 
 
 def improve_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:

@@ -71,13 +71,15 @@ from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.tree_dp import MOST_TABLE_STEPS, ExactSearch, exact_search
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.certificate import least_domains
-from topo.placement.quality.measure import Candidate, Proven, better_of
+from topo.placement.quality.measure import Candidate, Key, Proven, better_of, candidate_of
 from topo.placement.search.domain_bounds import DomainBounds, domain_bounds
-from topo.placement.search.window_rule import best_inside, fewest, ways_over
+from topo.placement.search.window_rule import best_inside, fewest, first_inside, ways_over
 from topo.placement.view import FreeView
 
 LOOKED_INTO = 48
 """Domains that could hold the whole job and are looked into, the one with the best bound first."""
+LOOKED_CLOSELY = 8
+"""Of these, domains in which all hosts of the tail are compared, not the smallest alone."""
 MOST_TIES = 64
 """Equal tier-1 domains whose nodes are compared by penalty."""
 LOOKED_THROUGH = 4
@@ -125,13 +127,24 @@ def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate 
     shape = view.shape
     bounds = domain_bounds(view, tier, able)
     best: Candidate | None = None
+    # Exact for groups of the canonical size that live in tier 1.
+    exact_window = shape.tier == 1 and tier == 2 and shape.k == shape.canonical
+    need = shape.m, shape.r > 0
+    is_rough = bool(shape.r) and tier > shape.tier and not exact_window
+    look = first_inside if is_rough else best_inside
     complete = len(bounds) <= LOOKED_INTO
+    keys: list[tuple[Key, int]] = []
     for bound in islice(bounds, LOOKED_INTO):
         if best and bound.cannot_improve(best.key):
             complete = True
             break
-        best = better_of(view, best, best_inside(view, tier, bound.domain, (shape.m, shape.r > 0)))
-    exact_window = shape.tier == 1 and tier == 2 and shape.k == shape.canonical
+        found = look(view, tier, bound.domain, need)
+        if found is not None:
+            other = candidate_of(view, found)
+            keys.append((other.key, bound.domain))
+            best = other if best is None or other.key < best.key else best
+    for _, domain in sorted(keys)[:LOOKED_CLOSELY] if is_rough else ():
+        best = better_of(view, best, best_inside(view, tier, domain, need))
     if best is None or not (exact_window and view.nothing_kept_back):
         return _improve_in_one_domain(view, tier, bounds, best)
     if complete:

@@ -128,6 +128,17 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
     return Effect(tuple(span), lost, _top_profile(view, tops), profile_of(low), broken, penalty)
 
 
+def best_of(view: FreeView, allocations: Iterable[Allocation]) -> Allocation | None:
+    """Return the best of some allocations that split equally many groups; a single one is not
+    measured.
+    """
+    found = list(allocations)
+    # Measuring costs more than finding: it is left out if there is nothing to compare.
+    if len(found) <= 1:
+        return found[0] if found else None
+    return min(found, key=lambda each: key_of(effect_of(view, each.tier1_pods), each))
+
+
 def _canonical(
     view: FreeView, tier1_pods: Mapping[int, int]
 ) -> tuple[Sequence[int], Mapping[int, int]]:

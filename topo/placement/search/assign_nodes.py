@@ -14,9 +14,10 @@ Example: a domain with nodes a (4 free slots, empty), b (2 of 4) and c (1 of 4),
 are b and c; b takes 2 pods, c takes 1, and a stays empty.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView, NodeSlots
@@ -80,8 +81,9 @@ class _Dealer:
 
     def __init__(self, nodes: NodeSlots, pods: int) -> None:
         self._nodes, self._one_each = nodes, len(nodes) == pods
-        self._at = self._dealt = 0
-        """The next node, and the pods of it that are in a group already."""
+        self._ends = [] if self._one_each else [*accumulate(pods for _, pods in nodes)]
+        self._at = self._dealt = self._all = 0
+        """The next node, the pods of it that are in a group already, and all pods that are."""
 
     def deal(self, pods: int) -> Pods:
         """Return the next pods."""
@@ -89,6 +91,13 @@ class _Dealer:
             # One pod for each node: a group is a slice.
             first, self._at = self._at, self._at + pods
             return tuple(self._nodes[first : self._at])
+        self._all += pods
+        if not self._dealt:
+            last = bisect_left(self._ends, self._all, self._at)
+            if self._ends[last] == self._all:
+                # The group ends with a node, as most do: it is a slice, too.
+                first, self._at = self._at, last + 1
+                return tuple(self._nodes[first : last + 1])
         found: list[tuple[NodeName, int]] = []
         while pods:
             name, there = self._nodes[self._at]

@@ -64,7 +64,7 @@ import numpy as np
 
 from topo.placement.capacity.layout import Counts
 from topo.placement.job.plan import Allocation, Share, joined
-from topo.placement.quality.measure import effect_of, key_of
+from topo.placement.quality.measure import best_of
 from topo.placement.view import FreeView
 
 FEW = 64
@@ -139,7 +139,7 @@ class Pool(NamedTuple):
 
 def fewest_domains(
     domains: range, free_slots: Counts, k: int, need: tuple[int, int]
-) -> list[Shares]:
+) -> Iterable[Shares]:
     """Return shares that hold m groups of k and a tail of r; `need` is m and r. Empty: impossible.
 
     `free_slots` come along with `domains`. For groups of the canonical size the best result is
@@ -199,8 +199,8 @@ def _single_groups(domains: range, free_slots: list[int], k: int, m: int) -> lis
     return [tuple([Share(domains[at], 1) for at in able[:m]])]
 
 
-def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
-    """Return shares for each host of the tail that needs no more domains and groups than the best
+def _with_tail(pool: Pool, k: int, m: int, r: int) -> Iterator[Shares]:
+    """Yield shares for each host of the tail that needs no more domains and groups than the best
     host.
     """
     best: tuple[int, int] | None = None
@@ -225,12 +225,10 @@ def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
             best, hosts = cost, []
         if cost == best:
             hosts.append((at, count))
-    found: list[Shares] = []
     for at, count in hosts:
         host = pool.domains[at]
         amounts = _window(pool.without(at), k, (m, count), (host, pool.slots[at] - r))
-        found.append(_shares(amounts, host))
-    return found
+        yield _shares(amounts, host)
 
 
 def _shares(amounts: Amounts, host: int = -1) -> Shares:
@@ -269,13 +267,10 @@ def _leave(amounts: Amounts, rests: dict[int, int], over: int) -> None:
         over -= less
 
 
-def _best_of(view: FreeView, allocations: Iterable[Allocation]) -> Allocation | None:
-    """Return the best of some allocations by the objective; a single one is not measured."""
-    found = list(allocations)
-    # Measuring costs more than finding: it is left out if there is nothing to compare.
-    if len(found) <= 1:
-        return found[0] if found else None
-    return min(found, key=lambda each: key_of(effect_of(view, each.tier1_pods), each))
+def first_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocation | None:
+    """Return the first way to do what `best_inside` does: with the smallest host of the tail."""
+    bounds = view.layout.below(tier, tier - 1)
+    return next(ways_over(view, tier - 1, range(bounds[domain], bounds[domain + 1]), need), None)
 
 
 def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocation | None:
@@ -289,7 +284,7 @@ def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocat
         bounds = view.layout.below(tier, tier - 1)
         children = range(bounds[domain], bounds[domain + 1])
         # The window rule asks for the same few needs of the same domains again and again.
-        found = _best_of(view, ways_over(view, tier - 1, children, need))
+        found = best_of(view, ways_over(view, tier - 1, children, need))
         view.allocation_cache[key] = found
     return view.allocation_cache[key]
 
@@ -435,5 +430,5 @@ def _over_children(view: FreeView, domain: int, pods: int) -> dict[int, int] | N
         return _fewest_for_pods(children, free_slots, pods)
     # Inside a domain of the group tier pods may go anywhere: the same rule, with groups of one.
     single = view.single_pods(pods)
-    found = _best_of(single, ways_over(single, tier, children, (pods, False)))
+    found = best_of(single, ways_over(single, tier, children, (pods, False)))
     return found.tier1_pods if found else None
