@@ -12,6 +12,7 @@ from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.streams import stream
 from topo.sim.streams.figures import Figures, average
 from topo.sim.streams.jobs import MIXES, Flow, StreamJob, draw_jobs, request
+from topo.sim.streams.reservation import ReservingStream
 from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Stream, placer_of, run
 from topo.sim.worlds.maps import capacity_of, grid
 
@@ -154,3 +155,29 @@ def test_a_policy_that_there_is_not_is_refused_with_those_there_are():
 def test_a_cluster_without_gpus_is_refused():
     with pytest.raises(BadInputError, match="no GPUs"):
         run(Capacity(), [], OURS)
+
+
+BIG = [job(0, 0, 600, 64), job(1, 60, 600, 128), job(2, 120, 900, 64), job(3, 130, 300, 64)]
+"""A big job waits for two domains; the next would still run when it could start, the last not."""
+
+
+def test_a_big_job_starts_when_its_nodes_are_free_and_only_shorter_jobs_before_it():
+    capacity = capacity_of(grid(1, 2, 8))
+    waits = {0: 0, 1: 9, 2: 18, 3: 0}
+    found = run(capacity, BIG, OURS, queue=ReservingStream)
+    assert found.wait_min == pytest.approx(sum(waits.values()) / 4)
+    assert found.big_wait_min == pytest.approx(waits[1])
+    assert run(capacity, BIG, OURS).big_wait_min > waits[1]
+
+
+@pytest.mark.parametrize("policy", [OURS, "volcano", "kueue-best-fit"])
+def test_with_a_reservation_every_job_starts_and_all_is_free_in_the_end(policy):
+    capacity = capacity_of(grid(2, 2, 8))
+    jobs = draw_jobs(MIXES["uneven"], Flow(jobs=150, load=1.3, capacity_gpus=256), 3)
+    started: dict[type[Stream], int] = {}
+    for queue in (Stream, ReservingStream):
+        cluster, counts = BaselineCluster(capacity.copy()), list[int]()
+        queue(cluster, placer_of(cluster, policy), jobs).run(counts.append)
+        started[queue] = sum(counts)
+        assert not cluster.capacity.bookings()
+    assert started[ReservingStream] == started[Stream] > 140

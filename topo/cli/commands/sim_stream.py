@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from topo.placement.capacity.capacity import Capacity
     from topo.sim.streams.figures import Figures
     from topo.sim.streams.jobs import StreamJob
+    from topo.sim.streams.stream import Stream
 
 MAX_NODES = 20_000
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", re.ASCII)
@@ -151,17 +152,25 @@ def stream(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this policy; repeatable. Default: all."),
     ] = None,
+    reservation: Annotated[
+        bool,
+        typer.Option(
+            "--reservation", help="The first big job that waits has nodes reserved in all policies."
+        ),
+    ] = False,
     files: FilesOptions,
 ) -> None:
     """Run the same streams of jobs under every policy and compare."""
     from topo.cli.render import terminal
-    from topo.sim.streams.stream import EXTRA_DOMAINS, POLICIES
+    from topo.sim.streams.reservation import ReservingStream
+    from topo.sim.streams.stream import EXTRA_DOMAINS, POLICIES, Stream
 
     capacity, where = cluster.capacity()
     streams = jobs.streams(max(1, sum(host.gpus for host in capacity.hosts())))
     policies = policy or (*POLICIES, *(EXTRA_DOMAINS if files.trade_off else ()))
-    found = _run(capacity, streams, tuple(dict.fromkeys(policies)))
-    title = jobs.title(where)
+    queue = ReservingStream if reservation else Stream
+    found = _run(capacity, streams, tuple(dict.fromkeys(policies)), queue)
+    title = jobs.title(where) + (", the first big job reserved" if reservation else "")
     console = terminal.out()
     console.print(title)
     console.print(_table(found))
@@ -169,7 +178,10 @@ def stream(
 
 
 def _run(
-    capacity: "Capacity", streams: "list[tuple[StreamJob, ...]]", policies: tuple[str, ...]
+    capacity: "Capacity",
+    streams: "list[tuple[StreamJob, ...]]",
+    policies: tuple[str, ...],
+    queue: "type[Stream]",
 ) -> "Mapping[str, Sequence[Figures]]":
     """The figures by policy, one for each stream; progress goes to standard error."""
     from rich.progress import Progress
@@ -184,7 +196,7 @@ def _run(
             task = progress.add_task(policy, total=sum(len(jobs) for jobs in streams))
             for number, jobs in enumerate(streams, start=1):
                 tick = lambda started, task=task: progress.advance(task, started)  # noqa: E731
-                found[policy].append(run(capacity, jobs, policy, tick))
+                found[policy].append(run(capacity, jobs, policy, tick, queue=queue))
                 progress.update(task, completed=number * len(jobs))
     return found
 

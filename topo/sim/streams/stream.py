@@ -1,7 +1,8 @@
 """A stream of jobs on a cluster, event by event, with one policy that places them.
 
 Jobs wait in the order of their arrival; after every event the first `DEPTH` of them are tried in
-that order and whatever fits starts (backfill without reservations). A job for which its policy
+that order and whatever fits starts: backfill, without reservations here and with one in
+`reservation.py`. A job for which its policy
 finds no place before any has started is turned away, as a queue would do. Equal arguments give
 equal figures, but for the latencies, which are this machine's.
 """
@@ -37,9 +38,16 @@ Tick = Callable[[int], None]
 
 
 def run(
-    capacity: Capacity, jobs: Sequence[StreamJob], policy: str, tick: Tick = lambda _: None
+    capacity: Capacity,
+    jobs: Sequence[StreamJob],
+    policy: str,
+    tick: Tick = lambda _: None,
+    *,
+    queue: "type[Stream] | None" = None,
 ) -> Figures:
     """Return the figures of one of `POLICIES` or `EXTRA_DOMAINS` on this stream.
+
+    `queue` decides who may start: `Stream`, or one with reservations.
 
     Raises `BadInputError` for a cluster without GPUs and for a policy that there is not.
     """
@@ -56,7 +64,7 @@ def run(
     if policy in EXTRA_DOMAINS:
         policy_of_copy = replace(policy_of_copy, extra_domains=EXTRA_DOMAINS[policy])
     cluster = BaselineCluster(capacity.copy(policy_of_copy))
-    stream = Stream(cluster, placer_of(cluster, policy), jobs)
+    stream = (queue or Stream)(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
     return stream.statistics.figures(policy, len(jobs))
 
@@ -81,8 +89,9 @@ class Stream:
         self._cluster, self._place = cluster, place
         self._coming = sorted(jobs, key=lambda job: job.arrival_s, reverse=True)
         self._waiting: list[StreamJob] = []
+        self._now_s = 0.0
         self._ends: list[tuple[float, int]] = []
-        self._not_fitting: set[int] = set()
+        self._not_fitting: set[object] = set()
         requests = {job.gpus: job.request for job in jobs}
         self._impossible = {gpus for gpus, asked in requests.items() if not place(asked)}
 
@@ -112,19 +121,25 @@ class Stream:
     def _backfill(self, now_s: float) -> int:
         """Start what fits. A size that did not fit is not tried again until a job ends."""
         self.statistics.pass_to(now_s)
+        self._now_s = now_s
         started = set()
         for job in self._waiting[:DEPTH]:
-            if job.gpus in self._not_fitting:
+            kind = self._kind(job)
+            if kind in self._not_fitting:
                 continue
             groups = self._tried(job)
             if groups is None:
-                self._not_fitting.add(job.gpus)
+                self._not_fitting.add(kind)
             else:
                 self._start(job, groups, now_s)
                 started.add(job.number)
         if started:
             self._waiting = [job for job in self._waiting if job.number not in started]
         return len(started)
+
+    def _kind(self, job: StreamJob) -> object:
+        """Return a key that is equal for jobs of which none fits if one does not."""
+        return job.gpus
 
     def _tried(self, job: StreamJob) -> tuple[Pods, ...] | None:
         began_ns = perf_counter_ns()
