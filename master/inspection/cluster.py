@@ -140,6 +140,7 @@ class Inspection:
             ready=ready,
             images=dict(Counter(image for pod in pods for image in pod.images)),
             troubles=tuple(troubles[:_SHOWN]),
+            node_labels=found.spec.template.spec.node_selector,
         )
 
     async def _lease(self, namespace: str) -> LeaseDocument | None:

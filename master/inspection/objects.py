@@ -21,6 +21,7 @@ class _Container:
 @slim
 class _PodSpec:
     node_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
     service_account_name: str = "default"
     containers: tuple[_Container, ...] = ()
 

@@ -28,7 +28,8 @@ WAITING: Mapping[str, str] = {
     CLUSTER_NODES: "Kubernetes is being asked: may the master's service account list and watch "
     "nodes and pods? its log says what is wrong",
     WORKERS: "start topo-worker on every node; the port of its --server-address is the master's "
-    "--rpc-server-port (10001 unless set)",
+    "--rpc-server-port (10001 unless set); in Kubernetes `topo doctor --kubeconfig FILE` says "
+    "which label its nodes lack",
 }
 """The step while a source has not answered yet, by source."""
 FAILING: Mapping[str, str] = {

@@ -163,6 +163,13 @@ The credentials as the Secret holds them: base64 of the value without the end of
 {{- end }}
 
 {{/*
+The labels of the nodes that get a worker, as YAML.
+*/}}
+{{- define "topo.workerNodes" -}}
+{{- toYaml (.Values.topoDiscovery.worker.nodeSelector | default (dict (printf "%s/gpu.installed" .Values.domain) "true")) -}}
+{{- end }}
+
+{{/*
 "true" where the workers' container is privileged: as `worker.privileged` says, and with `auto` where
 neither a runtime class nor a device of a device plugin lends it the devices.
 */}}

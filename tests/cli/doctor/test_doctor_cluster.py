@@ -137,9 +137,12 @@ def test_pods_that_were_never_made_are_told_too():
 
 
 def test_a_daemon_set_that_chooses_no_node_is_told_the_label():
-    finding = sole(worker=replace(WORKER, wanted=0, ready=0, images={}))
+    """That of its own selector, whatever the values made of it."""
+    labels = {"example.com/gpu.installed": "true"}
+    finding = sole(worker=replace(WORKER, wanted=0, ready=0, images={}, node_labels=labels))
     assert finding.code == "no-nodes-chosen"
-    assert "metax-tech.com/gpu.installed=true" in finding.next_step
+    assert finding.what.startswith("no node has example.com/gpu.installed=true: ")
+    assert "`kubectl label node NODE example.com/gpu.installed=true`" in finding.next_step
 
 
 def test_missing_rights_are_one_finding_for_each_part_that_needs_them():

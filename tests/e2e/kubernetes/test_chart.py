@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -105,6 +106,33 @@ async def test_the_vendors_command_installs_two_masters_and_a_worker_on_every_gp
     variables = pods[0]["spec"]["containers"][0]["env"] + pods[-1]["spec"]["containers"][0]["env"]
     assert {"name": "CLIENT_GO_BRUST", "value": "100"} in variables
     assert f"kubectl -n {NAMESPACE} get service topo-master-service" in made["info"]["notes"]
+
+
+async def test_on_a_cluster_without_the_label_the_notes_say_which_one_brings_a_worker(
+    helm: Helm, api: Api, namespace: str, world: World
+) -> None:
+    """What they say is done to one node, and it gets its worker."""
+    asked = (*ON, "--set", "topoDiscovery.mode=dragonfly", "--set", "domain=example.com")
+    made = await helm("install", "topo", str(CHART), *asked, "-n", namespace, "--output", "json")
+    (told,) = re.findall(r"kubectl label node NODE (\S+)=(\S+)", made["info"]["notes"])
+    path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets/topo-worker"
+
+    async def workers() -> int:
+        status = (await api.get(path))["status"]
+        is_seen = status.get("observedGeneration", 0) > 0
+        return int(status["desiredNumberScheduled"]) if is_seen else -1
+
+    async def are(number: int) -> bool:
+        return await workers() == number
+
+    await eventually(partial(are, 0))
+    node = f"/api/v1/nodes/{world.nodes[0].name}"
+    await api.merge(node, {"metadata": {"labels": {told[0]: told[1]}}})
+    try:
+        await eventually(partial(are, 1))
+    finally:
+        await api.merge(node, {"metadata": {"labels": {told[0]: None}}})
+        await helm("uninstall", "topo", "-n", namespace, "--no-hooks")
 
 
 async def test_an_upgrade_changes_what_is_asked_and_a_rollback_takes_it_back(

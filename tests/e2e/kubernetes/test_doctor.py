@@ -126,7 +126,9 @@ async def test_workers_without_a_node_are_told_the_label(
     path = f"/apis/apps/v1/namespaces/{release}/daemonsets/{WORKER}"
     selector = {"nodeSelector": {"no-such": "label"}}
     await api.merge(path, {"spec": {"template": {"spec": selector}}})
-    assert "gpu.installed" in (await finding(doctor, "no-nodes-chosen"))["next_step"]
+    told = await finding(doctor, "no-nodes-chosen", "no-such=label: no node is chosen")
+    (labels,) = re.findall("kubectl label node NODE ([^`]*)`", told["next_step"])
+    assert set(labels.split()) == {"metax-tech.com/gpu.installed=true", "no-such=label"}
 
 
 async def test_masters_and_workers_of_two_releases_are_told(

@@ -84,7 +84,10 @@ def _denied(denied: Sequence[DeniedDocument], found: ClusterDocument) -> Iterato
 def _workload(workload: WorkloadDocument, namespace: str) -> Iterator[Finding]:
     name = workload.name
     if workload.kind == "DaemonSet" and not workload.wanted:
-        yield Finding.of(ClusterCondition.NO_NODES_CHOSEN, name)
+        labels = [f"{key}={value}" for key, value in workload.node_labels.items()]
+        code = ClusterCondition.NO_NODES_CHOSEN
+        what = f"no node has {' and '.join(labels)}: {code.cause}" if labels else code.cause
+        yield Finding.of(code, name, what, code.next_step(LABEL=" ".join(labels) or "LABEL"))
     missing = workload.wanted - workload.ready
     if missing <= 0:
         return

@@ -65,8 +65,9 @@ class ClusterCondition(Condition):
     NO_NODES_CHOSEN = Row(
         "no-nodes-chosen",
         "no node is chosen, so no worker runs",
-        "the nodes with GPUs need the label metax-tech.com/gpu.installed=true, which the vendor's "
-        "driver sets",
+        "`kubectl label node NODE LABEL` for every node with GPUs (the vendor's operator sets "
+        "metax-tech.com/gpu.installed=true), or choose nodes by labels that they have: "
+        "topoDiscovery.worker.nodeSelector",
     )
     NO_WORKERS = Row(
         "no-workers",

@@ -16,7 +16,8 @@ class PodTrouble:
 class WorkloadDocument:
     """A Deployment or DaemonSet: pods wanted, made of its newest template, and ready.
 
-    `images` counts pods by image; `troubles` are the first of the pods that are not ready.
+    `images` counts pods by image; `troubles` are the first of the pods that are not ready;
+    `node_labels` are those that its nodes must have.
     """
 
     kind: str
@@ -26,6 +27,7 @@ class WorkloadDocument:
     ready: int
     images: dict[str, int] = field(default_factory=dict)
     troubles: tuple[PodTrouble, ...] = ()
+    node_labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
