@@ -20,6 +20,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_NO_INDEX=1 \
     PIP_QUIET=1
 COPY LICENSE README.md pyproject.toml ./
+COPY packaging/backend.py packaging/
 COPY topo topo
 COPY master master
 COPY worker worker

@@ -1,6 +1,8 @@
 """The built wheel with no more than an extra brings: what people get by `pip install`."""
 
+import ast
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from topo.sim.worlds.presets import demo_world
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("topo", "master", "worker")
+TOP = "supernode_topology"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
 NODE = demo_world().nodes[0]
 NOT_FOR_WORKERS = {"numpy", "typer", "rich", "cryptography", "jmespath", "pyyaml"}
@@ -34,8 +37,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "packaging/backend.py"):
+        (source / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
     flags = ("--no-deps", "--no-build-isolation", "--no-index", "-w", built)
     subprocess.run((*PIP, "wheel", *flags, source), check=True)
     (found,) = built.glob("*.whl")
@@ -59,6 +63,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
             link(found, packages)
         python = ("--python", home / "bin/python")
         subprocess.run((*PIP, *python, "install", "--no-index", "--no-deps", wheel), check=True)
+        for name in PACKAGES:  # as other distributions may install them
+            (packages / f"{name}.py").write_text("raise SystemExit('a module of others')\n")
         return home / "bin"
 
     return install
@@ -67,14 +73,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 def required(wheel: Path, extra: str) -> list[Distribution]:
     """What the wheel with the extra requires, and what that requires."""
     found: dict[str, Distribution] = {}
-    with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-        lines = archive.read(metadata).decode().splitlines()
-    left = [
-        (Requirement(line.partition(": ")[2]), extra)
-        for line in lines
-        if line.startswith("Requires-Dist: ")
-    ]
+    left = [(each, extra) for each in requirements(wheel)]
     while left:
         wanted, its_extra = left.pop()
         name = canonicalize_name(wanted.name)
@@ -83,6 +82,15 @@ def required(wheel: Path, extra: str) -> list[Distribution]:
             found[name] = distribution(name)
             left += [(Requirement(line), "") for line in found[name].requires or ()]
     return list(found.values())
+
+
+def requirements(wheel: Path) -> list[Requirement]:
+    """What the wheel says that it requires, with the extra of each."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        lines = archive.read(metadata).decode().splitlines()
+    stated = (line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: "))
+    return [Requirement(each) for each in stated]
 
 
 def link(found: Distribution, packages: Path) -> None:
@@ -100,9 +108,46 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
         text=True,
         check=True,
     )
+    written = {f for f in listed.stdout.split() if (ROOT / f).exists() and not f.endswith(".d.ts")}
     with zipfile.ZipFile(wheel) as archive:
-        written = {f for f in listed.stdout.split() if (ROOT / f).exists()}
-        assert {f for f in written if not f.endswith(".d.ts")} <= set(archive.namelist())
+        assert {f"{TOP}/{f}" for f in written} <= set(archive.namelist())
+
+
+def test_the_wheel_has_one_top_level_package_and_names_that_no_other_has(wheel: Path) -> None:
+    """`master` and `worker` are packages of others, too."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        texts = {name: archive.read(name).decode() for name in names if name.endswith(".py")}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {TOP}
+    for name, text in texts.items():
+        assert (name, set(short_names(text))) == (name, set())
+
+
+def short_names(text: str) -> Iterator[str]:
+    """The names of the repository's modules in imports and texts that name nothing else."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            yield from of_the_repository(node.module or "")
+        elif isinstance(node, ast.Import):
+            for each in node.names:
+                yield from of_the_repository(each.name)
+        elif isinstance(node, ast.Call) and not is_made_longer(node):
+            for word in ast.walk(node):
+                if isinstance(word, ast.Constant) and "." in str(word.value):
+                    yield from of_the_repository(str(word.value))
+
+
+def is_made_longer(call: ast.Call) -> bool:
+    """Whether its texts become names of modules by `topo.kit.process.modules`."""
+    named = {getattr(each, "id", "") for each in ast.walk(call)}
+    return "module" in named or getattr(call.func, "attr", "") in {"library", "removesuffix"}
+
+
+def of_the_repository(name: str) -> Iterator[str]:
+    """The name, if it is that of a module."""
+    path = ROOT / name.replace(".", "/")
+    if name.partition(".")[0] in PACKAGES and (path.is_dir() or path.with_suffix(".py").exists()):
+        yield name
 
 
 def test_a_worker_installs_only_what_it_uses(wheel: Path) -> None:
@@ -178,23 +223,31 @@ def event(log: Path, name: str, number: int = 0) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("extra", "command", "missing"),
     [
-        ("", "topo-master", "[master]"),
-        ("", "topo-worker", "[worker]"),
-        ("", "topo", "[cli]"),
-        ("cli", "topo sim place --nodes=8 --pods=2 --gpus=8", "[cli,sim]"),
+        ("", "topo-master", "master"),
+        ("", "topo-worker", "worker"),
+        ("", "topo", "cli"),
+        ("cli", "topo sim place --nodes=8 --pods=2 --gpus=8", "cli,sim"),
     ],
 )
 def test_a_command_without_its_extra_says_what_to_install(
-    installed: Installed, extra: str, command: str, missing: str
+    wheel: Path, installed: Installed, extra: str, command: str, missing: str
 ) -> None:
-    """One line and exit code 2, not a traceback."""
+    """One line and exit code 2, not a traceback. All that pip is told is in an index."""
     name, *arguments = command.split()
     done = subprocess.run(
         (installed(extra) / name, *arguments), capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.endswith(f"pip install 'supernode-topology{missing}'")
+    told = shlex.split(line.partition(" -m pip install ")[2])
+    has = {canonicalize_name(each.metadata["Name"]) for each in required(wheel, extra)}
+    wanted = {
+        canonicalize_name(each.name)
+        for each in requirements(wheel)
+        for name in missing.split(",")
+        if each.marker is not None and each.marker.evaluate({"extra": name})
+    } - {canonicalize_name(each.name) for each in requirements(wheel) if each.marker is None}
+    assert {canonicalize_name(Requirement(each).name) for each in told} == wanted - has
 
 
 def test_installed_commands_of_people_work(installed: Installed, tmp_path: Path) -> None:

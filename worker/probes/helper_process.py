@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from topo.kit.process.modules import module
 from topo.model.machine import ProbeState
 from worker.probes.commands import kill_group, status_words
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, failed, shown, timed_out
 
 _PART_BYTES = 1 << 16
 _REAP_S = 1.0
-_HELPER = (sys.executable, "-P", "-m", "worker.probes.helper")
+_HELPER = (sys.executable, "-P", "-m", module("worker.probes.helper"))
 
 
 class HelperProcess:

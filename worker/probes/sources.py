@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 
 from topo.facts.registry import READERS
+from topo.kit.process.modules import module
 from worker.probes.commands import Command
 from worker.probes.helper_process import HelperProcess
 from worker.probes.probe import READING_TIMEOUT_S, Probe, Reading
@@ -18,9 +19,9 @@ _COUNT_INTERVAL_S = 60.0
 """Who reads counters looks at them over minutes, and a vendor's tool opens every card anew."""
 
 
-def library(settings: WorkerSettings, name: str, module: str, *arguments: str) -> Probe:
-    """A vendor library in a helper process; `module` binds it, see `worker.probes.helper`."""
-    helper = HelperProcess((module, *arguments))
+def library(settings: WorkerSettings, name: str, binding: str, *arguments: str) -> Probe:
+    """A vendor library in a helper process; `binding` is its module: `worker.probes.helper`."""
+    helper = HelperProcess((module(binding), *arguments))
     return Probe(
         name=name,
         format=name,

@@ -12,6 +12,7 @@ import orjson
 
 from topo.cli.client.decoding import decode, parse_json
 from topo.cli.exit_codes import CliError, Exit
+from topo.kit.process.modules import module
 from topo.model.errors import Refusal
 from topo.model.rest.cluster import ClusterDocument
 
@@ -32,7 +33,7 @@ def inspect(kubeconfig: Path | None, namespace: str) -> ClusterDocument:
 
 
 def _run(argv: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-P", "-m", "master.inspection", *argv]
+    command = [sys.executable, "-P", "-m", module("master.inspection"), *argv]
     try:
         return subprocess.run(  # noqa: S603 - our own module, and no shell
             command, capture_output=True, check=False, timeout=_LIMIT_S, stdin=subprocess.DEVNULL
@@ -49,4 +50,4 @@ def _refusal(stderr: bytes) -> Refusal:
         said = parse_json(lines[-1])
         return Refusal(str(said["what"]), str(said["where"]), str(said["fix"]))
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return Refusal(lines[-1], "master.inspection", _FIX)
+        return Refusal(lines[-1], module("master.inspection"), _FIX)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from topo.kit.process.child_process import adopt_orphans, die_with_parent_command
+from topo.kit.process.modules import module
 
 LOOPBACK = "127.0.0.1"
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -143,7 +144,7 @@ async def _forked(alike: Sequence[Program], needed: Iterable[int]) -> Mapping[st
     """
     server = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-P", "-m", "topo.cli.demo.fork_server", Path(alike[0].argv[0]).name),
+        *("-P", "-m", module("topo.cli.demo.fork_server"), Path(alike[0].argv[0]).name),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
