@@ -228,6 +228,14 @@ def test_pods_of_two_releases_are_a_note_and_so_are_masters_and_workers_of_two()
     assert finding.what == "the masters are release 0.15.0, the workers 0.14.0"
 
 
+def test_a_digest_is_no_release():
+    """The images of one release have different ones."""
+    for tag in ("", ":0.15.0"):
+        images = {name: f"registry.example/topo-{name}{tag}@sha256:{name}" for name in ("m", "w")}
+        master = replace(MASTER, images={images["m"]: 2})
+        assert found(master=master, worker=replace(WORKER, images={images["w"]: 16})) == ()
+
+
 def test_a_registry_with_a_port_is_no_tag():
     ported = {"registry.example:5000/topo-worker:0.15.0": 16}
     assert found(worker=replace(WORKER, images=ported)) == ()

@@ -126,8 +126,12 @@ def _versions(master: WorkloadDocument, worker: WorkloadDocument | None) -> Iter
 
 
 def _tags(workload: WorkloadDocument) -> set[str]:
-    """Return the tags of the images that run; a digest is one of its own."""
-    return {image.rpartition("/")[2].partition(":")[2] for image in workload.images}
+    """Return the tags of the images that run, without a digest, which no two images share.
+
+    An image that has only a digest has no tag: nothing says which release it is.
+    """
+    names = (image.rpartition("/")[2].partition("@")[0] for image in workload.images)
+    return {tag for tag in (name.partition(":")[2] for name in names) if tag}
 
 
 def _lease(lease: LeaseDocument | None, found: ClusterDocument) -> Iterator[Finding]:
