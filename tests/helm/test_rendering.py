@@ -14,10 +14,12 @@ from tests.helm.chart import (
     GOLDEN,
     KUBERNETES,
     ON,
+    ROOT,
     cases,
     encoded,
     golden,
     objects,
+    pod_specs,
     run,
     schema,
     template,
@@ -25,6 +27,7 @@ from tests.helm.chart import (
 )
 
 pytestmark = pytest.mark.e2e
+EXAMPLES = {path.stem: path for path in (ROOT / "examples/values").glob("*.yaml")}
 SWITCHBOX = (
     *ON,
     *("--set", "topoDiscovery.mode=switchbox"),
@@ -39,6 +42,25 @@ def test_every_kept_rendering_is_what_helm_makes(helm: Path, case: str) -> None:
     done = template(helm, *cases()[case])
     assert done.returncode == 0, done.stderr
     assert done.stdout == (GOLDEN / f"{case}.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_helm_takes_the_values_of_every_example(helm: Path, name: str) -> None:
+    """That for production beside each of the others."""
+    given = ("--values", str(EXAMPLES[name]), *ON)
+    beside = ("--values", str(EXAMPLES["production"]))
+    for values in (given, (*given, *beside)):
+        done = run(helm, "lint", str(CHART), "--strict", "--kube-version", KUBERNETES, *values)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert template(helm, *values).returncode == 0
+
+
+def test_an_image_is_named_by_its_digest_where_the_version_has_one(helm: Path) -> None:
+    """docs/releasing.md says so; a tag beside it tells people which release it is."""
+    version = f"1.0.0@sha256:{'0' * 64}"
+    done = template(helm, *ON, "--set-string", f"topoDiscovery.master.image.version={version}")
+    (spec,) = (spec for name, spec in pod_specs(objects(done.stdout)) if name == "topo-master")
+    assert spec["containers"][0]["image"] == f"topo-master:{version}"
 
 
 @pytest.mark.parametrize("case", sorted(cases()))

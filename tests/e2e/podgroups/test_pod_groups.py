@@ -1,8 +1,10 @@
 """Gangs of kube-scheduler with PodGroups of Kubernetes: all of their pods are bound, or none."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
@@ -19,12 +21,15 @@ from tests.e2e.scheduling.jobs import (
     are_whole,
     bound,
     homes,
+    owner_of,
     pods_of,
     taker,
 )
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 
+EXAMPLE = Path(__file__).parents[3] / "examples/jobs/podgroup.yaml"
+STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 
 
@@ -213,3 +218,25 @@ async def test_a_native_job_of_one_group_is_kept_in_one_domain_by_kube_scheduler
 
     await eventually(is_told)
     assert "pod-groups-unconstrained" not in await codes(master)
+
+
+@pytest.mark.usefixtures("master")
+async def test_the_example_with_a_stateful_set_is_taken_as_it_stands_and_its_pairs_are_whole(
+    api: Api, world: World
+) -> None:
+    group, owner = yaml.safe_load_all(EXAMPLE.read_text())
+    await api.call("POST", GROUPS, group, fieldValidation="Strict")
+    await api.call("POST", STATEFUL_SETS, owner, fieldValidation="Strict")
+    name = owner["metadata"]["name"]
+
+    async def nodes() -> list[str]:
+        found = [pod for pod in await api.items(PODS) if owner_of(pod) == name]
+        found.sort(key=lambda pod: str(pod["metadata"]["name"]))
+        return [pod["spec"].get("nodeName", "") for pod in found]
+
+    async def all_are_bound() -> bool:
+        found = await nodes()
+        return len(found) == 4 and all(found)
+
+    await eventually(all_are_bound)
+    assert are_whole(world, "dragonfly", await nodes(), 2)
