@@ -10,6 +10,8 @@ ARG WHEELS=wheels
 # a compiler. Settings of pip, such as another index, come as a secret and so are in no layer:
 #   docker build --secret id=pip,src=/etc/pip.conf …
 FROM ${BASE} AS wheels
+# The time of the commit, in seconds: with it no file that is compiled or packed has another time in it.
+ARG SOURCE_DATE_EPOCH
 WORKDIR /src
 RUN python3 -m venv /build
 COPY requirements-run.lock ./
@@ -30,9 +32,11 @@ RUN /build/bin/pip install --upgrade setuptools && \
 
 # Compiled here: the root of a container may be read-only.
 FROM ${WHEELS} AS master-programs
+ARG SOURCE_DATE_EPOCH
 RUN /build/bin/pip --python /opt/topo/bin/python install --compile 'supernode-topology[master,cli]'
 
 FROM ${WHEELS} AS worker-programs
+ARG SOURCE_DATE_EPOCH
 RUN /build/bin/pip --python /opt/topo/bin/python install --compile 'supernode-topology[worker]'
 
 FROM ${BASE} AS programs

@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+# Tools of a release and of the pages, apart from those of the tests.
+PUBLISHING := .venv-publish
+PUBLISH := $(PUBLISHING)/.publish
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 # Hundreds of processes of the tests would compile the same modules, each for itself.
@@ -16,7 +19,7 @@ SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,6 +31,9 @@ $(RUNTIME): requirements-run.lock pyproject.toml
 $(STAMP): requirements.lock requirements-run.lock pyproject.toml
 	@$(MAKE) --no-print-directory install LOCK=requirements.lock DONE=$(STAMP) ASKED="$(MAKECMDGOALS)"
 	@touch $(RUNTIME)
+
+$(PUBLISH): requirements-publish.lock pyproject.toml
+	@$(MAKE) --no-print-directory install VENV=$(PUBLISHING) LOCK=requirements-publish.lock DONE=$(PUBLISH) ASKED="$(MAKECMDGOALS)"
 
 # A lock names all that is needed, so pip resolves nothing: a release of today is not looked at, and
 # `pip check` finds what a lock lacks.
@@ -61,10 +67,10 @@ coverage: $(STAMP) ## the same suite traced, with its coverage floors
 	$(BIN)/python -m coverage report --include='master/*,worker/*' --fail-under=90
 
 # Three at a time: a third of their time they wait for other processes.
-test-slow: $(STAMP) ## the suites that take minutes
+test-slow: $(STAMP) $(PUBLISH) ## the suites that take minutes
 	$(PYTEST) -n 3 --dist loadfile -m slow
 
-e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
+e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
 	$(PYTEST) -m e2e -n 2 --dist loadfile $(E2E)
 
@@ -156,12 +162,16 @@ bench-schedule: NODES ?= 1000 5000
 bench-schedule: $(STAMP) ## jobs on stock schedulers, until bound, with us and without: NODES="1000 5000"; needs Go
 	$(BIN)/python -m bench $(addprefix schedule-,$(NODES)) $(addprefix podgroups-,$(NODES))
 
-image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag
-	@BASE="$(BASE)" TAG="$(TAG)" packaging/build-images
+image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag PLATFORM=linux/arm64
+	@BASE="$(BASE)" TAG="$(TAG)" PLATFORM="$(PLATFORM)" packaging/build-images
+
+release: $(PUBLISH) ## all of one version into dist/: BASE=image@sha256:… (BASE=none: no images)
+	@$(PUBLISHING)/bin/python packaging/release.py --base "$(BASE)"
 
 lock: $(STAMP) ## pin every dependency with its hashes: of what runs, and of everything
 	$(BIN)/pip-compile $(EXTRAS) --extra dev -o requirements.lock pyproject.toml
 	$(BIN)/pip-compile $(EXTRAS) -c requirements.lock -o requirements-run.lock pyproject.toml
+	$(BIN)/pip-compile --extra publish -c requirements.lock -o requirements-publish.lock pyproject.toml
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(PAGE)/node_modules .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PUBLISHING) $(PAGE)/node_modules .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,10 +16,10 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import chdir
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from setuptools import build_meta
 
@@ -54,7 +54,7 @@ def build_wheel(
 ) -> str:
     """Write the wheel of the repository in the current directory; return its file name."""
     to = str(Path(wheel_directory).resolve())
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, _usual_rights():
         write_layout(Path.cwd(), Path(folder))
         with chdir(folder):
             return str(build_meta.build_wheel(to, _plain(config_settings)))
@@ -66,7 +66,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     From it any frontend builds the same wheel as from the repository.
     """
     to = Path(sdist_directory).resolve()
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, _usual_rights():
         source = Path(folder, "source")
         copy_packages(Path.cwd(), source)
         for name in (*_BESIDE, "MANIFEST.in", "packaging/backend.py"):
@@ -74,7 +74,12 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
             shutil.copy(name, source / name)
         with chdir(source):
             name = str(build_meta.build_sdist(folder, _plain(config_settings)))
-        _settle(Path(folder, name), to / name)
+        # setuptools writes the times of this build into it.
+        with tarfile.open(Path(folder, name)) as written:
+            written.extractall(folder, filter="data")
+        inside = Path(folder, name.removesuffix(".tar.gz"))
+        files = (path for path in inside.rglob("*") if path.is_file())
+        write_archive(to / name, {path.relative_to(folder).as_posix(): path for path in files})
     return name
 
 
@@ -86,6 +91,7 @@ def write_layout(repository: Path, folder: Path) -> None:
         path.write_text(renamed(path.read_text("utf-8"), path), "utf-8")
     for name in _BESIDE:
         shutil.copy(repository / name, folder)
+        (folder / name).chmod(0o644)
     settings = (folder / "pyproject.toml").read_text("utf-8")
     for old, new in _SETTINGS:
         settings, number = re.subn(old, new, settings, flags=re.MULTILINE)
@@ -99,6 +105,8 @@ def copy_packages(repository: Path, folder: Path) -> None:
     for name in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "*.d.ts")
         shutil.copytree(repository / name, folder / name, ignore=ignored)
+        for path in (folder / name).rglob("*"):  # whatever the umask was when they were checked out
+            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def renamed(text: str, path: Path) -> str:
@@ -131,21 +139,31 @@ def _lines_of_imports(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
+@contextmanager
+def _usual_rights() -> Iterator[None]:
+    """Make new files readable by all, whatever mask of rights this process has: wheels keep it."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def _plain(settings: Settings) -> dict[str, Any] | None:
     return None if settings is None else dict(settings)
 
 
-def _settle(archive: Path, to: Path) -> None:
-    """Write the archive without what differs between two builds: order, times, owners, modes."""
+def write_archive(to: Path, files: Mapping[str, Path], *, packed: bool = True) -> None:
+    """Write a tar archive of these files by name, packed by gzip; same files, same bytes."""
     time_s = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
-    with (
-        tarfile.open(archive) as old,
-        to.open("wb") as file,
-        gzip.GzipFile("", "wb", mtime=time_s, fileobj=file) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
-    ):
-        for member in sorted(old.getmembers(), key=lambda each: each.name):
-            settled = tarfile.TarInfo(member.name)
-            settled.type, settled.size, settled.mtime = member.type, member.size, time_s
-            settled.mode = 0o755 if member.isdir() else 0o644
-            new.addfile(settled, old.extractfile(member))
+    with ExitStack() as opened:
+        file: BinaryIO = opened.enter_context(to.open("wb"))
+        if packed:
+            zipped = gzip.GzipFile("", "wb", mtime=time_s, fileobj=file)
+            file = cast("BinaryIO", opened.enter_context(zipped))
+        archive = opened.enter_context(tarfile.open(fileobj=file, mode="w"))
+        for name, path in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = path.stat().st_size, time_s, 0o644
+            with path.open("rb") as content:
+                archive.addfile(member, content)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -138,7 +139,9 @@ class FakeMaster:
         return web.json_response({"status": "ok"})
 
     async def _openapi(self, _: web.Request) -> web.Response:
-        return web.json_response({"openapi": "3.1.0", "info": {"version": "0.1.0"}})
+        return web.json_response(
+            {"openapi": "3.1.0", "info": {"version": version("supernode-topology")}}
+        )
 
     async def _topology(self, request: web.Request) -> web.Response:
         if (name := request.query.get("node")) and f'"{name}"' not in _json(self.document):

@@ -5,6 +5,7 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import orjson
@@ -21,6 +22,7 @@ from topo.cli.exit_codes import Exit
 from topo.cli.main import app
 from topo.cli.render.safe import is_safe
 
+VERSION = version("supernode-topology")
 HOLD = samples.hold()
 GANG = gang_samples.gang()
 PROBLEM = {"title": "Conflict", "status": 409, "detail": "taken", "fix": "ask again", "field": "n"}
@@ -43,7 +45,9 @@ CALLS: dict[bytes, tuple[Any, ...]] = {
     b"POST /v1/placements": (samples.placement(), samples.refusal()),
     b"GET /health": ({"status": "ok"},),
     b"GET /ready": ({"status": "ok"},),
-    b"GET /openapi.json": ({"openapi": "3.1.0", "info": {"version": "0.1.0"}},),
+    b"GET /openapi.json": (
+        {"openapi": "3.1.0", "info": {"version": version("supernode-topology")}},
+    ),
 }
 """What the calls are answered where nothing is bent: the longest start that fits decides."""
 COMMANDS: dict[bytes, tuple[str, ...]] = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_doctor_finds_nothing_in_a_healthy_cluster(topo: Topo) -> None:
     shown = topo("doctor")
     assert shown.exit_code == Exit.OK
     assert "nothing is wrong" in shown.stdout
-    assert "version 0.1.0, the same as this topo" in shown.stdout
+    assert f"version {version('supernode-topology')}, the same as this topo" in shown.stdout
 
 
 def test_doctor_names_every_trouble_and_ends_with_1(topo: Topo, fake_master: FakeMaster) -> None:
@@ -480,6 +481,6 @@ def test_a_name_that_does_not_resolve_is_3(topo: Topo) -> None:
 
 def test_version_and_help_need_no_master(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.stop()
-    assert topo("--version").stdout == "topo 0.1.0\n"
+    assert topo("--version").stdout == f"topo {version('supernode-topology')}\n"
     assert topo("tree", "-h").exit_code == Exit.OK
     assert topo().exit_code == Exit.USAGE

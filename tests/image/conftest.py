@@ -44,17 +44,23 @@ def base() -> Path:
 
 
 @pytest.fixture(scope="session")
-def images(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    """Both images, as `make image` builds them: half a GiB of memory."""
+def stored(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    """A space with the image that ours begin with."""
     with space(tmp_path_factory.mktemp("images")) as there:
         found = Images(there)
         empty = found.output("from", "scratch")
         found.output("copy", "-q", empty, str(base), "/")
         found.output("commit", "-q", "--rm", empty, "base")
-        words = (f"{ROOT}/packaging/build-images", *found.folders)
-        done = there.ran(*words, BASE="localhost/base", TAG="test", STORAGE_DRIVER="overlay")
-        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
         yield found
+
+
+@pytest.fixture(scope="session")
+def images(stored: Images) -> Images:
+    """Both images, as `make image` builds them: half a GiB of memory."""
+    words = (f"{ROOT}/packaging/build-images", *stored.folders)
+    done = stored.space.ran(*words, BASE="localhost/base", TAG="test", STORAGE_DRIVER="overlay")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return stored
 
 
 @pytest.fixture(scope="session")
