@@ -19,7 +19,7 @@ SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image release lock clean
+.PHONY: help install run test test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -164,6 +164,9 @@ bench-schedule: $(STAMP) ## jobs on stock schedulers, until bound, with us and w
 
 image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag PLATFORM=linux/arm64
 	@BASE="$(BASE)" TAG="$(TAG)" PLATFORM="$(PLATFORM)" packaging/build-images
+
+site: $(PUBLISH) ## the pages of docs/ with search, into build/site; ends at a broken link
+	@$(PUBLISHING)/bin/python docs/site/build.py build/site
 
 release: $(PUBLISH) ## all of one version into dist/: BASE=image@sha256:… (BASE=none: no images)
 	@$(PUBLISHING)/bin/python packaging/release.py --base "$(BASE)"
