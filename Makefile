@@ -16,6 +16,10 @@ OLDEST := $(addprefix tests/e2e/kubernetes/test_,chart.py hypernodes.py policy.p
 E2E := tests/e2e tests/helm tests/image tests/page
 PAGE := tests/page
 SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
+# What a lock brings, for who waits; measured on two cores.
+WHAT_requirements-run.lock := what runs, 260 MB, a minute the first time
+WHAT_requirements.lock := what runs, its tests and their tools, 740 MB, up to four minutes the first time
+WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a minute the first time
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
@@ -45,7 +49,7 @@ install:
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=python3.12 $(ASKED)"; exit 2; }
 	@mkdir -p $(VENV); exec 9<$(VENV); flock 9; \
 	if [ $(DONE) -nt $(LOCK) ] && [ $(DONE) -nt pyproject.toml ]; then exit 0; fi; \
-	set -e; echo "Installing $(LOCK) into $(VENV) (the first time takes about a minute)"; \
+	set -e; echo "Installing into $(VENV): $(WHAT_$(LOCK)), of $(LOCK)"; \
 	[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV); \
 	$(PIP) --require-hashes --no-deps -r $(LOCK); \
 	$(PIP) --no-deps --no-build-isolation -e .; \
@@ -78,7 +82,8 @@ e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart ta
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi
 	TOPO_E2E_KUBERNETES=oldest $(PYTEST) -m e2e -n 2 --dist loadfile -k "not (whole_fit and volcano)" $(OLDEST)
 
-cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
+# The harness needs no more than the product does, so that trying it installs no tools of tests.
+cluster: $(RUNTIME) ## a real control plane with the chart installed, to try kubectl on; needs Go
 	@$(BIN)/python -m tests.e2e.controlplane
 
 e2e-random: JOBS ?= 200
@@ -100,7 +105,7 @@ e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-sche
 e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.relabelled
 
-tour: $(STAMP) ## the same job on stock Volcano, without whole groups and with; needs Go
+tour: $(RUNTIME) ## the same job on stock Volcano, without whole groups and with; needs Go
 	@$(BIN)/python -m tests.e2e.scheduling.tour
 
 fuzz: MINUTES ?= 10
