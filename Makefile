@@ -56,8 +56,9 @@ install:
 	broken=$$($(BIN)/python -m pip check) || { echo "$$broken"; exit 1; }; \
 	touch $(DONE)
 
-run: $(RUNTIME) ## a simulated supernode cluster on this machine
-	@$(BIN)/topo demo
+run: WORLD ?= demo
+run: $(RUNTIME) ## a simulated supernode cluster on this machine: WORLD=8x32x2 has 512 nodes, WORLD=100x50x2 10,000
+	@$(BIN)/topo demo --world $(WORLD)
 
 # Each core begins at one end of the folders, and the tests of a file share what the file sets up.
 test: $(STAMP) ## the test suite, on both cores

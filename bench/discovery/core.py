@@ -17,6 +17,7 @@ from topo.kit.process.collector import THRESHOLDS
 from topo.model.ids import natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, ManagerReported, NodeRemoved, WorkerReported
+from topo.sim.fleet.facts import facts_of_host
 from topo.sim.worlds.presets import managed_topology
 
 _PYTHONS_OWN = (700, 10, 10)
@@ -97,7 +98,7 @@ def measured_light(nodes: int, builds: int, changes: int) -> Times:
     """The times with facts that share what is equal, so that 100,000 nodes fit in memory."""
     world = cluster.cluster(nodes)
     gc.disable()
-    facts = [cluster.facts_of(node) for node in world.nodes]
+    facts = [facts_of_host(node) for node in world.nodes]
     gc.enable()
     Collector.AS_MASTER.prepare()
     return _timed(facts, ManagerReported(managed_topology(world)), builds, changes)
@@ -150,7 +151,7 @@ def _without_peers(facts: NodeFacts) -> WorkerReported:
 def built_state(nodes: int) -> Discovery:
     """A discovery state that knows the whole cluster."""
     world = cluster.cluster(nodes)
-    reports = (WorkerReported(cluster.facts_of(node)) for node in world.nodes)
+    reports = (WorkerReported(facts_of_host(node)) for node in world.nodes)
     state = Discovery(SETTINGS)
     state.advance(0.0, ManagerReported(managed_topology(world)), *reports)
     return state

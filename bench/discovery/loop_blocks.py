@@ -55,6 +55,7 @@ from topo.gangs.terms import Way
 from topo.kit.process import collector
 from topo.kit.settings import read
 from topo.model.observation import CLUSTER_NODES, ManagerReported, WorkerReported
+from topo.sim.fleet.facts import facts_of_host
 from topo.sim.worlds.presets import World, managed_topology
 
 PODS_PER_NODE = 8
@@ -163,7 +164,7 @@ async def _managed(nodes: int, home: Path) -> Blocks:
     engine = _service(home).engine
     work = asyncio.create_task(engine.run())
     for node in world.nodes:
-        engine.submit(WorkerReported(cluster.facts_of(node)))
+        engine.submit(WorkerReported(facts_of_host(node)))
     await _until(lambda: not engine.waiting)
     collector.freeze_startup()
     with (seen := Blocks()).watched():

@@ -23,6 +23,7 @@ from bench.simulated_workers import simulated_workers
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.placement.fragmentation import DEFAULT_MIX
+from topo.sim.fleet.facts import facts_of_host
 
 NODES_PER_DRAGONFLY, DRAGONFLIES_PER_SWITCHBOX = 8, 12
 GPUS = 8
@@ -229,7 +230,7 @@ def _facts(scale: Scale) -> Iterator[NodeFacts]:
     number = min(RESTLESS, scale.nodes // 2)
     apart = scale.nodes // number
     for at, node in enumerate(cluster.cluster(number).nodes):
-        facts = cluster.facts_of(node)
+        facts = facts_of_host(node)
         name = NodeName(f"node-{at * apart}")
         gpus = tuple(replace(gpu, model=None) for gpu in facts.gpus)
         identity = replace(facts.identity, name=name)

@@ -26,6 +26,7 @@ from topo.model.forest import Status
 from topo.model.ids import DRAGONFLY
 from topo.model.machine import NodeFacts, ServerPeers
 from topo.model.wire import FactsChange
+from topo.sim.fleet.facts import facts_of_host
 
 _CONFIRMED = f"readings {QUICK_S:g} s apart, as the worker sends them"
 
@@ -83,7 +84,7 @@ def followed(scale: Scale, running: Master, token: str) -> tuple[Phase, Phase]:
     """Both phases, from a process that holds all workers and the reader."""
 
     async def follow() -> tuple[Phase, Phase]:
-        wired = [cluster.facts_of(node) for node in cluster.cluster(scale.workers).nodes]
+        wired = [facts_of_host(node) for node in cluster.cluster(scale.workers).nodes]
         said = [_unplugged(f) if _is_loose(at, scale) else f for at, f in enumerate(wired)]
         async with (
             simulated_workers(running.reports_port, token, said, scale.beat_s) as workers,

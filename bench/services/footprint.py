@@ -16,6 +16,7 @@ from bench.machine import Usage, usage
 from bench.processes import LOOPBACK, Master, in_child, switchbox_master
 from bench.scale import CannotRunError, Progress, Scale
 from bench.simulated_workers import simulated_workers
+from topo.sim.fleet.facts import facts_of_host
 
 MIB_LIMIT, CORES_LIMIT = 512, 0.5
 """The vendor's own limits for its master."""
@@ -71,7 +72,7 @@ def watched(scale: Scale, running: Master, token: str) -> Rest:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     async def watch() -> Rest:
-        facts = (cluster.facts_of(node) for node in cluster.cluster(scale.nodes).nodes)
+        facts = (facts_of_host(node) for node in cluster.cluster(scale.nodes).nodes)
         began_s = time.monotonic()
         async with simulated_workers(running.reports_port, token, facts, scale.beat_s):
             rest = Rest(time.monotonic() - began_s)

@@ -26,6 +26,7 @@ from topo.history.ring import Piece, Ring
 from topo.kit.process import collector
 from topo.model.machine import NodeFacts
 from topo.model.observation import ManagerReported, WorkerReported
+from topo.sim.fleet.facts import facts_of_host
 from topo.sim.worlds.presets import managed_topology
 
 _ANSWERS = 20
@@ -81,7 +82,7 @@ def kept(nodes: int, moments: int) -> Kept:
 
 async def _kept(nodes: int, moments: int, home: Path) -> Kept:
     world = cluster.cluster(nodes)
-    facts = [cluster.facts_of(node) for node in world.nodes]
+    facts = [facts_of_host(node) for node in world.nodes]
     metrics = EngineMetrics(prom.CollectorRegistry())
     engine = Engine(Discovery(SETTINGS), metrics)
     work = asyncio.create_task(engine.run())

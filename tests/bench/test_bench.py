@@ -17,6 +17,7 @@ from bench.figure import Figure, at_least, at_most
 from bench.processes import in_child, process
 from bench.report import Outcome
 from bench.scale import CannotRunError, Progress, Scale
+from topo.sim.fleet.facts import facts_of_host
 
 QUICK = Scale(nodes=8, builds=1)
 
@@ -113,14 +114,9 @@ def test_the_growth_exponent_is_the_power():
     assert figure.growth_exponent(times) == pytest.approx(1.5)
 
 
-def test_hosts_made_from_a_pattern_equal_those_made_from_their_recordings():
-    for node in cluster.cluster(6).nodes:
-        assert cluster.facts_of(node) == cluster.assembled(node)
-
-
 def test_facts_survive_the_wire():
     world = cluster.cluster(4)
-    assert list(cluster.as_master_holds(world)) == [cluster.facts_of(n) for n in world.nodes]
+    assert list(cluster.as_master_holds(world)) == [facts_of_host(n) for n in world.nodes]
 
 
 def test_a_process_that_dies_at_its_start_is_told_with_its_last_words(tmp_path):

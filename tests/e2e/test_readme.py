@@ -43,7 +43,7 @@ def test_the_first_block_is_two_commands():
 
 def test_every_world_that_it_names_is_one_of_the_demo():
     """A reader types it as it stands."""
-    named = re.findall(r"topo demo --world ([\w.-]+)", README.read_text())
+    named = re.findall(r"make run WORLD=([\w.-]+\w)", README.read_text())
     assert "nvl72-18x4" in named
     assert all(chosen(name).nodes for name in named)
 

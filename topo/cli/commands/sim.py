@@ -94,3 +94,45 @@ def clustermanager(
             str(error.strerror or error), f"{directory}, port {port}", "choose others"
         )
         raise CliError(Exit.FINDING, refusal) from None
+
+
+@app.command()
+def workers(
+    world: WorldName = "demo",
+    *,
+    server_address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The master's port for reports.")
+    ] = "127.0.0.1:10001",
+    token_file: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="The master's --worker-token-file."
+        ),
+    ],
+    faults: Annotated[
+        Path,
+        typer.Option(metavar="DIRECTORY", help="Has NODE/faults.txt where a node is to fail."),
+    ] = Path("faults"),
+) -> None:
+    """Play the workers of a whole world in one process: 10,000 nodes on one machine."""
+    import asyncio
+
+    from topo.cli import worlds
+    from topo.cli.demo.faults import FAULTS_FILE
+    from topo.cli.exit_codes import usage
+    from topo.sim.fleet.facts import facts_of_host
+    from topo.sim.fleet.reporting import Fleet, FleetWorker, tokens_of
+
+    hosts = worlds.chosen(world).nodes
+    tokens = tokens_of(token_file.read_text("utf-8").splitlines())
+    if missing := [host.name for host in hosts if host.name not in tokens]:
+        what = f"no token for {missing[0]} ({len(missing)} of {len(hosts)} nodes)"
+        raise usage(what, f"--token-file {token_file}", "a line `NODE TOKEN` for each node")
+    fleet = Fleet(
+        f"http://{server_address}",
+        [
+            FleetWorker(facts_of_host(host), tokens[host.name], faults / host.name / FAULTS_FILE)
+            for host in hosts
+        ],
+    )
+    asyncio.run(fleet.run())

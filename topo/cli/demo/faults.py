@@ -10,9 +10,9 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.nearest import did_you_mean
-from topo.recording import bundle
-from topo.recording.possible import facts_of, impossible, possible
+from topo.recording.possible import impossible, possible
 from topo.recording.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
+from topo.sim.fleet.facts import facts_of_host
 
 FAULTS_FILE = "faults.txt"
 
@@ -115,10 +115,8 @@ def _check_node(demo: Demo, node: str) -> None:
 
 def _healthy_facts(demo: Demo, node: str) -> NodeFacts:
     """Return what the node has while nothing is wrong with it: what its worker replays."""
-    recording = bundle.read(demo.replay_dir(node))
-    if isinstance(recording, Refusal):
-        raise CliError(Exit.USAGE, recording)
-    return facts_of(recording)
+    hosts = worlds.chosen(demo.world).nodes
+    return facts_of_host(next(host for host in hosts if host.name == node))
 
 
 def _read_faults(demo: Demo, node: str) -> frozenset[Fault]:

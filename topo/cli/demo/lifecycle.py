@@ -10,7 +10,15 @@ from dataclasses import replace
 from topo.cli.client.client import MasterClient, connect, target
 from topo.cli.client.watch import Connected, MasterLost, follow
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, DemoPorts, claimed_ports, prepare, programs
+from topo.cli.demo.plan import (
+    USUAL_PORTS,
+    DemoFiles,
+    DemoPorts,
+    claimed_ports,
+    is_fleet,
+    prepare,
+    programs,
+)
 from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.prometheus import USUAL_PORT as PROMETHEUS_PORT
 from topo.cli.demo.prometheus import Prometheus
@@ -22,7 +30,11 @@ from topo.model.rest.topology import TopologyDocument
 from topo.sim.worlds.presets import World
 
 _LOOK_S = 0.1
+_REST = 4.0
+"""The tree of 10,000 nodes is megabytes: a fifth of the time at most goes into looking at it."""
 _TIMEOUT_S = 60.0
+_EACH_S = 0.02
+"""What a node may add to it."""
 _TOO_MANY_DEATHS = 3
 """In a row, before the tree stood: the cause will not go away by itself."""
 _RETRY_S = 0.25
@@ -74,9 +86,10 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
     began, task = clock(), asyncio.current_task()
     # Cancelling takes everything down on the way out.
     names = tuple(str(node.name) for node in world.nodes)
+    scraped = names if prometheus and not is_fleet(world) else ()
     with (
         DemoDirectory() as home,
-        _ports(usual_ports, names if prometheus else ()) as ports,
+        _ports(usual_ports, scraped, is_watched=prometheus is not None) as ports,
         on_signals(lambda _: task and task.cancel(), *_ENDING),
     ):
         files = DemoFiles(home.path)
@@ -91,7 +104,7 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
         )
         messages.print_starting(world, ports, DemoPorts(*usual_ports))
         started = _RunningDemo(home, demo, messages)
-        beside = [prometheus.program(files, names, ports)] if prometheus else []
+        beside = [prometheus.program(files, scraped, ports)] if prometheus else []
         try:
             async with (
                 running((*beside, *chosen(files, world, world_name, ports)), started.report),
@@ -111,9 +124,11 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
 
 
 @contextmanager
-def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Iterator[DemoPorts]:
-    """The ports of the demo; those of Prometheus too, where it reads these workers."""
-    own = (PROMETHEUS_PORT, *(0 for _ in scraped)) if scraped else (0,)
+def _ports(
+    usual: tuple[int, int, int], scraped: Sequence[str], *, is_watched: bool
+) -> Iterator[DemoPorts]:
+    """The ports of the demo; that of a Prometheus too, and of the workers that it reads."""
+    own = (PROMETHEUS_PORT if is_watched else 0, *(0 for _ in scraped))
     with claimed_ports((*usual, *own)) as (api, reports, manager, prometheus, *workers):
         yield DemoPorts(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
 
@@ -122,9 +137,10 @@ async def _until_ready(
     master: MasterClient, started: _RunningDemo, clock: Callable[[], float]
 ) -> TopologyDocument:
     """Return the first tree in which all nodes are Ready and in a group; raises `CliError`."""
-    deadline = clock() + _TIMEOUT_S
+    limit_s = _TIMEOUT_S + _EACH_S * len(started.demo.nodes)
+    deadline = clock() + limit_s
     newest: TopologyDocument | None = None
-    while clock() < deadline:
+    while (asked_s := clock()) < deadline:
         if started.hopeless is not None:
             raise _not_up(f"{started.hopeless.program.name} {started.hopeless.how}")
         try:
@@ -136,20 +152,24 @@ async def _until_ready(
             if is_ready:
                 return newest
         started.messages.update_progress(words)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(max(_LOOK_S, _REST * (clock() - asked_s)))
     if newest is not None:
         started.messages.print_tree(newest)
-    raise _not_up(f"no Ready tree after {_TIMEOUT_S:.0f} s")
+    raise _not_up(f"no Ready tree after {limit_s:.0f} s")
 
 
 def _seen(document: TopologyDocument, nodes: int) -> tuple[bool, str]:
-    """Return whether all of the nodes are Ready and in a group, and how far they are in words."""
+    """Return whether all of the nodes are Ready and in their groups, and how far they are in words.
+
+    Workers see dragonflies before the cluster manager has told of the switchboxes above them.
+    """
     groups, unplaced = document["groups"], len(document["unplaced"])
     whole = all(group["status"] == _READY for group in groups)
     ready = sum(group["capacity"]["ready"] for group in groups) if whole else 0
     known = sum(group["capacity"]["nodes"] for group in groups) + unplaced
     words = f"the master answers, {known} of {nodes} nodes known, {ready} Ready"
-    return ready == nodes and not unplaced, words
+    answered = all(source["state"] == "ok" for source in document["sources"])
+    return ready == nodes and not unplaced and answered, words
 
 
 def _not_up(what: str) -> CliError:

@@ -9,7 +9,7 @@ from rich.console import Group as Stack
 from rich.text import Text
 
 from topo.cli.demo import suggestions
-from topo.cli.demo.plan import DemoPorts, is_managed
+from topo.cli.demo.plan import MOST_WORKERS, DemoPorts, is_managed
 from topo.cli.demo.processes import Died
 from topo.cli.demo_directory import Demo
 from topo.cli.render import changes, terminal
@@ -25,6 +25,13 @@ from topo.sim.worlds.presets import World
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+
+_GROUPS_SHOWN = 64
+
+
+def _nodes(document: TopologyDocument) -> int:
+    return sum(group["capacity"]["nodes"] for group in document["groups"])
 
 
 class Messages:
@@ -59,7 +66,11 @@ class Messages:
         self._end_progress()
         self._print(f"the tree stands after {seconds:.1f} s", "green")
         self._console.print()
-        self.print_tree(document)
+        if len(document["groups"]) <= _GROUPS_SHOWN and _nodes(document) <= MOST_WORKERS:
+            self.print_tree(document)
+        else:
+            groups = len(document["groups"])
+            self._print(f"{_nodes(document)} nodes in {groups} groups; `topo tree --depth 1`")
 
     def print_tree(self, document: TopologyDocument) -> None:
         """Print a tree in any state."""

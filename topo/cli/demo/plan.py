@@ -19,6 +19,10 @@ from topo.sim.worlds.presets import World
 BEAT_S = 2.0
 """A node is stale after three of them: a killed worker is back sooner, also on a busy machine."""
 _PROBE_S = 0.25
+MOST_WORKERS = 64
+"""Processes of topo-worker in a demo: some 4 GiB of memory."""
+FLEET_BEAT_S = 10.0
+"""The master's own default: 10,000 workers that beat each 2 s would fill two cores."""
 USUAL_PORTS = (9001, 10001, 9443)
 """The vendor's two, and one for the cluster manager."""
 _FIRST_FREE_PORT = 24_000
@@ -130,8 +134,11 @@ def prepare(files: DemoFiles, world: World) -> None:
     lines = ""
     for node in world.nodes:
         token = secrets.token_urlsafe(24)
-        write_bundle(files.recordings / node.name, node)
-        write_private(files.worker_token(node.name), token.encode())
+        if is_fleet(world):
+            (files.recordings / node.name).mkdir()
+        else:
+            write_bundle(files.recordings / node.name, node)
+            write_private(files.worker_token(node.name), token.encode())
         lines += f"{node.name} {token}\n"
     write_private(files.worker_tokens, lines.encode())
     write_private(files.api_token, secrets.token_urlsafe(24).encode())
@@ -146,16 +153,24 @@ def is_managed(world: World) -> bool:
     return any(node.switchbox is not None for node in world.nodes)
 
 
+def is_fleet(world: World) -> bool:
+    """Return whether one process plays all workers: a machine bears only so many."""
+    return len(world.nodes) > MOST_WORKERS
+
+
 def programs(
     files: DemoFiles, world: World, world_name: str, ports: DemoPorts
 ) -> tuple[Program, ...]:
     """Return the master, the cluster manager where the world has switchboxes, a worker per node."""
     managed = is_managed(world)
-    at = ports.workers or (0,) * len(world.nodes)
-    workers = [
-        _worker(files, str(node.name), ports, metrics)
-        for node, metrics in zip(world.nodes, at, strict=True)
-    ]
+    if is_fleet(world):
+        workers = [_fleet(files, world_name, ports)]
+    else:
+        at = ports.workers or (0,) * len(world.nodes)
+        workers = [
+            _worker(files, str(node.name), ports, metrics)
+            for node, metrics in zip(world.nodes, at, strict=True)
+        ]
     manager = [_manager(files, world_name, ports)] if managed else []
     return (_master(files, world, ports, managed=managed), *manager, *workers)
 
@@ -181,7 +196,7 @@ def _master(files: DemoFiles, world: World, ports: DemoPorts, *, managed: bool) 
         f"--worker-token-file={files.worker_tokens}",
         f"--api-token-file={files.api_token}",
         f"--state-file={files.state / 'state.json'}",
-        f"--beat-interval={BEAT_S}",
+        f"--beat-interval={FLEET_BEAT_S if is_fleet(world) else BEAT_S}",
         "--state-save-interval=1",
         "--log-format=console",
         *(manager_flags if managed else ()),
@@ -193,6 +208,16 @@ def _manager(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
     command = (_script("topo"), "sim", "clustermanager", str(files.manager), world_name)
     argv = (*command, f"--port={ports.manager}")
     return Program("cluster manager", argv, files.logs / "cluster-manager.log")
+
+
+def _fleet(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
+    argv = (
+        *(_script("topo"), "sim", "workers", world_name),
+        f"--server-address={LOOPBACK}:{ports.reports}",
+        f"--token-file={files.worker_tokens}",
+        f"--faults={files.recordings}",
+    )
+    return Program("workers", argv, files.logs / "workers.log", needs_port=ports.reports)
 
 
 def _worker(files: DemoFiles, node: str, ports: DemoPorts, metrics_port: int) -> Program:

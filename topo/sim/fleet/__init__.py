@@ -1,0 +1,1 @@
+"""The workers of a whole simulated world in one process."""
