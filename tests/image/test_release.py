@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from packaging.utils import canonicalize_name
 
+from tests.e2e.controlplane.programs import why_not
+from tests.helm.chart import KUBERNETES, ON, built_helm, built_helm3, objects, run
 from tests.image.conftest import ROOT
 from tests.image.containers import Images
 
@@ -103,3 +105,16 @@ def member(archive: Path, name: str) -> bytes:
         found = opened.extractfile(name)
         assert found is not None
         return found.read()
+
+
+def test_helm_installs_from_the_archive_of_the_chart(releases: tuple[Path, Path]) -> None:
+    """Both major versions find in it what they find in the folder."""
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    (archive,) = releases[0].glob("supernode-topology-*.tgz")
+    for helm in (built_helm(), built_helm3()):
+        asked = ("template", "topo", str(archive), "--kube-version", KUBERNETES, *ON)
+        done = run(helm, *asked)
+        assert done.returncode == 0, done.stderr
+        kinds = {each["kind"] for each in objects(done.stdout)}
+        assert {"Deployment", "DaemonSet", "MutatingWebhookConfiguration"} <= kinds
