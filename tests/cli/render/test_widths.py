@@ -45,6 +45,7 @@ PRINTED = {
     "topo holds commit",
     "topo holds release",
     "topo sim clustermanager",
+    "topo sim workers",
     "topo sim generate",
 }
 """These print sentences that a terminal folds by itself, or have tests of their own."""

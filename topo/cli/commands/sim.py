@@ -103,11 +103,9 @@ def workers(
     server_address: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="The master's port for reports.")
     ] = "127.0.0.1:10001",
-    token_file: Annotated[
+    worker_token_file: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="The master's --worker-token-file."
-        ),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The master's own."),
     ],
     faults: Annotated[
         Path,
@@ -124,10 +122,12 @@ def workers(
     from topo.sim.fleet.reporting import Fleet, FleetWorker, tokens_of
 
     hosts = worlds.chosen(world).nodes
-    tokens = tokens_of(token_file.read_text("utf-8").splitlines())
+    tokens = tokens_of(worker_token_file.read_text("utf-8").splitlines())
     if missing := [host.name for host in hosts if host.name not in tokens]:
         what = f"no token for {missing[0]} ({len(missing)} of {len(hosts)} nodes)"
-        raise usage(what, f"--token-file {token_file}", "a line `NODE TOKEN` for each node")
+        raise usage(
+            what, f"--worker-token-file {worker_token_file}", "a line `NODE TOKEN` for each node"
+        )
     fleet = Fleet(
         f"http://{server_address}",
         [

@@ -214,7 +214,7 @@ def _fleet(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
     argv = (
         *(_script("topo"), "sim", "workers", world_name),
         f"--server-address={LOOPBACK}:{ports.reports}",
-        f"--token-file={files.worker_tokens}",
+        f"--worker-token-file={files.worker_tokens}",
         f"--faults={files.recordings}",
     )
     return Program("workers", argv, files.logs / "workers.log", needs_port=ports.reports)
