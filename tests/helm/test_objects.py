@@ -197,7 +197,7 @@ def test_all_but_the_worker_fit_the_restricted_standard_of_kubernetes(case: str)
         assert context["allowPrivilegeEscalation"] is False
         assert context["capabilities"] == {"drop": ["ALL"]}
         kinds = {kind for volume in spec.get("volumes", ()) for kind in volume.keys() - {"name"}}
-        assert kinds <= {"configMap", "secret", "emptyDir", "projected"}
+        assert kinds <= {"configMap", "secret", "emptyDir", "projected", "persistentVolumeClaim"}
 
 
 @pytest.mark.parametrize("case", WITH_WORKERS)

@@ -21,7 +21,7 @@ from topo.model.forest import (
     UnjoinedMachine,
 )
 from topo.model.ids import Generation, GroupName, GroupPath, Kind
-from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
+from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.wire import RECONNECT_S, RETRY_CEILING_S, TRY_LIMIT_S
 
 pytestmark = pytest.mark.virtual_time
@@ -232,5 +232,6 @@ async def test_listeners_wake_on_a_step_on_the_end_and_in_time() -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_every_mode_becomes_ready_when_its_sources_speak(mode: Mode) -> None:
-    sources = (SourceState(CONFIG_FILE, 1.0), SourceState(CLUSTER_MANAGER, 1.0))
+    spoken = (CONFIG_FILE, CLUSTER_MANAGER, FABRIC)
+    sources = (SourceState(source, 1.0) for source in spoken)
     assert _missing(_readiness(mode), 128.0, _snapshot(*sources)) == ()

@@ -444,7 +444,7 @@ declare namespace Api {
     generation: number;
     run: string;
     capacity_version: number;
-    mode: "config" | "dragonfly" | "switchbox" | "nvlink" | "auto" | "labels";
+    mode: "config" | "dragonfly" | "switchbox" | "nvlink" | "auto" | "labels" | "fabric";
     restored_age_s: number | null;
     groups: Group[];
     unplaced: Unplaced[];

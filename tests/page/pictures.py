@@ -29,6 +29,7 @@ from tests.page import recording
 from tests.page.conftest import CEILING_MS, chromium
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
+from topo.sim.fleet.facts import facts_of_host
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 MOST_BYTES = 300_000
@@ -133,7 +134,7 @@ def introduced(port: int, token: str) -> None:
     """Let every worker say everything, once."""
 
     async def introduce() -> None:
-        facts = (cluster.facts_of(node) for node in cluster.cluster(_NODES).nodes)
+        facts = (facts_of_host(node) for node in cluster.cluster(_NODES).nodes)
         async with simulated_workers(port, token, facts, beat_s=3600):
             pass
 

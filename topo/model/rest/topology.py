@@ -22,9 +22,11 @@ from topo.model.machine import (
 from topo.model.rest.document import default, one_of
 from topo.model.rest.history import AsOfDocument
 
-TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto", "labels")]
+TreeMode = Annotated[
+    str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto", "labels", "fabric")
+]
 """As `topo.discovery.modes.Mode`."""
-WITHOUT_WORKERS = ("config", "labels")
+WITHOUT_WORKERS = ("config", "labels", "fabric")
 """Modes that know groups and nodes without a worker."""
 """How groups are found: `--mode` of the master."""
 
