@@ -2,6 +2,7 @@
 
 import socket
 from contextlib import closing
+from importlib import metadata
 
 import aiohttp
 import pytest
@@ -32,7 +33,8 @@ def test_version_tells_ours_and_the_masters_which_may_be_away(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
     fake_master.broken["/openapi.json"] = (200, '{"info": {"version": "9.9"}}', {})
-    assert topo("version").stdout == f"topo 0.1.0\nmaster 9.9 at {fake_master.url}\n"
+    ours = metadata.version("supernode-topology")
+    assert topo("version").stdout == f"topo {ours}\nmaster 9.9 at {fake_master.url}\n"
     fake_master.stop()
     shown = topo("version")
     assert shown.exit_code == Exit.OK
