@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from topo.kit.metrics import counter, counter_family, gauge, gauge_family, histogram
 from topo.kit.serving.connections import Connections
-from topo.model.conditions.tree import NodeCondition
-from topo.model.forest import Group, Snapshot, Status
+from topo.model.conditions.tree import GroupCondition, NodeCondition
+from topo.model.forest import Group, Node, Snapshot, Status
 from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument
 
@@ -125,10 +125,14 @@ class SeenLabels:
 
 @dataclass(slots=True)
 class _Counts:
-    """The counts of one walk over a forest; `ready` is 1 or 0 of each group by (path, kind)."""
+    """The counts of one walk over a forest; `ready` is 1 or 0 of each group by (path, kind).
+
+    `alone`: by kind the groups that are NotReady although their nodes are Ready.
+    """
 
     nodes: Tally[str] = field(default_factory=Tally)
     groups: Tally[tuple[str, str]] = field(default_factory=Tally)
+    alone: Tally[str] = field(default_factory=Tally)
     reasons: Tally[str] = field(default_factory=Tally)
     conflicts: Tally[str] = field(default_factory=Tally)
     ready: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -165,6 +169,7 @@ class TreeCollector(Collector):
         yield gauge_family("topo_master_workers", self.workers())
         yield gauge_family("topo_master_nodes", self._statuses.filled(counts.nodes))
         yield gauge_family("topo_master_groups", self._kinds.filled(counts.groups))
+        yield gauge_family("topo_master_groups_not_ready_alone", counts.alone)
         yield gauge_family("topo_master_node_reasons", self._reasons.filled(counts.reasons))
         yield gauge_family("topo_master_conflicts", self._codes.filled(counts.conflicts))
         if self.by_group:
@@ -226,6 +231,7 @@ def _count(snapshot: Snapshot, label: Callable[[str], str], *, by_group: bool) -
         if isinstance(vertex, Group):
             kind = label(vertex.kind)
             counts.groups[kind, vertex.status.value] += 1
+            counts.alone[kind] += _is_not_ready_alone(vertex)
             if by_group:
                 is_ready = vertex.status is Status.READY
                 counts.ready["/".join((*above, vertex.name)), kind] = int(is_ready)
@@ -253,3 +259,11 @@ def new_registry(mode: str) -> prom.CollectorRegistry:
     build = gauge(registry, "topo_master_build_info")
     build.labels(version("supernode-topology"), mode).set(1)
     return registry
+
+
+def _is_not_ready_alone(group: Group) -> bool:
+    """Return whether a group is NotReady for a reason of its own, while all its nodes are Ready."""
+    own = [each for each in group.reasons if each.code != GroupCondition.CHILD_NOT_READY]
+    return bool(own) and all(
+        vertex.status is Status.READY for _, vertex in group.walk() if isinstance(vertex, Node)
+    )

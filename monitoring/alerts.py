@@ -90,14 +90,15 @@ _NATIVE = 'topo_master_gangs{reason="native"}'
 _READY = 'topo_master_nodes{status="Ready"}'
 _OF_SILENCE, _OF_TROUBLE = (f'{sign}"worker-stale|no-worker"' for sign in ("=~", "!~"))
 _REFUSED_REPORTS = 'topo_master_source_warnings{source="workers"}'
-_NOT_READY = 'topo_master_groups{status="NotReady"}'
-_REASONS = f"{_most('topo_master_node_reasons', 'reason')} > 0"
+_REASON = "topo_master_node_reasons"
+_NEW_REASONS = f"{_most(f'({_REASON} - ({_REASON} offset 1h or {_REASON} * 0))', 'reason')} > 0"
 _SHRANK = (
     f"(min by ({_EACH}) ({_READY} and on (instance) topo_master_ready == 1)"
     f" < 0.8 * {_most(f'max_over_time({_READY}[1h])')})"
 )
-_MOST_NODES = f"topk by ({_EACH}) (1, {_REASONS}) and on ({_EACH}) {_SHRANK}"
-"""Of a forest that shrank the reason of most nodes: it is the alert of it, and no second one."""
+_MOST_NODES = f"topk by ({_EACH}) (1, {_NEW_REASONS}) and on ({_EACH}) {_SHRANK}"
+"""Of a forest that shrank the reason that most nodes got within the hour: it is the alert of it,
+and no second one."""
 
 
 def _nodes(reasons: str) -> str:
@@ -105,6 +106,11 @@ def _nodes(reasons: str) -> str:
     found = f"{_most(f'topo_master_node_reasons{{reason{reasons}}}', 'reason')} > 0"
     return f"({found}) unless on ({_EACH}, reason) ({_MOST_NODES})"
 
+
+_SILENT = f"{_most(f'{_REASON}{{reason{_OF_SILENCE}}}', 'reason')}"
+_EXPLAINED = f"{_SILENT} <= on ({_EACH}) group_left () 2 * {_most(_REFUSED_REPORTS)}"
+"""No more silent nodes than refused workers may be the reason of: one warning names a token, and
+a node may be silent before its worker is refused."""
 
 ALERTS = (
     Alert(
@@ -125,7 +131,7 @@ ALERTS = (
     ),
     Alert(
         "TopoWorkersLost",
-        f"({_nodes(_OF_SILENCE)}) unless on ({_EACH}) ({_most(_REFUSED_REPORTS)} > 0)",
+        f"({_nodes(_OF_SILENCE)}) unless on ({_EACH}, reason) ({_EXPLAINED})",
         300,
         Severity.WARNING,
         f"Workers say nothing: {_counted('node')} ({{{{ $labels.reason }}}}).",
@@ -139,7 +145,7 @@ ALERTS = (
     ),
     Alert(
         "TopoGroupDegraded",
-        f"({_most(_NOT_READY, 'kind')} > 0) unless on ({_EACH}) ({_REASONS})",
+        f"{_most('topo_master_groups_not_ready_alone', 'kind')} > 0",
         600,
         Severity.WARNING,
         f"Not Ready although its nodes are: {_counted('group')} of kind {{{{ $labels.kind }}}}.",
@@ -153,7 +159,7 @@ ALERTS = (
     ),
     Alert(
         "TopoForestShrank",
-        f"({_MOST_NODES}) or {_SHRANK} unless on ({_EACH}) ({_REASONS})",
+        f"({_MOST_NODES}) or {_SHRANK} unless on ({_EACH}) ({_NEW_REASONS})",
         120,
         Severity.CRITICAL,
         "Within an hour more than a fifth of the nodes stopped being Ready:"

@@ -17,6 +17,7 @@ from urllib.parse import quote
 PRODUCT = "supernode-topology"
 _PIN = re.compile(r"^([\w.-]+)==([^\s;]+)", re.MULTILINE)
 _NAME = re.compile(r"[\w.-]+")
+_DEBIAN_NAME = re.compile(r"[\w.+-]+")
 _PYTHON = re.compile(r'^#define PY_VERSION\s+"(.+)"', re.MULTILINE)
 
 
@@ -66,15 +67,18 @@ def _distributions(root: Path) -> Iterator[Component]:
 
 
 def _debian(root: Path) -> Iterator[Component]:
-    """Yield the installed packages of dpkg(1)'s status file."""
+    """Yield the installed packages of dpkg(1)'s status file.
+
+    An image of another system would be listed without any of its packages, and is refused.
+    """
     status = root / "var/lib/dpkg/status"
     if not status.exists():
-        return
+        raise SystemExit(f"{root} has no var/lib/dpkg/status: build the image on Debian (BASE=)")
     for block in status.read_text("utf-8").split("\n\n"):
         stated = HeaderParser().parsestr(block.lstrip("\n"))
         if stated.get("Status", "").endswith(" installed"):
             required = f"{stated.get('Depends', '')},{stated.get('Pre-Depends', '')}"
-            needs = (_NAME.match(each.strip()) for each in re.split(r"[,|]", required))
+            needs = (_DEBIAN_NAME.match(each.strip()) for each in re.split(r"[,|]", required))
             names = frozenset(each[0] for each in needs if each)
             arch = f"?arch={stated['Architecture']}"
             yield Component("deb/debian", stated["Package"], stated["Version"], "", names, arch)

@@ -1,12 +1,13 @@
 """The source that watches a folder of fabric dumps, and keeps the last good one of each file.
 
 A dump that was cut off does not replace a whole one, and a file that cannot be read or is gone
-takes nothing away: both are warnings of the source.
+takes nothing away: both are warnings of the source. A file that is gone is forgotten once others
+describe all of its switches, as where each dump gets a name of its own.
 """
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink, send_event
 from topo.discovery.sources import DUMPED
 from topo.facts.infiniband import ibnetdiscover
-from topo.kit.files import LOOK_S, WatchedFile
+from topo.kit.files import LOOK_S, WatchedFile, call_unless_silent
 from topo.kit.tasks import Work
 from topo.kit.threads import off_loop
 from topo.model.conditions.sources import SourceCondition
@@ -30,8 +31,8 @@ _log = structlog.get_logger(__name__)
 MAX_DUMP_BYTES = 64 << 20
 """A dump of 10,000 hosts with eight adapters each has 32 MB."""
 MAX_DUMPS = 64
-_NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
-"""Not those of editors and of mounted ConfigMaps, which begin with a dot."""
+_NAME = re.compile(r"\w[\w.-]{0,199}(?<!\.new)(?<!\.tmp)(?<!\.part)", re.ASCII)
+"""Not those of editors and mounted ConfigMaps, which begin with a dot, nor what is written yet."""
 
 
 @dataclass(slots=True)
@@ -64,6 +65,8 @@ class FabricFiles:
     folder: Path
     _dumps: dict[str, _Dump] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
+    _unread: tuple[str, ...] = ()
+    """What keeps files from being read, a sentence each."""
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -84,16 +87,46 @@ class FabricFiles:
 
     def _look(self) -> bool:
         """Read what changed; whether other dumps count now."""
-        names = _names(self.folder)
-        self._gone = self._dumps.keys() - names
-        changed = False
-        for name in sorted(names)[:MAX_DUMPS]:
+        names = call_unless_silent(self.folder, self._list)
+        if isinstance(names, Refusal):
+            self._unread = (str(names),)
+            return False
+        read = sorted(names)[-MAX_DUMPS:]
+        beyond = len(names) - len(read)
+        what = f"{beyond} files beyond {MAX_DUMPS} are not read: keep one for each subnet there"
+        self._unread = (what,) if beyond else ()
+        self._gone = self._dumps.keys() - set(read)
+        changed = self._forget_covered()
+        for name in read:
             if name not in self._dumps:
                 self._dumps[name] = _Dump(WatchedFile(self.folder / name, MAX_DUMP_BYTES))
             dump = self._dumps[name]
             content = dump.watched.poll()
             if content is not None:
                 changed |= dump.take(content)
+        return changed
+
+    def _list(self, _alive: Callable[[], None]) -> set[str] | Refusal:
+        """Return the names of the files in the folder; none where there is no folder."""
+        try:
+            return {each.name for each in self.folder.iterdir() if _NAME.fullmatch(each.name)}
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            what = f"the folder cannot be listed: {error.strerror}"
+            return Refusal(what, str(self.folder), "let the master's user read it")
+
+    def _forget_covered(self) -> bool:
+        """Forget files that are gone and that others cover; whether other dumps count now."""
+        there = (dump.good for name, dump in self._dumps.items() if name not in self._gone)
+        known = {each.guid for dump in there if dump is not None for each in dump.switches}
+        changed = False
+        for name in sorted(self._gone):
+            good = self._dumps[name].good
+            if good is None or all(each.guid in known for each in good.switches):
+                del self._dumps[name]
+                self._gone.discard(name)
+                changed |= good is not None
         return changed
 
     def _loaded(self) -> FabricLoaded:
@@ -104,6 +137,7 @@ class FabricFiles:
 
     def _warnings(self) -> Iterator[str]:
         """Yield what is wrong with the files, a sentence each."""
+        yield from self._unread
         for name, dump in sorted(self._dumps.items()):
             if name in self._gone:
                 yield f"{name} is gone; what it said stays until the master starts again"
@@ -117,14 +151,6 @@ class FabricFiles:
             await send_event(self.sink, SourceFailed(FABRIC, what, fix))
         of_each = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, warnings)
         await send_event(self.sink, SourceWarned(FABRIC, of_each))
-
-
-def _names(folder: Path) -> set[str]:
-    """Return the names of the files in the folder; none where it cannot be listed."""
-    try:
-        return {each.name for each in folder.iterdir() if _NAME.fullmatch(each.name)}
-    except OSError:
-        return set()
 
 
 def _parsed(content: bytes) -> FabricDump | Refusal:

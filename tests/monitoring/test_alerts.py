@@ -104,13 +104,24 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
     "TopoReportsRefused": (
         told("source_warnings", "0+0x2 1+0x20", "6m", REFUSED, source="workers"),
     ),
-    "TopoWorkersLost": tuple(
-        one(
-            *("node_reasons", f"{number}+0x20", "6m"),
-            f"Workers say nothing: {words} (worker-stale).",
-            reason="worker-stale",
-        )
-        for number, words in ((3, "3 nodes"), (1, "1 node"))
+    "TopoWorkersLost": (
+        *(
+            one(
+                *("node_reasons", f"{number}+0x20", "6m"),
+                f"Workers say nothing: {words} (worker-stale).",
+                reason="worker-stale",
+            )
+            for number, words in ((3, "3 nodes"), (1, "1 node"))
+        ),
+        Example(  # one worker with a wrong token does not explain them
+            {
+                f'topo_master_node_reasons{{{WHERE}"a",reason="worker-stale"}}': "500+0x20",
+                f'topo_master_source_warnings{{{WHERE}"a",source="workers"}}': "1+0x20",
+            },
+            "6m",
+            "Workers say nothing: 500 nodes (worker-stale).",
+            {"reason": "worker-stale"},
+        ),
     ),
     "TopoNodesNotReady": (
         Example(
@@ -126,14 +137,15 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
     "TopoGroupDegraded": (
         Example(
             {  # told by both masters, said once
-                f"topo_master_groups{{{WHERE}{each},{GROUPS}}}": "2+0x20" for each in ('"a"', '"b"')
+                f'topo_master_groups_not_ready_alone{{{WHERE}{each},kind="dragonfly"}}': "2+0x20"
+                for each in ('"a"', '"b"')
             },
             "11m",
             "Not Ready although its nodes are: 2 groups of kind dragonfly.",
             {"kind": "dragonfly"},
         ),
         Example(  # what people call a kind is said as it stands, and is no template
-            {f'topo_master_groups{{{WHERE}"a",kind="{EVIL}",status="NotReady"}}': "1+0x20"},
+            {f'topo_master_groups_not_ready_alone{{{WHERE}"a",kind="{EVIL}"}}': "1+0x20"},
             "11m",
             f"Not Ready although its nodes are: 1 group of kind {EVIL}.",
             {"kind": EVIL},
@@ -157,6 +169,17 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             SHRANK,
         ),
         Example(LOST, "25m", f"{FIFTH}3 nodes worker-stale.", {"reason": "worker-stale"}),
+        Example(  # what was so before is not what made it shrink
+            {
+                f'topo_master_nodes{{{WHERE}"a",status="Ready"}}': "100+0x80 60+0x20",
+                f'topo_master_ready{{{WHERE}"a"}}': "1+0x100",
+                f'topo_master_node_reasons{{{WHERE}"a",reason="no-worker"}}': "30+0x100",
+                f'topo_master_node_reasons{{{WHERE}"a",reason="link-down"}}': "0+0x80 25+0x20",
+            },
+            "85m",
+            f"{FIFTH}25 nodes link-down.",
+            {"reason": "link-down"},
+        ),
     ),
     "TopoSourcesDisagree": (
         one(
@@ -252,14 +275,8 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
     ),
     "TopoNodesNotReady": (one("node_reasons", "3+0x20", "9m", reason="worker-stale"),),
     "TopoGroupDegraded": (
-        told("groups", "5+0x20", "15m", kind="dragonfly", status="Ready"),
-        Example(  # a node of it is the cause
-            {
-                f'topo_master_groups{{{WHERE}"a",{GROUPS}}}': "2+0x20",
-                f'topo_master_node_reasons{{{WHERE}"a",reason="link-down"}}': "1+0x20",
-            },
-            "15m",
-        ),
+        told("groups_not_ready_alone", "0+0x20", "15m", kind="dragonfly"),
+        told("groups", "2+0x20", "15m", kind="dragonfly", status="NotReady"),  # its nodes are, too
     ),
     "TopoLinkErrors": (
         errors("crc", "0+10x40", "28m"),  # a few are mended as they come

@@ -51,7 +51,11 @@ SCREENS = (
 """What the recording shows: the commands of each screen."""
 STILL = 1
 """The screen that is shown where nothing may move."""
-_PASSING = ((r"generation \d+", "generation 7"), (r"\d+\.\d s ago", "0.5 s ago"))
+_PASSING = (
+    (r"generation \d+", "generation 7"),
+    (r"\d+\.\d s ago", "0.5 s ago"),
+    (r"for \d+(?:\.\d)? s", "for 2 s"),
+)
 """What is another at each run, and how it is written instead."""
 Scheme = Literal["dark", "light"]
 _NODES = 1_000

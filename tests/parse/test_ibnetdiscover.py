@@ -120,6 +120,13 @@ def test_a_folded_line_and_a_line_of_another_tool_are_refused_with_their_number(
     assert "line 2" in refused(text.replace("# Topology", "CA 9 1 0xb8\n# Topology", 1)).where
 
 
+def test_a_speed_that_the_tool_does_not_know_and_a_port_of_a_chassis_are_read() -> None:
+    text = pairs(1).text()
+    unknown = text.replace("4xNDR", "???", 1).replace("[2]\t", "[2][ext 14]\t", 1)
+    assert len(dump_of(unknown).cables) == len(dump_of(text).cables)
+    assert gbps("???") == gbps("??x??") == 0
+
+
 def test_titles_of_chassis_comments_and_lines_of_the_search_are_passed_over() -> None:
     text = pairs(2).text()
     grouped = text.replace("\nvendid", "\n\nChassis 1 (guid 0xfc6a)\n# Spine Nodes\nvendid", 1)

@@ -257,7 +257,7 @@ class Discovery:
     def _forget(self, node: NodeName) -> None:
         self._cluster.forget(node)
         if self._workers.forget(node):
-            self._marks.moved |= self._membership.forget(node)
+            self._marks.moved |= self._membership.forget(node, self._cluster.find(node))
 
     # -- step 2: expire what is late ---------------------------------------------------------
 

@@ -82,4 +82,4 @@ class FabricDump:
 def gbps(rate: str) -> float:
     """Return the speed of `4xNDR` in Gbit/s; 0 for a speed that is not known."""
     width, _, speed = rate.partition("x")
-    return int(width) * _LANE_GBPS.get(speed, 0.0)
+    return int(width) * _LANE_GBPS.get(speed, 0.0) if width.isdecimal() else 0.0

@@ -5,6 +5,7 @@ The real dumps are not part of the repository; without them their tests are skip
 
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.discovery.hosts import restarted
 from tests.discovery.labels import RACKS
 from tests.discovery.labels import listed as labelled_nodes
 from tests.support.fabric import Built, Fabric, pairs, rails
+from topo.discovery.groups.fabric.adapter_join import host_of
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Status
@@ -148,6 +150,110 @@ def test_a_server_on_leaves_of_two_groups_joins_nothing() -> None:
         made = built.fabric.adapter(f"storage-01 mlx5_{number}")
         built.fabric.plug(made, built.leaves[leaf])
     assert together(in_fabric(built)) == {frozenset(unit) for unit in UNITS}
+
+
+def test_a_server_on_a_spine_makes_it_no_leaf() -> None:
+    """A manager of the fabric, which is no node; the tiers stay."""
+    built = three_tiers()
+    expected = shape(in_fabric(built))
+    for name in ("core-1", "spine-2"):
+        top = next(g for g, each in built.fabric.devices.items() if f";{name}:" in each.description)
+        built.fabric.plug(built.fabric.adapter(f"ufm-{name} mlx5_0"), top)
+    assert shape(in_fabric(built, list(built.adapters))) == expected
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (6, 3), (8, 2)])
+def test_a_leaf_of_storage_that_all_units_share_is_of_none_of_them(sizes: tuple[int, int]) -> None:
+    """Each node has two more adapters, on two leaves of a subnet of their own with a spine."""
+    hosts = iter(f"h{number:02}" for number in range(99))
+    units = [[next(hosts) for _ in range(size)] for size in sizes]
+    built = rails(units, 4)
+    expected = shape(in_fabric(built))
+    spine = built.fabric.switch("st-spine-1")
+    for rail in (4, 5):
+        leaf = built.fabric.switch(f"st-leaf-{rail}")
+        built.fabric.trunk(leaf, spine)
+        for host, adapters in built.adapters.items():
+            adapters.append(built.fabric.adapter(f"{host} mlx5_{rail}"))
+            built.fabric.plug(adapters[-1], leaf)
+    state = discovery(Mode.FABRIC)
+    storage = built.fabric.dump(built.adapters["h00"][4])
+    state.advance(0.0, listed(built.adapters), dumped(built.text(), storage))
+    assert shape(state) == expected
+    assert not any(key.startswith("fabric-cable-astray") for key in conflicts(state))
+    assert not doubts(state)
+
+
+def test_hosts_that_lack_one_of_two_cables_are_of_the_group_of_the_others() -> None:
+    built = rails([["a", "b"], ["c", "d"]], 2)
+    built.fabric.cut(built.adapters["a"][0])
+    built.fabric.cut(built.adapters["d"][1])
+    assert together(in_fabric(built)) == {frozenset("ab"), frozenset("cd")}
+
+
+def test_ports_of_one_adapter_in_two_subnets_are_both_cables_of_its_node() -> None:
+    """The newer dump describes the adapter, and not its other port."""
+    built = rails([["a", "b"], ["c", "d"]], 1)
+    other = built.fabric.switch("plane-2")
+    for adapters in built.adapters.values():
+        built.fabric.cable((adapters[0], 2), (other, built.fabric.free_port(other)))
+    one = built.fabric.dump(built.adapters["a"][0])
+    state = discovery(Mode.FABRIC)
+    loaded = dumped(one)
+    parts = [
+        replace(
+            loaded.dumps[0][1],
+            cables=tuple(each for each in loaded.dumps[0][1].cables if is_there(each)),
+            made_at=at,
+        )
+        for at, is_there in enumerate(
+            (
+                lambda each: other in (each.one.device, each.other.device),
+                lambda each: other not in (each.one.device, each.other.device),
+            )
+        )
+    ]
+    parts[0] = replace(parts[0], switches=tuple(s for s in parts[0].switches if s.guid == other))
+    parts[1] = replace(parts[1], switches=tuple(s for s in parts[1].switches if s.guid != other))
+    state.advance(0.0, listed(built.adapters), FabricLoaded((("a", parts[0]), ("b", parts[1]))))
+    state.validate()
+    assert together(state) == {frozenset("ab"), frozenset("cd")}
+    assert not conflicts(state)
+
+
+@pytest.mark.parametrize("device", ["mlx5_0", "HCA-1", "ibp26s0", "rocep1s0f0", "mlx5_ib0", "qib0"])
+def test_a_host_is_known_by_each_name_that_drivers_give_its_devices(device: str) -> None:
+    assert host_of(f"GPU-01.example.com {device}") == "gpu-01.example.com"
+    assert host_of(f"localhost {device}") == ""
+
+
+def test_nodes_that_are_called_by_their_addresses_join_by_the_whole_of_them() -> None:
+    built = rails([[f"10.0.0.{n}" for n in range(1, 21)], [f"10.0.1.{n}" for n in range(1, 21)]], 1)
+    state = in_fabric(built)
+    assert {len(group) for group in together(state)} == {20}
+
+
+def test_a_worker_that_is_forgotten_leaves_the_node_where_the_cluster_has_it() -> None:
+    built = pairs(2)
+    state = in_fabric(built)
+    state.advance(1.0, *reports(built))
+    before = shape(state)
+    state.advance(DAY_S + 60.0, Ticked())
+    state.advance(DAY_S + 61.0, dumped(built.text()))
+    state.validate()
+    assert shape(state) == before
+
+
+def test_an_adapter_of_three_nodes_is_told_without_one_that_is_gone() -> None:
+    built = pairs(2)
+    (guid,) = built.adapters["gpu-01"]
+    state = in_fabric(built)
+    state.advance(1.0, *(spoken(f"gpu-0{n}", [guid]) for n in (1, 2, 3)))
+    assert "gpu-01, gpu-02 and gpu-03" in conflicts(state)["adapter-doubled gpu-01"]
+    state.advance(2.0, spoken("gpu-03", built.adapters["gpu-03"]))
+    assert "by gpu-01 and gpu-02;" in conflicts(state)["adapter-doubled gpu-01"]
+    state.advance(3.0, spoken("gpu-02", built.adapters["gpu-02"]))
+    assert not conflicts(state)
 
 
 def test_an_adapter_without_a_name_joins_by_the_guid_that_its_worker_reports() -> None:
@@ -296,6 +402,9 @@ def test_a_group_keeps_its_name_while_most_of_its_nodes_are_in_it() -> None:
     assert set(shape(state)) == names
     fresh = in_fabric(built)
     assert set(shape(fresh)) != names
+    twice = restarted(restarted(state, 2.0, mode=Mode.FABRIC), 3.0, mode=Mode.FABRIC)
+    twice.advance(4.0, dumped(built.text()))
+    assert set(shape(twice)) == names, "a state that was kept before a dump was read has them, too"
 
 
 def test_a_restarted_master_shows_the_groups_before_it_has_read_a_dump() -> None:

@@ -62,8 +62,9 @@ class Kind:
 
 KUBE_PODGROUP = "kube-podgroup"
 """kube-scheduler where the gangs of Kubernetes are on, and each job gets a PodGroup."""
+VOLCANO = "volcano"
 KINDS = {
-    "volcano": Kind(JOBS, asking.volcano_job, "volcano.sh/job-name"),
+    VOLCANO: Kind(JOBS, asking.volcano_job, "volcano.sh/job-name"),
     "kube": Kind(BATCH_JOBS, asking.batch_job, "batch.kubernetes.io/job-name"),
     KUBE_PODGROUP: Kind(BATCH_JOBS, asking.batch_job, "batch.kubernetes.io/job-name"),
 }

@@ -113,6 +113,28 @@ async def test_a_folder_without_a_dump_is_a_failing_source_with_the_next_step(
         await eventually(is_well)
 
 
+async def test_a_file_that_is_gone_is_forgotten_once_others_have_its_switches(
+    tmp_path: Path,
+) -> None:
+    """Each dump has a name of its own; what is being written is passed over."""
+    (tmp_path / "dump-1").write_text(pairs(2).text())
+    async with running("--mode=fabric", f"--fabric-dir={tmp_path}") as master:
+
+        async def has(detail: str) -> bool:
+            return str((await source_of(master))["detail"]).startswith(detail)
+
+        await eventually(lambda: has("1 dump: 3 switches"))
+        (tmp_path / "dump-2.new").write_text("half of")
+        (tmp_path / "dump-1").unlink()
+        await warned(master, "dump-1 is gone")
+        (tmp_path / "dump-2").write_text(pairs(3).text())
+        await eventually(lambda: has("1 dump: 4 switches"))
+        assert (await source_of(master))["warnings"] == []
+        for number in range(3, 68):
+            (tmp_path / f"dump-{number:02}").write_text(pairs(1).text())
+        await warned(master, "files beyond 64 are not read")
+
+
 async def test_a_dump_that_was_never_whole_is_used_and_doubted(tmp_path: Path) -> None:
     text = pairs(2).text()
     (tmp_path / "a.txt").write_text(text[: text.rindex("\nvendid")])

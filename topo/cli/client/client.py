@@ -133,9 +133,10 @@ class MasterClient:
 
     async def release(self) -> str | None:
         """Return the release that the master's OpenAPI document states; None where it does not."""
+        answer = await self.get("/openapi.json")
         try:
-            stated = parse_json((await self.get("/openapi.json")).body)["info"]["version"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+            stated = parse_json(answer.body)["info"]["version"]
+        except (CliError, orjson.JSONDecodeError, KeyError, TypeError):
             return None
         return stated if isinstance(stated, str) else None
 

@@ -66,11 +66,9 @@ def export(
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Write the whole file or none; a file that is there is replaced. Raises `CliError`."""
-    from topo.kit.files import replace_whole
-
+    """Write to a file, a pipe or a device, as a shell's `>` would. Raises `CliError`."""
     try:
-        replace_whole(path, body)
+        path.write_bytes(body)
     except OSError as error:
         why = error.strerror or str(error)
         fix = "name a file in a folder that you can write to"

@@ -28,7 +28,8 @@ def devices(dump: FabricDump) -> tuple[str, ...]:
 def groups(dump: FabricDump) -> tuple[str, ...]:
     """Return the groups of the hosts that descriptions name, the innermost ones a line each."""
     wires = joined({"": dump})
-    placed = place(wires, _hosts(dump))
+    named = _hosts(dump)
+    placed = place(wires, named, set(named.values()))
     hosts: defaultdict[SwitchPath, list[str]] = defaultdict(list)
     for host, path in placed.paths.items():
         hosts[path].append(host)

@@ -150,12 +150,15 @@ class Membership:
                 in_domain |= self.nvlink.members(node)
         return wired | in_domain
 
-    def forget(self, node: NodeName) -> AbstractSet[NodeName]:
-        """Drop all that a node stated; the nodes whose place may differ now, before settling."""
+    def forget(self, node: NodeName, listed: ListedNode | None) -> AbstractSet[NodeName]:
+        """Drop all that a node stated; the nodes whose place may differ now, before settling.
+
+        `listed` is what the cluster still says of it.
+        """
         self.wiring.update(node, None, ())
         self.machines.update_names(node, ())
         self._dragonfly_names.forget(node)
-        self.fabric.forget(node)
+        self.update_unreported(node, listed)
         domain = self.nvlink.members(node) if self._stand_above_domains else frozenset()
         return {*self.nvlink.forget(node), *domain, node}
 

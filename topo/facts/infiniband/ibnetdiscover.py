@@ -39,10 +39,11 @@ TITLE: re.Pattern[str] = re.compile(r"^# Topology file: generated on (.{1,60})$"
 _HEADER: re.Pattern[str] = re.compile(
     r'(?:Switch|Ca|Rt)[ \t]+([0-9]{1,4})[ \t]+"([SHR])-([0-9a-f]{1,16})"[ \t]*#[ \t]*"(.*)"'
 )
+_NUMBER = r"\[([0-9]{1,4})\](?:\[ext [0-9]{1,4}\])?(?:\([0-9a-f]{1,16}\))?[ \t]*"
+"""A port: `-g` adds the number that is printed on the chassis, adapters have a GUID for each."""
 _PORT = re.compile(
-    r"\[([0-9]{1,4})\](?:\([0-9a-f]{1,16}\))?[ \t]+"
-    r'"([SHR])-([0-9a-f]{1,16})"\[([0-9]{1,4})\](?:\([0-9a-f]{1,16}\))?[ \t]*'
-    r'#[ \t]*(?:lid [0-9]+ lmc [0-9]+ )?"(.*)" lid [0-9]+ ([0-9]{1,2}x[A-Z0-9]{1,8})'
+    rf'{_NUMBER}"([SHR])-([0-9a-f]{{1,16}})"{_NUMBER}'
+    r'#[ \t]*(?:lid [0-9]+ lmc [0-9]+ )?"(.*)" lid [0-9]+ ([0-9?]{1,2}x?[A-Z0-9?]{1,8})'
 )
 _RECOGNISED = re.compile(
     r'^# Topology file: generated on|^(?:Switch|Ca|Rt)[ \t]+[0-9]+[ \t]+"[SHR]-', re.MULTILINE

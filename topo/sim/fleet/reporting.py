@@ -48,6 +48,8 @@ class FleetWorker:
             text = self.faults_file.read_text("utf-8") if stamp != self._stamp else None
         except FileNotFoundError:
             stamp, text = 0, "" if self._stamp else None
+        except (OSError, UnicodeDecodeError):
+            return
         if text is None:
             return
         self._stamp = stamp

@@ -4,9 +4,9 @@ Result: for each adapter its node, else the host that its description names, els
 adapters that lead to several nodes.
 
 How: the node whose worker reports the adapter's GUID has it. Of an adapter that no worker reports,
-the description names the host: the word before `mlx5_3` or `HCA-4`. That host is a node if exactly
-one node answers to the name, its worker reports no adapters or has not spoken, and no other adapter
-has the same description.
+the description names the host: the word before `mlx5_3`, `ibp26s0` or `HCA-4`. That host is a node
+if exactly one node answers to the name, its worker reports no adapters or has not spoken, and no
+other adapter has the same description.
 
 Why that is right: a GUID is given to one adapter by its maker. A description is text that a daemon
 of the host writes, some seconds late or never: in one real fabric of 542 adapters 69 name no host,
@@ -29,7 +29,8 @@ from topo.discovery.groups.inverted_index import InvertedIndex
 from topo.model.fabric import Guid
 from topo.model.ids import NodeName
 
-_DESCRIPTION = re.compile(r"([\w.-]{1,253}) (?:[a-z]\w{1,15}_[0-9]{1,3}|HCA-[0-9]{1,3})")
+_DESCRIPTION = re.compile(r"([\w.-]{1,253}) (?:[a-z]\w{0,30}[0-9]|HCA-[0-9]{1,3})", re.ASCII)
+"""A host and a device, by the kernel's name of it or by that of rdma-core: mlx5_3, ibp26s0."""
 _NOBODY = frozenset({"localhost", "ubuntu", "localhost.localdomain"})
 """What hosts are called that nobody has named."""
 
@@ -49,12 +50,13 @@ def host_of(description: str) -> str:
 
 
 def _short(name: str) -> str:
-    return name.partition(".")[0]
+    """Return the first part of a full name; empty for a short one and for an address."""
+    first, dot, _ = name.partition(".")
+    return "" if not dot or first.isdecimal() else first
 
 
-def _is_same_host(one: str, other: str) -> bool:
-    """Return whether two names are equal, or one is the first part of the other."""
-    return one == other or one == _short(other) or _short(one) == other
+def _shorts(names: Iterable[str]) -> set[str]:
+    return {short for name in names if (short := _short(name))}
 
 
 class AdapterJoin:
@@ -67,21 +69,26 @@ class AdapterJoin:
         self.nodes: dict[Guid, NodeName] = {}
         self._described: dict[Guid, str] = {}
         self._copies: Counter[str] = Counter()
-        self._of_host: dict[str, dict[str, set[Guid]]] = {}
-        """The adapters by the first part of their host's name, then by its name."""
+        self._of_host: dict[str, set[Guid]] = {}
+        self._longer: dict[str, set[str]] = {}
+        """The full names of hosts by their first part."""
         self._stated: dict[NodeName, Stated] = {}
         self._by_adapter: InvertedIndex[Guid, NodeName] = InvertedIndex()
+        self._doubled: set[Guid] = set()
         self._by_name: InvertedIndex[str, NodeName] = InvertedIndex()
+        self._by_short: InvertedIndex[str, NodeName] = InvertedIndex()
+        """The nodes with a full name, by the first part of it."""
 
     def replace(self, adapters: Mapping[Guid, str]) -> None:
         """Take the adapters of another fabric, each with its description."""
         self._described = dict(adapters)
         self._copies = Counter(adapters.values())
-        self._of_host = {}
+        self._of_host, self._longer = {}, {}
         for guid, description in adapters.items():
             if host := host_of(description):
-                of_short = self._of_host.setdefault(_short(host), {})
-                of_short.setdefault(host, set()).add(guid)
+                self._of_host.setdefault(host, set()).add(guid)
+                if short := _short(host):
+                    self._longer.setdefault(short, set()).add(host)
         self.nodes = {}
         self._settle(self._described)
 
@@ -92,20 +99,26 @@ class AdapterJoin:
             return False
         if before is not None:
             self._by_adapter.discard(before.adapters, node)
-            self._by_name.discard(set(map(_short, before.names)), node)
+            self._by_name.discard(before.names, node)
+            self._by_short.discard(_shorts(before.names), node)
         self._stated.pop(node, None)
         if stated is not None:
             self._stated[node] = stated
             self._by_adapter.add(stated.adapters, node)
-            self._by_name.add(set(map(_short, stated.names)), node)
-        return self._settle(self._touched(before) | self._touched(stated))
+            self._by_name.add(stated.names, node)
+            self._by_short.add(_shorts(stated.names), node)
+        touched = self._touched(before) | self._touched(stated)
+        # What is said of an adapter of several nodes names them all.
+        doubled = {guid for guid in touched if guid in self._by_adapter.several}
+        changed = bool(doubled or not self._doubled.isdisjoint(touched))
+        self._doubled = (self._doubled - touched) | doubled
+        return self._settle(touched) or changed
 
     def hosts(self) -> dict[Guid, str]:
         """Return the host of each adapter: its node, or the name in its description."""
         found: dict[Guid, str] = {}
-        for of_short in self._of_host.values():
-            for host, adapters in of_short.items():
-                found.update(dict.fromkeys(adapters, f"{host} (no node)"))
+        for host, adapters in self._of_host.items():
+            found.update(dict.fromkeys(adapters, f"{host} (no node)"))
         return found | self.nodes
 
     @property
@@ -119,8 +132,10 @@ class AdapterJoin:
     def _touched(self, stated: Stated | None) -> AbstractSet[Guid]:
         if stated is None:
             return frozenset()
-        hosts = (self._of_host.get(_short(each), {}) for each in stated.names)
-        return stated.adapters.union(*(each for of_short in hosts for each in of_short.values()))
+        hosts: set[str] = set(stated.names)
+        for name in stated.names:
+            hosts |= {_short(name)} | (self._longer.get(name) or set())
+        return stated.adapters.union(*(self._of_host.get(each, ()) for each in hosts))
 
     def _settle(self, adapters: Iterable[Guid]) -> bool:
         """Join these adapters again; whether one has another node now."""
@@ -144,12 +159,12 @@ class AdapterJoin:
         host = host_of(description)
         if not host or self._copies[description] > 1:
             return None
-        named = [
-            node
-            for node in self._by_name.few_keys_of(_short(host))
-            if any(_is_same_host(host, name) for name in self._stated[node].names)
-        ]
-        return named[0] if len(named) == 1 and not self._stated[named[0]].adapters else None
+        # Two full names that differ are two hosts; a short one may be any of them.
+        named = {*self._by_name.few_keys_of(host), *self._by_short.few_keys_of(host)}
+        if short := _short(host):
+            named.update(self._by_name.few_keys_of(short))
+        node = named.pop() if len(named) == 1 else None
+        return None if node is None or self._stated[node].adapters else node
 
     def validate(self) -> Mapping[Guid, NodeName]:
         """Return the join as it is worked out from nothing, for a check against `nodes`."""

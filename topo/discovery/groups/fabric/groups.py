@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
-from topo.discovery.groups.fabric.switch_tiers import Placed, SwitchGroup, place
+from topo.discovery.groups.fabric.switch_tiers import Placed, SwitchGroup, is_fabric_kind, place
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.discovery.groups.path import Path, PathGroup
@@ -77,7 +77,9 @@ class FabricGroups:
     @property
     def names(self) -> tuple[NameRecord, ...]:
         """The names of groups on record, for the state file."""
-        return tuple(each for book in self._books.values() for each in book.records)
+        unread = (each for each in self._names if each.kind not in self._books)
+        records = (each for book in self._books.values() for each in book.records)
+        return (*(each for each in unread if is_fabric_kind(each.kind)), *records)
 
     @property
     def detail(self) -> str:
@@ -143,8 +145,8 @@ class FabricGroups:
         if not self._is_unsettled or not self._dumps:
             return None
         self._is_unsettled = False
-        placed = place(self._wires, self._join.hosts())
         nodes = set(self._join.nodes.values())
+        placed = place(self._wires, self._join.hosts(), nodes)
         names = self._named(placed, nodes)
         paths = {
             node: tuple(_path_group(each, names[each]) for each in placed.paths[node])

@@ -4,11 +4,13 @@ Result: for each host its groups from the outermost in, each a set of switches.
 
 How, the innermost tier: a *leaf* is a switch with a host. Two hosts share as many cables as both
 have to the same leaves; they are near if these are more than half of the cables of the one that
-has more. Hosts that are near are of one group, and so are those near to them. A leaf is of the
-group that has most of its cables, and a host belongs to a group if more than half of its own cables
-are there.
+has more. Hosts that are near are of one group, and so are those near to them; hosts that only lack
+cables that a larger group has are of that group. A leaf is of the group that has most of its
+cables, unless most hosts of another group that has leaves are on it, too. A host belongs to a group
+if more than half of its own cables to leaves of groups are there.
 
-How, the tiers above: a switch has as its rank its distance from the nearest leaf, which has rank 1.
+How, the tiers above: a switch has as its rank its distance from the nearest leaf of a group that has
+a node; such a leaf has rank 1.
 With the switches of rank 2 and less some groups are connected: they are a *spine* group; with those
 of rank 3 a *core* group, and so on. A tier that connects nothing new is left out, and a group that
 no switch above connects has no groups around it.
@@ -30,7 +32,9 @@ which is not more than half, and is in no group.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple, TypeVar
 
@@ -42,10 +46,9 @@ Host = str
 """Who has an adapter: a node, or somebody that only the fabric names."""
 LEAF = Kind("leaf")
 _KINDS = (LEAF, Kind("spine"), Kind("core"))
+_HIGHER = "tier-"
 _Cables = frozenset[tuple[Guid, int]]
 """The leaves of a host, each with how many of its cables are there."""
-_Hosts = frozenset[_Cables]
-"""Hosts that are of one group, by their cables."""
 _K = TypeVar("_K", bound=Hashable)
 
 
@@ -71,49 +74,123 @@ class Placed(NamedTuple):
     strays: Mapping[Host, tuple[SwitchGroup, ...]]
 
 
-def place(wires: Wires, hosts: Mapping[Guid, Host]) -> Placed:
-    """Return the groups of all hosts; `hosts` has the host of each adapter."""
+def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) -> Placed:
+    """Return the groups of all hosts; `hosts`: the host of each adapter, `nodes`: who is a node."""
     leaves: defaultdict[Host, Counter[Guid]] = defaultdict(Counter)
     for adapter, host in hosts.items():
         leaves[host].update(each.switch for each in wires.uplinks.get(adapter, ()))
-    group_of = _leaf_groups(leaves)
-    above = _groups_above(wires, set(group_of.values()), group_of)
-    paths: dict[Host, SwitchPath] = {}
+    group_of = _leaf_groups(leaves, nodes)
+    own: dict[Host, SwitchGroup] = {}
     strays: dict[Host, tuple[SwitchGroup, ...]] = {}
     for host, cables in leaves.items():
         votes: Counter[SwitchGroup] = Counter()
         for leaf, number in cables.items():
-            votes[group_of[leaf]] += number
+            if leaf in group_of:
+                votes[group_of[leaf]] += number
         ordered = sorted(votes, key=lambda each: (-votes[each], min(each.switches)))
         if len(ordered) > 1:
             strays[host] = tuple(ordered)
         if ordered and 2 * votes[ordered[0]] > votes.total():
-            paths[host] = (*above[ordered[0]], ordered[0])
-    return Placed(paths, strays)
+            own[host] = ordered[0]
+    # A server of the fabric's own may be on a spine, which is no leaf for that.
+    above = _groups_above(wires, {own[node] for node in nodes & own.keys()})
+    return Placed({host: (*above.get(each, ()), each) for host, each in own.items()}, strays)
 
 
-def _leaf_groups(leaves: Mapping[Host, Counter[Guid]]) -> dict[Guid, SwitchGroup]:
-    """Return the group of each leaf: that of the hosts with most of its cables."""
-    alike: Counter[_Cables] = Counter(frozenset(each.items()) for each in leaves.values() if each)
+def _leaf_groups(
+    leaves: Mapping[Host, Counter[Guid]], nodes: AbstractSet[Host]
+) -> dict[Guid, SwitchGroup]:
+    """Return the group of each leaf that has one: that of the hosts with most of its cables."""
+    alike: Counter[_Cables] = Counter()
     """How many hosts have the same cables: nearly all of a unit have."""
+    of_nodes: set[_Cables] = set()
+    for host, found in leaves.items():
+        if found:
+            alike[frozenset(found.items())] += 1
+            if host in nodes:
+                of_nodes.add(frozenset(found.items()))
     near = (
         (one, other)
         for (one, other), shared in _shared(alike).items()
         if 2 * shared > max(_number(one), _number(other))
     )
-    votes: defaultdict[Guid, Counter[_Hosts]] = defaultdict(Counter)
-    sizes: Counter[_Hosts] = Counter()
-    for hosts in _components(alike, near):
-        for cables in hosts:
-            sizes[hosts] += alike[cables] * _number(cables)
-            for leaf, number in cables:
-                votes[leaf][hosts] += alike[cables] * number
-    members: defaultdict[_Hosts, set[Guid]] = defaultdict(set)
-    for leaf, found in votes.items():
-        most = max(found, key=lambda each: (found[each], sizes[each], sorted(map(sorted, each))))
-        members[most].add(leaf)
-    groups = (SwitchGroup(LEAF, frozenset(found)) for found in members.values())
+    together = [_Together.of(hosts, alike, of_nodes) for hosts in _components(alike, near)]
+    groups = (SwitchGroup(LEAF, frozenset(found)) for found in _owned(_absorbed(together)))
     return {leaf: group for group in groups for leaf in group.switches}
+
+
+def _owned(together: Sequence["_Together"]) -> Iterable[set[Guid]]:
+    """Return the leaves of each set of hosts that has any, without those that several share."""
+    on_leaf: defaultdict[Guid, list[int]] = defaultdict(list)
+    for number, each in enumerate(together):
+        for leaf in each.cables:
+            on_leaf[leaf].append(number)
+    owner = {
+        leaf: max(several, key=lambda number: together[number].weight(leaf))
+        for leaf, several in on_leaf.items()
+    }
+    owners, members = set(owner.values()), defaultdict[int, set[Guid]](set)
+    for leaf, number in owner.items():
+        others = (each for each in on_leaf[leaf] if each != number and each in owners)
+        if not any(together[each].are_mostly_on(leaf) for each in others):
+            members[number].add(leaf)
+    return members.values()
+
+
+@dataclass(slots=True)
+class _Together:
+    """Hosts that are near each other, and how many cables they have to each leaf."""
+
+    hosts: int
+    cables: Counter[Guid]
+    has_node: bool
+
+    @classmethod
+    def of(
+        cls, hosts: Iterable[_Cables], alike: Mapping[_Cables, int], of_nodes: AbstractSet[_Cables]
+    ) -> "_Together":
+        """Return the hosts with these cables."""
+        made = cls(0, Counter(), has_node=False)
+        for cables in hosts:
+            made.hosts += alike[cables]
+            made.has_node |= cables in of_nodes
+            for leaf, number in cables:
+                made.cables[leaf] += alike[cables] * number
+        return made
+
+    def weight(self, leaf: Guid) -> tuple[int, float, list[Guid]]:
+        """Return the key under which the leaf is of these hosts sooner than of others."""
+        number = self.cables[leaf]
+        return number, number / self.hosts, sorted(self.cables)
+
+    def are_mostly_on(self, leaf: Guid) -> bool:
+        """Return whether most of several hosts have a cable to the leaf: not one in the wrong."""
+        return self.hosts > 1 and 2 * self.cables[leaf] > self.hosts
+
+    def holds(self, other: "_Together") -> bool:
+        """Return whether the other ones lack cables that these have, and are no more of them."""
+        return (
+            self.has_node
+            and self.cables.total() > other.cables.total()
+            and all(self.cables[leaf] >= number for leaf, number in other.cables.items())
+        )
+
+
+def _absorbed(together: list[_Together]) -> list[_Together]:
+    """Return the sets of hosts, each that another one holds as a part of that one."""
+    kept: list[_Together] = []
+    ordered = sorted(together, key=lambda each: (-each.cables.total(), sorted(each.cables.items())))
+    on_leaf: defaultdict[Guid, list[_Together]] = defaultdict(list)
+    for each in ordered:
+        holder = next((o for o in on_leaf[min(each.cables)] if o.holds(each)), None)
+        if holder is not None:
+            holder.hosts += each.hosts
+            holder.cables += each.cables
+            continue
+        kept.append(each)
+        for leaf in each.cables:
+            on_leaf[leaf].append(each)
+    return kept
 
 
 def _shared(alike: Iterable[_Cables]) -> Counter[tuple[_Cables, _Cables]]:
@@ -133,10 +210,9 @@ def _number(cables: _Cables) -> int:
     return sum(number for _, number in cables)
 
 
-def _groups_above(
-    wires: Wires, groups: set[SwitchGroup], group_of: Mapping[Guid, SwitchGroup]
-) -> dict[SwitchGroup, SwitchPath]:
+def _groups_above(wires: Wires, groups: AbstractSet[SwitchGroup]) -> dict[SwitchGroup, SwitchPath]:
     """Return for each leaf group the groups around it, outermost first."""
+    group_of = {leaf: group for group in groups for leaf in group.switches}
     ranks = _ranks(wires, group_of)
     found: dict[SwitchGroup, SwitchPath] = dict.fromkeys(groups, ())
     inside = dict.fromkeys(groups, 1)
@@ -195,5 +271,10 @@ def _components(keys: Iterable[_K], near: Iterable[tuple[_K, _K]]) -> list[froze
     return [frozenset(found) for found in members.values()]
 
 
+def is_fabric_kind(kind: Kind) -> bool:
+    """Return whether a group of this kind is one of switches."""
+    return kind in _KINDS or kind.startswith(_HIGHER)
+
+
 def _kind(rank: int) -> Kind:
-    return _KINDS[rank - 1] if rank <= len(_KINDS) else Kind(f"tier-{rank}")
+    return _KINDS[rank - 1] if rank <= len(_KINDS) else Kind(f"{_HIGHER}{rank}")

@@ -2,8 +2,8 @@
 
 Result: which adapters a switch has, and which other switches, over all dumps.
 
-How: dumps are taken from the newest to the oldest. A cable counts if no newer dump describes either
-of its ends.
+How: dumps are taken from the newest to the oldest, and after them those that were cut off. A cable
+counts if no dump before describes its switches or has a cable in the same port of its adapter.
 
 Why that is right: a dump shows one subnet whole, so what it says of a device is all that there is,
 and an older dump of the same device is out of date. What no newer dump describes is of another
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topo.model.fabric import FabricDump, FabricSwitch, Guid
+from topo.model.fabric import FabricDump, FabricSwitch, Guid, Port
 
 
 class Uplink(NamedTuple):
@@ -49,16 +49,19 @@ class Wires:
 def joined(dumps: Mapping[str, FabricDump]) -> Wires:
     """Return what the dumps say together, by the names of their files."""
     found = Wires()
-    described: set[Guid] = set()
-    newest_first = sorted(dumps.items(), key=lambda item: (-item[1].made_at, item[0]))
+    described: set[Guid | Port] = set()
+    newest_first = sorted(dumps.items(), key=_newest_first)
     for _, dump in newest_first:
-        older, described = described, described | _devices(dump)
+        newer = set(described)
+        described.update(each.guid for each in dump.switches)
         for switch in dump.switches:
             found.switches.setdefault(switch.guid, switch)
         for adapter in dump.adapters:
             found.adapters.setdefault(adapter.guid, adapter.description)
         for one, other, rate in dump.cables:
-            if one.device in older or other.device in older:
+            ends = {one.device, other.device, one, other}
+            described |= {end for end in (one, other) if end.device not in found.switches}
+            if not newer.isdisjoint(ends):
                 continue
             for here, far in ((one, other), (other, one)):
                 if far.device not in found.switches:
@@ -70,5 +73,6 @@ def joined(dumps: Mapping[str, FabricDump]) -> Wires:
     return found
 
 
-def _devices(dump: FabricDump) -> set[Guid]:
-    return {each.guid for each in dump.switches} | {each.guid for each in dump.adapters}
+def _newest_first(item: tuple[str, FabricDump]) -> tuple[bool, int, str]:
+    name, dump = item
+    return bool(dump.missing), -dump.made_at, name
