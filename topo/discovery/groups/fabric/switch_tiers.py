@@ -9,9 +9,8 @@ cables that a larger group has are of that group. A leaf is of the group that ha
 cables, unless most hosts of another group that has leaves are on it, too. A host belongs to a group
 if more than half of its own cables to leaves of groups are there.
 
-How, the tiers above: a switch has as its rank its distance from the nearest leaf of a group that has
-a node; such a leaf has rank 1.
-With the switches of rank 2 and less some groups are connected: they are a *spine* group; with those
+How, the tiers above: a switch has as its rank its distance from the nearest leaf of a group that
+has a node; such a leaf has rank 1. With the switches of rank 2 and less some groups are connected: they are a *spine* group; with those
 of rank 3 a *core* group, and so on. A tier that connects nothing new is left out, and a group that
 no switch above connects has no groups around it.
 
