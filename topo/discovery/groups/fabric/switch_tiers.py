@@ -10,9 +10,9 @@ cables, unless most hosts of another group that has leaves are on it, too. A hos
 if more than half of its own cables to leaves of groups are there.
 
 How, the tiers above: a switch has as its rank its distance from the nearest leaf of a group that
-has a node; such a leaf has rank 1. With the switches of rank 2 and less some groups are connected: they are a *spine* group; with those
-of rank 3 a *core* group, and so on. A tier that connects nothing new is left out, and a group that
-no switch above connects has no groups around it.
+has a node; such a leaf has rank 1. With the switches of rank 2 and less some groups are connected:
+they are a *spine* group; with those of rank 3 a *core* group, and so on. A tier that connects
+nothing new is left out, and a group that no switch above connects has no groups around it.
 
 Why that is right: where each adapter of a host has a leaf of its own (rails), the hosts of a unit
 share all leaves, and none alone says who is near; where a host has one leaf, all hosts on it do.
