@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 
 _TIMES = ("2026-05-06T07:08:09.{:09}Z", "2026-05-06T07:08:09.{:06}+02:00")
 
@@ -57,14 +58,21 @@ AROUND: dict[str, Callable[[str], str]] = {
 """Everything that may be around an output."""
 
 
-def mixed(text: str, other: str, kind: str) -> str:
-    """Two sources under one kind of prefix, line by line."""
-    here = _lines(text, BY_LINE[kind]).splitlines()
-    there = _lines(other, BY_LINE[kind]).splitlines()
-    renamed = [
-        line.replace("node-1", "node-2").replace(" 0: ", " 1: ", 1).replace("x7k2p", "b91zz")
+def mixed(text: str, other: str, kind: str) -> tuple[str, str]:
+    """Two sources under one kind of prefix: line by line, and one after the other."""
+    prefix = (BY_LINE | NESTED)[kind]
+    here = _lines(text, prefix).splitlines()
+    there = _lines(other, lambda n: _of_another(prefix(n))).splitlines()
+    pairs = zip_longest(here, there)
+    by_line = [line for pair in pairs for line in pair if line is not None]
+    return "\n".join([*by_line, ""]), "\n".join([*here, *there, ""])
+
+
+def _of_another(prefix: str) -> str:
+    """The same prefix of another host, pod, service or task."""
+    return (
+        prefix.replace("node-1", "node-2")
         .replace("worker-1", "worker-2")
-        for line in there
-    ]  # fmt: skip
-    pairs = zip(here, renamed, strict=False)
-    return "\n".join(line for pair in pairs for line in pair) + "\n"
+        .replace("pod/probe", "pod/other")
+        .replace(" 0: ", " 1: ")
+    )

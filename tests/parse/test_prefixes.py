@@ -1,5 +1,6 @@
 """An output with something around it is read exactly as the plain one, or refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.parse.test_any_text import SCRAPS, WHOLE
 from tests.parse.test_matrix import hosts
 from tests.parse.test_outputs import PIECES
 from tests.parse.test_variants import OWN
-from topo.facts import decode, parse, recognise
+from topo.facts import FORMATS, decode, parse, recognise
 from topo.facts.outputs import outputs
 from topo.facts.reading import prefixes
 from topo.model.errors import Refusal
@@ -24,6 +25,7 @@ OURS = OWN | PIECES | WHOLE
 """Every output that the tests of the parsers have."""
 MATRIX = texts.tabbed(texts.islands(8, 4, inside="NV18")) + texts.nvidia_legend()
 WITH_WHO = [k.name for k in prefixes.KINDS if "who" in k.pattern.groupindex]
+NESTED_WHO = ("kubectl --prefix --timestamps", "compose -t", "pdsh of kubectl logs")
 
 
 def test_every_kind_has_its_builder():
@@ -112,12 +114,71 @@ def test_blanks_at_the_ends_of_lines_may_be_gone(kind):
     assert parse(trimmed) == parse(MATRIX)
 
 
-@pytest.mark.parametrize("kind", WITH_WHO)
-def test_the_lines_of_two_hosts_are_never_one_output(kind):
-    """Equal matrices of two hosts would pass for one; the refusal says whose lines these are."""
-    refusal = refused(prefixed.mixed(MATRIX, MATRIX, kind))
-    assert "lines of 2 hosts, tasks or services are mixed" in refusal.what
-    assert refusal.fix == "give the lines of one of them"
+@pytest.mark.parametrize("kind", [*WITH_WHO, *NESTED_WHO])
+@pytest.mark.parametrize("name", OURS)
+def test_the_lines_of_two_hosts_are_never_one_output(kind, name):
+    """Equal outputs of two hosts would pass for one; the refusal says whose lines these are."""
+    for text in prefixed.mixed(OURS[name], OURS[name], kind):
+        for refusal in (refused(text), refused(json.dumps(text))):
+            assert "lines of 2 hosts, tasks or services are mixed" in refusal.what
+            assert refusal.fix == "give the lines of one of them"
+
+
+@pytest.mark.parametrize("kind", [*WITH_WHO, *NESTED_WHO])
+@pytest.mark.parametrize("name", OURS)
+def test_a_log_of_two_hosts_holds_their_outputs_or_is_refused_as_mixed(kind, name):
+    """One after the other they may be told apart; a piece is never another machine."""
+    by_line, by_host = prefixed.mixed(OURS[name], OURS[name], kind)
+    found, apart = outputs(by_line), outputs(by_host)
+    assert not isinstance(found, Refusal)
+    assert not isinstance(apart, Refusal)
+    (only,) = found
+    assert isinstance(only.answer, Refusal)
+    assert "lines of 2 hosts" in only.answer.what
+    for answer in (output.answer for output in apart):
+        if isinstance(answer, Refusal):
+            assert "lines of 2 hosts" in answer.what
+        else:
+            assert answer == parse(OURS[name])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_format_that_is_asked_for_is_not_read_from_two_hosts(name):
+    """The master asks for the format that a worker or a person names."""
+    found = recognise(OURS[name])
+    if found not in FORMATS or found == "nodegroup":
+        return
+    for text in prefixed.mixed(OURS[name], OURS[name], "`pdsh`, `clush`"):
+        assert "lines of 2 hosts" in refused(text, found).what
+
+
+def test_a_port_that_is_down_on_the_other_host_is_not_up_here():
+    """Both hosts call it mlx5_0, and the first line of a path counts."""
+    state = "/sys/class/infiniband/mlx5_0/ports/1/state"
+    refusal = refused(f"node-1: {state}: 4: ACTIVE\nnode-2: {state}: 1: DOWN\n")
+    assert "(node-1, node-2)" in refusal.what
+
+
+def test_the_lines_of_a_hundred_hosts_are_told_apart_as_far_as_needed():
+    """One line of each is enough; behind the 64th source none is looked at."""
+    state = "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE"
+    text = "".join(f"node-{n}: {state}\n" for n in range(100))
+    assert len(prefixes.sources(text)) == prefixes.MOST_SOURCES
+    assert "lines of 64 or more hosts" in refused(text).what
+    log = "".join(f"word{n}: nothing to see\n" for n in range(100))
+    assert "in no format" in refused(log).what
+
+
+def test_complaints_of_several_hosts_are_explained():
+    """What the tool says is the more useful answer."""
+    words = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    assert parse(f"node-1: {words}\nnode-2: {words}\n") == parse(f"{words}\n")
+
+
+def test_the_keys_of_a_document_are_no_hosts():
+    """`group:` on each line would be one, and what follows it a document."""
+    document = 'name: d\nkind: dragonfly\nchild: [{"name": "n1", "kind": "node"}]\n'
+    assert "mixed" not in refused(document).what
 
 
 def test_a_tool_that_is_not_read_is_named_below_a_prefix():

@@ -105,6 +105,27 @@ def test_trees_without_usable_ports_are_refused(text, what):
     assert what in refused(text).what
 
 
+@pytest.mark.parametrize("line", ["", "pdsh@node-0: node-3: ssh exited with exit code 1\n"])
+def test_a_path_behind_the_name_of_a_host_is_no_line_of_this_one(line):
+    """One line without a prefix keeps the prefixes of all others on."""
+    one, other = hca(), hca("1: DOWN", "3: Disabled")
+    text = "".join(f"node-1: {a}\nnode-2: {b}\n" for a, b in zip(
+        one.splitlines(), other.splitlines(), strict=True
+    ))  # fmt: skip
+    assert refused(text + line).fix
+    assert refused(text + line, "sysfs-infiniband").fix
+
+
+@pytest.mark.parametrize("roots", [("node-1", "node-2"), ("node-1:", "node-2:"), ("", "/host")])
+def test_the_trees_of_two_hosts_are_not_one(roots):
+    """`grep -r . node-*/sys/class/infiniband`, and the same of the PCI bus."""
+    for text in (hca(), device("0000:22:00.0")):
+        both = "\n".join(text.replace("/sys/", f"{root}/sys/") for root in roots)
+        assert "2 trees" in refused(both).what
+        one = text.replace("/sys/", f"{roots[1]}/sys/")
+        assert understood(one).facts == understood(text).facts
+
+
 def device(
     bdf: str, path: str = "", *, vendor: str = "0x10de", kind: str = "0x030200", numa: int = 0
 ) -> str:

@@ -27,7 +27,14 @@ from itertools import pairwise
 
 from topo.facts.reading import lost_gpus, tool_errors, unsupported
 from topo.facts.reading.text import WHOLE_TEXT
-from topo.facts.registry import READERS, UNSUPPORTED, parse, readable, recognise
+from topo.facts.registry import (
+    READERS,
+    UNSUPPORTED,
+    parse,
+    readable,
+    recognise,
+    several_sources,
+)
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 
@@ -78,8 +85,15 @@ def outputs(text: str) -> tuple[LogOutput, ...] | Refusal:
     spans = _spans(plain, edges)
     # One output: its reader gets the text uncut, with the head and tail that belong to it.
     if len(spans) < 2 and edges[-1] == len(plain):
-        return (LogOutput(1, _last_line(plain, len(plain)), recognise(plain), parse(plain)),)
-    return tuple(_answered(plain, spans, edges[-1]))
+        answer = several_sources(text) or parse(plain)
+        return (LogOutput(1, _last_line(plain, len(plain)), recognise(plain), answer),)
+    found = tuple(_answered(plain, spans, edges[-1]))
+    # Pieces of mixed lines are refused each for a reason of its own, none of which is the true one.
+    if all(isinstance(output.answer, Refusal) for output in found):
+        why = several_sources(text)
+        if why is not None:
+            return (LogOutput(1, _last_line(plain, len(plain)), None, why),)
+    return found
 
 
 def _answered(text: str, spans: Sequence[_Span], end: int) -> Iterator[LogOutput]:

@@ -1,5 +1,6 @@
 """Every format there is: how a text is recognised and read. `topo/facts/vendors.py` finds them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from topo.facts import declared
@@ -76,11 +77,7 @@ def readable(text: str) -> str | Refusal:
     That comes off only where a format is recognised without it. O(len(text)).
     """
     plain = cleaned(text)
-    bare = plain if isinstance(plain, Refusal) else prefixes.without(plain)
-    if bare is plain or isinstance(bare, Refusal):
-        return plain
-    inner = cleaned(bare)
-    return plain if isinstance(inner, Refusal) or _recognise(inner) is None else inner
+    return plain if isinstance(plain, Refusal) else _recognisable(prefixes.layers(plain))
 
 
 def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noqa: A002 - its name
@@ -91,17 +88,66 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     """
     if format is not None and format not in READERS:
         return _unknown_format(format)
-    # Documents are written by people and not printed, so nothing comes off one that is asked for.
-    asked = READERS[format].mark if format is not None else None
-    plain = cleaned(text) if asked is Mark.DOCUMENT else readable(text)
+    plain = cleaned(text)
     if isinstance(plain, Refusal):
         return plain
-    name = format or _recognise(plain)
+    # Documents are written by people and not printed, so nothing comes off one that is asked for.
+    if format is not None and READERS[format].mark is Mark.DOCUMENT:
+        return _read(READERS[format], plain)
+    layers = prefixes.layers(plain)
+    inner = _recognisable(layers)
+    return _several_sources(layers) or _answer(inner, format or _recognise(inner))
+
+
+def several_sources(text: str) -> Refusal | None:
+    """Return the refusal of a text with the lines of several hosts, tasks or services, or None.
+    O(len(text)).
+    """
+    plain = cleaned(text)
+    return None if isinstance(plain, Refusal) else _several_sources(prefixes.layers(plain))
+
+
+def _answer(text: str, name: str | None) -> ParsedProbe | Refusal:
     if name in READERS:
-        return _read(READERS[name], plain)
+        return _read(READERS[name], text)
     if name in UNSUPPORTED:
         return unsupported.refusal(UNSUPPORTED[name])
-    return tool_errors.find(plain) or _unknown_text(plain)
+    return tool_errors.find(text) or _unknown_text(text)
+
+
+def _recognisable(layers: Sequence[str]) -> str:
+    """Return the text inside where it is in a format, or else the outermost one."""
+    if len(layers) == 1:
+        return layers[0]
+    inner = cleaned(layers[-1])
+    return layers[0] if isinstance(inner, Refusal) or _recognise(inner) is None else inner
+
+
+def _several_sources(layers: Sequence[str]) -> Refusal | None:
+    """Return the refusal of a text with the lines of several sources, one of them an output.
+
+    Their lines pass for one output of a smaller or healthier host, so this is asked before any is
+    read. The keys of a document look like sources, and complaints of several are one of a tool.
+    """
+    for text in layers:
+        parts = prefixes.sources(text)
+        formats = {recognise(part) for part in parts.values()} - {None}
+        complained = formats == {tool_errors.FORMAT} and tool_errors.find(text)
+        if formats and not complained and not _is_document(text):
+            return _of_sources(list(parts))
+    return None
+
+
+def _is_document(text: str) -> bool:
+    name = _recognise(text)
+    return name in READERS and READERS[name].mark is Mark.DOCUMENT
+
+
+def _of_sources(names: Sequence[str]) -> Refusal:
+    named = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    many = f"{len(names)}{' or more' if len(names) == prefixes.MOST_SOURCES else ''}"
+    what = f"the lines of {many} hosts, tasks or services are mixed ({shorten(named, 80)})"
+    return Refusal(what, WHOLE_TEXT, "give the lines of one of them")
 
 
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
@@ -138,13 +184,6 @@ def _recognise(text: str) -> str | None:
 
 
 def _unknown_text(text: str) -> Refusal:
-    mixed = prefixes.sources(text)
-    if any(_recognise(part) for part in mixed.values()):
-        named = ", ".join(list(mixed)[:4]) + (", …" if len(mixed) > 4 else "")
-        what = (
-            f"the lines of {len(mixed)} hosts, tasks or services are mixed ({shorten(named, 80)})"
-        )
-        return Refusal(what, WHOLE_TEXT, "give the lines of one of them")
     first = next(line for line in text.split("\n") if line.strip())
     return Refusal(
         "the text is in no format known to this version",

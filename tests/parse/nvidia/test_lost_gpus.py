@@ -100,10 +100,12 @@ def test_a_lost_gpu_in_a_query_keeps_its_number_from_the_next(lost, spelling):
 
 
 @pytest.mark.parametrize("lost", range(4))
-def test_a_lost_gpu_that_is_told_above_a_query_has_its_place_by_its_address(lost):
+@pytest.mark.parametrize("spelling", ["GPU 0000:0{gpu}:00.0: {why}", "GPU{gpu}: {why}"])
+def test_a_lost_gpu_that_is_told_above_a_query_has_its_place_by_what_names_it(lost, spelling):
     """What goes to stderr comes first."""
-    line = f"{HANDLE}GPU 0000:0{lost}:00.0: {LOST}\n"
-    assert health(line + query(lost, "")) == {gpu: gpu != lost for gpu in range(4)}
+    line = f"{HANDLE}{spelling.format(gpu=lost, why=LOST)}\n"
+    for text in (line + query(lost, ""), query(lost, "") + line):
+        assert health(text) == {gpu: gpu != lost for gpu in range(4)}
 
 
 @pytest.mark.parametrize("lost", range(4))
@@ -184,3 +186,28 @@ def test_a_line_about_a_lost_gpu_above_an_output_belongs_to_it():
     assert isinstance(complaint.answer, Refusal)
     assert not isinstance(links.answer, Refusal)
     assert links.answer.warnings == ()
+
+
+@pytest.mark.parametrize("spelling", ["GPU0000:02:00.0: {}", "GPU2: {}", "GPU2: 0000:02:00.0: {}"])
+@pytest.mark.parametrize("again", [1, 2, 5])
+def test_a_lost_gpu_is_one_however_often_the_tool_says_so(spelling, again):
+    """Once above everything on stderr and once in its place: no other GPU is lost with it."""
+    line = f"{HANDLE}{spelling.format(LOST)}\n"
+    links = status(0, 1) + line * again + status(3)
+    assert health(line + links) == {0: None, 1: None, 2: False, 3: None}
+    assert health(line + query(2, line * again)) == {gpu: gpu != 2 for gpu in range(4)}
+
+
+def test_a_lost_gpu_that_is_told_twice_beside_xml_is_one():
+    """By its address or by its number."""
+    xml = texts.tray_xml(Tray(gpus=3)).replace("<attached_gpus>3<", "<attached_gpus>4<")
+    for named in ("GPU 0003:3B:00.0", "GPU3"):
+        line = f"{HANDLE}{named}: {LOST}\n"
+        assert health(line * 2 + xml + line) == {0: True, 1: True, 2: True, 3: False}
+
+
+def test_two_gpus_that_no_line_names_are_two():
+    """Older drivers say nothing of which."""
+    line = f"{HANDLE}GPU: Unknown Error\n"
+    found = health(status(0, 1) + line * 2 + status(4))
+    assert found == {0: None, 1: None, 2: False, 3: False, 4: None}

@@ -63,6 +63,15 @@ def test_a_matrix_with_nvlinks_or_of_one_gpu_needs_no_legend(text):
     assert understood(text).warnings == ()
 
 
+@pytest.mark.parametrize("prose", [
+    "GPU0 is slow, see:\n", "GPU0 GPU1 are slow:\n", "GPU0, GPU0 and GPU0 again:\n\n",
+])  # fmt: skip
+def test_prose_about_the_first_gpu_above_a_matrix_hides_none_of_its_legend(prose):
+    assert understood(prose + SWITCHES + WHOLE_LEGEND).warnings == ()
+    assert "topo -mp" in refused(prose + SWITCHES + PCI_LEGEND).what
+    assert "topo -mp" in refused(f"{prose}$ nvidia-smi topo -mp\n{SWITCHES}").what
+
+
 @pytest.mark.parametrize("first", [1, 4])
 def test_a_container_that_sees_the_last_gpus_is_judged_by_its_legend(first):
     """Whatever the number of its first GPU."""

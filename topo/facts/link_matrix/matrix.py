@@ -32,7 +32,7 @@ the column of GPU2: SYS, PHB, and X for itself. The answer has a warning.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from topo.facts.link_matrix import affinity, codes
@@ -78,13 +78,24 @@ def reader(
         return _read(grammar, text, name, command)
 
     def begins(text: str) -> Iterator[int]:
-        at = 0
-        for line in text.split("\n"):
-            if len(line) <= MAX_LINE and grammar.begins_header(_PARED_ESCAPE.sub("", line)):
-                yield at
-            at += len(line) + 1
+        return _offsets(text, grammar.begins_header)
 
     return Reader(name, mark, recognises, read, command=command, gives=("matrix",), begins=begins)
+
+
+def header_begin(text: str) -> int:
+    """Return the offset of the header of the first matrix in `text`, or 0. O(len(text))."""
+    grammar = Grammar()
+    return next(_offsets(text, lambda line: grammar.header(0, line) is not None), 0)
+
+
+def _offsets(text: str, is_wanted: Callable[[str], bool]) -> Iterator[int]:
+    """Return the offsets of the lines that are wanted, each judged without colours."""
+    at = 0
+    for line in text.split("\n"):
+        if len(line) <= MAX_LINE and is_wanted(_PARED_ESCAPE.sub("", line)):
+            yield at
+        at += len(line) + 1
 
 
 def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe | Refusal:

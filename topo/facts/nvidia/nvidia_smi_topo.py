@@ -65,7 +65,9 @@ def _judged(text: str, found: ParsedProbe) -> ParsedProbe | Refusal:
 def _around(text: str, first: str) -> tuple[str, str]:
     """Return what stands above the first matrix, and what stands between it and the next one.
 
-    The name of its first GPU stands in the header and before its own row, then in the next header.
+    The name of its first GPU stands in the header and before its own row, then in the next header;
+    prose above the header may have it as well.
     """
-    above, *rest = re.split(rf"{first}(?![0-9])", text, maxsplit=3)
-    return above, "".join(rest[:2])
+    begin = matrix.header_begin(text)
+    _, *rest = re.split(rf"{first}(?![0-9])", text[begin:], maxsplit=3)
+    return text[:begin], "".join(rest[:2])

@@ -37,20 +37,27 @@ def with_lost(listed: Sequence[GpuWords], lost: Iterable[LostGpu]) -> list[GpuWo
     """Return the GPUs of a text with those that it calls lost, each at its place.
 
     NVML numbers GPUs by address, and the line of a lost one may stand above all others. Where the
-    text has them in another order, or one without an address, they stay as their lines come.
+    text has them in another order, or one without an address, they stay as their lines come. A line
+    that has the number of its GPU decides by itself.
     """
     found = list(listed)
     by_address = {normal_bdf(seen.address): seen for seen in found}
     addresses = [normal_bdf(seen.address) or "" for seen in found]
+    numbered: list[tuple[int, GpuWords]] = []
     for gpu in lost:
         same = by_address.get(gpu.bdf) if gpu.bdf else None
-        if same is None:
-            found.append(GpuWords(gpu.line, gpu.bdf or "", lost=gpu.why))
-        else:
+        words = GpuWords(gpu.line, gpu.bdf or "", lost=gpu.why)
+        if same is not None:
             same.lost = gpu.why
+        elif gpu.index is not None:
+            numbered.append((gpu.index, words))
+        else:
+            found.append(words)
     found.sort(key=lambda seen: seen.line)
     if addresses == sorted(addresses) and all(normal_bdf(seen.address) for seen in found):
         found.sort(key=lambda seen: normal_bdf(seen.address) or "")
+    for index, words in sorted(numbered, key=lambda pair: pair[0]):
+        found.insert(index, words)
     return found
 
 

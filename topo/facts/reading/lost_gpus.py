@@ -42,11 +42,20 @@ class LostGpu:
 
 
 def find(text: str) -> Iterator[LostGpu]:
-    """Return the GPUs of which the text says that they have no handle. O(len(text))."""
+    """Return the GPUs of which the text says that they have no handle. O(len(text)).
+
+    A GPU of which it says so again, as a tool that asks twice does, is one; lines that name none
+    stay as they are.
+    """
+    told: set[tuple[int | None, Bdf | None]] = set()
     lines = numbered_lines(text) if _WORDS[0] in text else ()
     for number, line in lines:
         lost = on_line(number, line)
-        if lost is not None:
+        if lost is None:
+            continue
+        named = (lost.index, lost.bdf)
+        if named == (None, None) or named not in told:
+            told.add(named)
             yield lost
 
 

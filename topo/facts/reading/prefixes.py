@@ -6,7 +6,8 @@ whoever else a prefix names (a host, a task, a pod, a service) must be the same 
 the lines of two hosts are two outputs. What is left is what the reader would have got, so a text
 with prefixes is read as the plain one or refused, and never otherwise.
 
-Cost: O(length of the text) for each kind that fits the first line, at most four kinds deep.
+Cost: O(length of the text) for each kind that fits its first two lines, at most four kinds deep.
+Few texts have a prefix, and for the others two lines decide.
 
 Example: `kubectl logs --prefix --timestamps` prints both of its prefixes:
 
@@ -19,8 +20,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 MOST_DEEP = 4
+MOST_SOURCES = 64
+"""Of so many sources the texts are told apart; the first ones show whether they are outputs."""
 _TIME = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"  # RFC 3339, and what loggers make of it
     r"(?:Z|[+-]\d\d:?\d\d)?"
@@ -79,6 +83,7 @@ KINDS = (
     LinePrefix("quotation", "> ", re.compile(r"> ?")),
 )
 """In order: of two that fit, the one that takes more."""
+_FILLED = re.compile(r"^[^\S\n]*\S.*", re.MULTILINE)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _DOCKER = frozenset({"log", "stream", "time", "attrs"})
 _LOG_ENTRY = '{"log":'
@@ -87,46 +92,60 @@ _CAPTURED = ("stdout", "output")
 
 def without(text: str) -> str:
     """Return the text without what is around it, or the same object where nothing is."""
-    for _ in range(MOST_DEEP):
-        bare = _from_json(text) or _from_lines(text)
+    return layers(text)[-1]
+
+
+def layers(text: str) -> list[str]:
+    """Return the text, and the text inside each thing that is around it, from the outside in."""
+    found = [text]
+    while len(found) <= MOST_DEEP:
+        bare = _from_json(found[-1]) or _from_lines(found[-1])
         if bare is None:
             break
-        text = bare
-    return text
+        found.append(bare)
+    return found
 
 
 def sources(text: str) -> Mapping[str, str]:
     """Return the text of each host, task, pod or service where all lines name one, and several
-    do.
+    do; of the first `MOST_SOURCES` where there are more. O(len(text)).
     """
-    lines = text.split("\n")
-    for kind in _fitting(lines):
-        found = _matches(kind, lines)
-        if found is None or "who" not in kind.pattern.groupindex:
-            continue
-        parts: defaultdict[str, list[str]] = defaultdict(list)
-        for line, match in zip(lines, found, strict=True):
-            if match is not None:
-                parts[match.group("who").strip()].append(line[match.end() :])
-        if len(parts) > 1:
-            return {who: "\n".join([*part, ""]) for who, part in parts.items()}
+    for kind in _fitting(text):
+        if "who" in kind.pattern.groupindex:
+            parts = _by_source(kind, text.split("\n"))
+            if len(parts) > 1:
+                return parts
     return {}
 
 
+def _by_source(kind: LinePrefix, lines: Iterable[str]) -> dict[str, str]:
+    """Return the text of each source; nothing where a line has no prefix of this kind."""
+    parts: defaultdict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        match = kind.pattern.match(line)
+        if match is None and line.strip():
+            return {}
+        who = match.group("who") if match else ""
+        if match and (who in parts or len(parts) < MOST_SOURCES):
+            parts[who].append(line[match.end() :])
+    return {who: "\n".join([*part, ""]) for who, part in parts.items()}
+
+
 def _from_lines(text: str) -> str | None:
-    lines = text.split("\n")
-    for kind in _fitting(lines):
+    for kind in _fitting(text):
+        lines = text.split("\n")
         found = _matches(kind, lines)
         if found is not None and _one_source(kind, found):
             return _stripped(lines, found)
     return None
 
 
-def _fitting(lines: list[str]) -> Iterable[LinePrefix]:
-    """Return the kinds that the first line has; one line alone says nothing about every line."""
-    filled = (line for line in lines if line.strip())
-    first = next(filled, "")
-    return [kind for kind in KINDS if kind.pattern.match(first)] if next(filled, "") else []
+def _fitting(text: str) -> Iterable[LinePrefix]:
+    """Return the kinds that the first two lines have; one alone says nothing about every line."""
+    first = [match.group() for match in islice(_FILLED.finditer(text), 2)]
+    if len(first) < 2:
+        return []
+    return [kind for kind in KINDS if all(map(kind.pattern.match, first))]
 
 
 def _matches(kind: LinePrefix, lines: list[str]) -> list[re.Match[str] | None] | None:

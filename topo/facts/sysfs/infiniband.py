@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from topo.facts.reading import folding
 from topo.facts.reading.identity import known, last_bdf
 from topo.facts.reading.text import WHOLE_TEXT, bounded, in_range, numbered_lines, shorten, whole
+from topo.facts.sysfs import roots
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_NICS, MAX_NUMA, NetworkPort
 from topo.model.observation import ParsedProbe
 
 FORMAT = "sysfs-infiniband"
-_TREE = "infiniband/"
-_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_TREE = "class/infiniband/"
 _PORT = re.compile(r"ports/([0-9]{1,3})/(\w{1,40})", re.ASCII)
-_RECOGNISED = re.compile(r"class/infiniband/[\w.-]{1,64}/[\w./-]{1,120}:", re.ASCII)
+_LINE = re.compile(rf"[ \t]*(\S{{0,160}}?){_TREE}([\w.-]{{1,64}})(?:/([^:]*))?:(.*)", re.ASCII)
 PATH: re.Pattern[str] = re.compile(
-    r"^(\S{0,40}class/infiniband/[\w.-]{1,64}/[\w./-]{1,120}):", re.ASCII | re.MULTILINE
+    rf"^[ \t]*(\S{{0,160}}?{_TREE}[\w.-]{{1,64}}/[\w./-]{{1,120}}):", re.ASCII | re.MULTILINE
 )
+"""A path begins its line: what stands before it names whose line it is, see `prefixes`."""
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*Gb/sec", re.ASCII)
 _STATE = re.compile(r"(?:[0-9]{1,2}:\s*)?(.{0,100})")
 _ADDRESSED = frozenset({"device", "device/realpath", "device/uevent", "realpath", ""})
@@ -41,21 +42,26 @@ class _Hca:
 
 def recognises(text: str) -> bool:
     """Return whether `text` has a line of the tree. O(len(text))."""
-    return "class/infiniband/" in text and _RECOGNISED.search(text) is not None
+    return _TREE in text and PATH.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
     """Return the host's InfiniBand and RoCE ports; up means state ACTIVE and physical state LinkUp.
 
-    A port without a state is left out with a warning. Refused: no port, more than `MAX_NICS`.
+    A port without a state is left out with a warning. Refused: lines of several trees, no port,
+    more than `MAX_NICS`.
     """
     hcas: dict[str, _Hca] = {}
+    trees: dict[str, None] = {}
     for _, line in numbered_lines(text):
-        path, colon, word = line[line.find(_TREE) + len(_TREE) :].partition(":")
-        name, _, key = path.partition("/")
-        if _TREE in line and colon and _NAME.fullmatch(name):
+        match = _LINE.fullmatch(line) if _TREE in line else None
+        if match is not None:
+            root, name, key, word = match.groups(default="")
+            trees.setdefault(root)
             _note(hcas.setdefault(name, _Hca()), key, word.strip())
-    warnings = folding.open_paths(text, f"class/{_TREE}")
+    if (refusal := roots.conflict(trees)) is not None:
+        return refusal
+    warnings = folding.open_paths(text, _TREE)
     ports: list[NetworkPort] = []
     for name, hca in hcas.items():
         if not hca.ports:

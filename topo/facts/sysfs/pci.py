@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from topo.facts.reading import folding
 from topo.facts.reading.identity import normal_bdf
 from topo.facts.reading.text import WHOLE_TEXT, in_range, numbered_lines, stated, whole
+from topo.facts.sysfs import roots
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
@@ -20,11 +21,11 @@ from topo.model.observation import ParsedProbe
 FORMAT = "sysfs-pci"
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _LINE = re.compile(
-    rf"(?:realpath )?\S{{0,40}}/bus/pci/devices/({_ADDRESS})(?:/(\w{{1,40}}))?: ?(.{{0,1000}})",
+    rf"(?:realpath )?(\S{{0,160}}?)/bus/pci/devices/({_ADDRESS})(?:/(\w{{1,40}}))?: ?(.{{0,1000}})",
     re.IGNORECASE | re.ASCII,
 )
 PATH: re.Pattern[str] = re.compile(
-    r"^((?:realpath )?\S{0,40}/bus/pci/devices/[0-9a-f.:]{1,16}(?:/\w{1,40})?):",
+    r"^((?:realpath )?\S{0,160}?/bus/pci/devices/[0-9a-f.:]{1,16}(?:/\w{1,40})?):",
     re.ASCII | re.MULTILINE,
 )
 _ROOT = re.compile(r"/(pci[0-9a-f]{4,8}:[0-9a-f]{2})(/.*)?$", re.IGNORECASE)
@@ -70,15 +71,19 @@ def recognises(text: str) -> bool:
 def read(text: str) -> ParsedProbe | Refusal:
     """Return GPUs in the order of their addresses, and their matrix where all have a real path.
 
-    Refused: no GPU of a known vendor, more than `MAX_GPUS`.
+    Refused: lines of several trees, no GPU of a known vendor, more than `MAX_GPUS`.
     """
     devices: dict[Bdf, _Device] = {}
+    trees: dict[str, None] = {}
     for _, line in numbered_lines(text):
         match = _LINE.fullmatch(line) if "/bus/pci/devices/" in line else None
-        bdf = normal_bdf(match.group(1)) if match else None
+        bdf = normal_bdf(match.group(2)) if match else None
         if match is not None and bdf is not None:
+            trees.setdefault(match.group(1))
             device = devices.setdefault(bdf, _Device(bdf))
-            device.words.setdefault(match.group(2) or "realpath", match.group(3).strip())
+            device.words.setdefault(match.group(3) or "realpath", match.group(4).strip())
+    if (refusal := roots.conflict(trees)) is not None:
+        return refusal
     gpus = sorted((d for d in devices.values() if d.is_gpu), key=lambda d: _order(d.bdf))
     if not gpus or len(gpus) > MAX_GPUS:
         what = f"{len(gpus)} GPUs are more than {MAX_GPUS}" if gpus else "no GPU on the PCI bus"
