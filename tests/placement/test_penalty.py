@@ -1,5 +1,9 @@
 """Of equal placements the one on nodes of the least penalty is taken, in every tier."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -7,10 +11,11 @@ from tests.placement.asked import job, planned
 from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.support.capacity import capacity_of, host
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.penalties import Penalties
 from topo.placement.engine import find_best
 from topo.placement.job.policy import Policy
 from topo.placement.quality.measure import effect_of
-from topo.placement.search.equal_domains import with_least_penalty
+from topo.placement.search.equal_domains import _Exchange, with_least_penalty
 from topo.placement.view import view_of
 
 PAIRS = Policy(canonical_gpus=16)
@@ -82,3 +87,57 @@ def test_equal_domains_change_places_and_no_number_but_the_penalty_changes(data)
             inside = sum(n for at, n in after.tier1_pods.items() if of[at] == share.domain)
             assert inside == shape.pods_in(share)
         assert all(found.view.free[at] >= pods for at, pods in after.tier1_pods.items())
+
+
+def flat(penalties: Sequence[int], size: int = 2) -> Capacity:
+    """A dragonfly of `size` nodes for each penalty, in no switchbox."""
+    return capacity_of(
+        (
+            host(f"n{d}-{n}", (f"d{d}",), penalty=penalty)
+            for d, penalty in enumerate(penalties)
+            for n in range(size)
+        ),
+        PAIRS,
+    )
+
+
+def test_of_hundreds_of_equal_dragonflies_the_last_is_taken_if_it_alone_has_no_penalty() -> None:
+    assert penalty(flat([1] * 64 + [0]), 2) == 0
+    assert penalty(flat([1] * 299 + [0]), 2) == 0
+
+
+@pytest.mark.parametrize("pods", [2, 40, 80, 81, 200])
+def test_no_pod_is_on_a_hybrid_node_while_the_last_half_of_the_dragonflies_is_training(pods):
+    assert penalty(flat([1] * 100 + [0] * 100), pods) == 0
+
+
+def test_of_hundreds_of_nodes_in_no_group_those_without_a_penalty_are_taken() -> None:
+    capacity = capacity_of((host(f"n{n}", penalty=n < 200) for n in range(400)), PAIRS)
+    assert penalty(capacity, 200, 8) == 0
+    assert penalty(capacity, 250, 8) == 50
+
+
+def test_each_dragonfly_is_looked_at_a_few_times_however_many_the_job_uses(monkeypatch) -> None:
+    looks = 0
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def look(*args: object) -> object:
+            nonlocal looks
+            looks += 1
+            return function(*args)
+
+        return look
+
+    monkeypatch.setattr(Penalties, "of", counted(Penalties.of))
+    monkeypatch.setattr(_Exchange, "placed", counted(_Exchange.placed))
+    capacity = flat([n % 3 for n in range(600)])
+    # 401 pods: 200 dragonflies give a pair, and one a single pod. 200 cost nothing.
+    assert penalty(capacity, 401) == 1
+    assert penalty(capacity, 801) == 2 * 200 * 1 + 2
+    assert looks < 2 * 24 * 600
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.integers(1, 6))
+def test_equal_shares_are_on_the_cheapest_of_equal_dragonflies(penalties, groups) -> None:
+    assume(groups <= len(penalties))
+    assert penalty(flat(penalties), 2 * groups) == 2 * sum(sorted(penalties)[:groups])

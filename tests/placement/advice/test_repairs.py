@@ -10,9 +10,10 @@ import pytest
 from tests.placement.asked import refused
 from tests.support.capacity import capacity_of, host, take
 from topo.model.ids import SWITCHBOX, NodeName
+from topo.placement.advice import repairs
 from topo.placement.advice.cheapest_sets import Trials, cheapest_set
-from topo.placement.advice.repairs import RepairCandidate
-from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.repairs import RepairCandidate, slots_of
+from topo.placement.advice.suggestion import RefusedJob, Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import find_suggestions
 from topo.placement.capacity.capacity import Capacity
@@ -175,3 +176,54 @@ def test_sets_are_tried_in_the_order_of_their_cost_each_once() -> None:
     trials = Trials(5)
     cheapest_set(changes, enough, trials.some(2))
     assert trials.left == 3
+    cheapest_set(changes, enough, trials.some(2).some(1))
+    assert trials.left == 2
+    few = Trials(9, trials)
+    cheapest_set(changes, enough, few)
+    assert (trials.left, few.left) == (0, 7)
+
+
+def half_ready(nodes: int) -> Capacity:
+    """Dragonflies of two nodes, of which the second is not ready."""
+    return capacity_of(
+        host(f"n{n}", (f"s{n // 40}", f"d{n // 2}"), ready=n % 2 == 0) for n in range(nodes)
+    )
+
+
+@pytest.mark.parametrize("mode", [PlacementMode.PREFERRED, PlacementMode.REQUIRED])
+@pytest.mark.parametrize("group_size", [16, 320])
+def test_a_refusal_of_a_large_cluster_tries_no_more_sets_than_it_may(mode, group_size, monkeypatch):
+    looks = 0
+
+    def counted(free_gpus: int, job: RefusedJob) -> int:
+        nonlocal looks
+        looks += 1
+        return slots_of(free_gpus, job)
+
+    monkeypatch.setattr(repairs, "slots_of", counted)
+    nodes = 2_000
+    request = Request(pods=nodes * 9 // 10, gpus_per_pod=8, group_size=group_size, mode=mode)
+    assert suggestion(half_ready(nodes), request, Kind.OPEN_NODES) is None
+    # Two looks at a node that a change is made on, and two where it is taken back.
+    assert looks < 4 * (repairs.MOST_CHANGES * repairs.MOST_TRIALS + nodes)
+
+
+@pytest.mark.parametrize(("missing", "told"), [(1, 1), (20, 20), (32, 32), (33, None)])
+def test_the_nodes_to_open_are_as_many_as_are_missing_up_to_the_most_in_one_repair(missing, told):
+    request = Request(
+        pods=500 + missing, gpus_per_pod=8, group_size=16, mode=PlacementMode.PREFERRED
+    )
+    found = suggestion(half_ready(1_000), request, Kind.OPEN_NODES)
+    assert (found.numbers["nodes"] if found else None) == told
+
+
+def test_an_owner_that_gives_enough_is_found_behind_hundreds_that_give_too_little() -> None:
+    capacity = capacity_of(host(f"n{n}", ("s1", f"d{n // 2}")) for n in range(220))
+    for n in range(200):
+        capacity.book(f"small-{n}", {NodeName(f"n{n}"): 1})
+        capacity.book(f"rest-{n}", {NodeName(f"n{n}"): 7})
+    capacity.book("large", {NodeName(f"n{n}"): 8 for n in range(200, 220)})
+    request = Request(pods=12, gpus_per_pod=8, group_size=16, mode=PlacementMode.PREFERRED)
+    found = suggestion(capacity, request, Kind.RELEASE)
+    assert found is not None
+    assert found.numbers["gpus"] <= 160

@@ -46,11 +46,9 @@ class Trials:
 
     def take(self) -> bool:
         """Take one; False where none is left."""
-        if self.left <= 0:
+        if self.left <= 0 or (self.whole is not None and not self.whole.take()):
             return False
         self.left -= 1
-        if self.whole is not None:
-            self.whole.left -= 1
         return True
 
 

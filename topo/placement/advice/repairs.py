@@ -16,6 +16,8 @@ that is returned suffices, and none of it can be left out. Where the last trial 
 nothing is cheaper, as in all small worlds that `tests/placement/advice/test_repairs.py` tries.
 
 Cost: at most MOST_TRIALS sets, each as long as its changes have nodes, and O(domains) for each.
+A region takes half of the trials that are left, and so does each step in it, so that the next has
+some. Beside them n changes are sorted, and dropped at O(domains) for each that was added.
 
 Example: one group of 8 nodes is missing; free nodes of three dragonflies, and who has the others:
     d1   7 free   a: 8 GPUs on 1 node           one more group costs 8
@@ -29,8 +31,9 @@ Candidates are changes that would give GPUs: closed nodes to open, owners to rel
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -48,10 +51,10 @@ REGIONS_TRIED = 3
 """Scopes of a job to look into: those with most free slots, of those with candidates enough."""
 MOST_CHANGES = 32
 """Changes in one repair; a longer list is no advice."""
-MOST_TRIALS = 2_000
+MOST_TRIALS = 4_000
 """Sets of changes that are tried in all, a few microseconds each."""
-DOMAIN_TRIALS = 256
-"""Sets that are tried to give one domain one more group."""
+DOMAIN_TRIALS = 64
+"""Sets that are tried in the order of their cost to give one domain one more group."""
 DOMAINS_TRIED = 128
 """Domains that are looked at for owners to release."""
 NODES_TRIED = 256
@@ -90,7 +93,7 @@ def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Candidates]]) -> Repair | N
     """
     trials = Trials(MOST_TRIALS)
     repairs = (
-        _repair(job, region, candidates, trials)
+        _repair(job, region, candidates, trials.some(trials.left // 2))
         for job, candidates in jobs
         for region in _regions(job, candidates)
     )
@@ -124,7 +127,7 @@ def _repair(
     domains = _domains(job, region, candidates)
     chosen: list[RepairCandidate] = []
     for size in filter(None, (domains.k, domains.tail)):
-        for additions in sorted(domains.additions(size, trials), key=_order):
+        for additions in sorted(domains.additions(size, trials.some(trials.left // 2)), key=_order):
             if domains.suffice(size):
                 break
             new = [one for one in additions if one not in chosen]
@@ -258,25 +261,55 @@ class _Domains:
             self.add(some, -1)
             return found
 
-        return cheapest_set(left, enough, trials.some(DOMAIN_TRIALS)) or _without_surplus(
-            sorted(left, key=lambda one: (one.cost, one.name)), enough
+        few = trials.some(min(DOMAIN_TRIALS, trials.left // 2))
+        return cheapest_set(left, enough, few) or _largest_of_cheapest(
+            [(one, self._gain(domain, one)) for one in left], enough, trials
+        )
+
+    def _gain(self, domain: int, change: RepairCandidate) -> int:
+        """Return the most slots that a change gives a domain: rounded up for each node."""
+        return sum(
+            -(-gpus // self.job.view.shape.gpus)
+            for name, gpus in change.gpus.items()
+            if (node := self.nodes.get(name)) is not None and node.domain == domain
         )
 
 
-def _without_surplus(
-    changes: Sequence[RepairCandidate], enough: Callable[[Sequence[RepairCandidate]], bool]
+def _largest_of_cheapest(
+    gains: Iterable[tuple[RepairCandidate, int]],
+    enough: Callable[[Sequence[RepairCandidate]], bool],
+    trials: Trials,
 ) -> list[RepairCandidate] | None:
-    """Return the first changes that are enough together, without those not needed."""
-    if not enough(changes):
+    """Return at most MOST_CHANGES changes that are enough together, or None.
+
+    Of the fewest cheapest changes among which so many are enough, those with the largest gain are
+    taken; then each that is not needed is dropped, the dearest first, while trials are left. At
+    most MOST_CHANGES + 1 trials and one for each doubling of n; beside them O(n log n).
+    """
+    ranked = sorted(gains, key=lambda each: (each[0].cost, -each[1], each[0].name))
+
+    def largest(number: int) -> list[RepairCandidate]:
+        some = nlargest(MOST_CHANGES, ranked[:number], key=itemgetter(1))
+        return [one for one, _ in some]
+
+    if not trials.take() or not enough(largest(len(ranked))):
         return None
-    found = next(
-        list(changes[:number]) for number in range(1, len(changes) + 1) if enough(changes[:number])
-    )
-    for change in found[::-1]:
+    # The more there are to choose from, the larger are the largest: bisect for the least number.
+    low, high = 1, len(ranked)
+    while low < high and trials.take():
+        middle = (low + high) // 2
+        if enough(largest(middle)):
+            high = middle
+        else:
+            low = middle + 1
+    found = largest(high)
+    for change in sorted(found, key=lambda one: (-one.cost, one.name)):
+        if not trials.take():
+            break
         others = [one for one in found if one is not change]
         if enough(others):
             found = others
-    return found if len(found) <= MOST_CHANGES else None
+    return found
 
 
 def _order(changes: list[RepairCandidate]) -> tuple[int, int, tuple[str, ...]]:

@@ -30,10 +30,8 @@ class Penalties:
         if found is None:
             capacity = self._capacity
             nodes, _ = capacity.slots_per_node((at,), self._slots)
-            each = [
-                min(MOST_PENALTY, capacity.penalty(((name, 1),)))
-                for name, slots in nodes
-                for _ in range(slots)
-            ]
+            each: list[int] = []
+            for name, slots in nodes:
+                each += [min(MOST_PENALTY, capacity.penalty(((name, 1),)))] * slots
             found = self._sums[at] = tuple(accumulate(sorted(each), initial=0))
         return found
