@@ -205,6 +205,12 @@ def test_the_generation_moves_exactly_when_the_content_does(
 def test_what_is_no_content_moves_no_generation() -> None:
     judge, other = GenerationJudge(), copy.deepcopy(topology(1))
     other["groups"][0]["capacity"] = {"free_gpus": 3}
+    other["groups"][0]["reasons"] = [{"code": "incomplete", "text": "x", "since_s": 1.5}]
+    later = copy.deepcopy(other)
+    later["groups"][0]["reasons"][0]["since_s"] = 2.5
+    settled = GenerationJudge()
+    assert kinds(settled.judge(other)) | kinds(settled.judge(later)) == set()
+    del other["groups"][0]["reasons"]
     assert kinds(judge.judge(topology(1))) | kinds(judge.judge(other)) == set()
 
 
