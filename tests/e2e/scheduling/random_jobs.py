@@ -80,14 +80,15 @@ class RandomRun:
     scheduler: str = VOLCANO
     tell: Callable[[object], None] = lambda _: None
 
-    async def with_one_master(self, away_s: float) -> tuple[Course, Optima]:
+    async def with_one_master(
+        self, away_s: float, *, api_away_s: float = 0.0
+    ) -> tuple[Course, Optima]:
         """Return what came of the jobs, and how good each plan was.
 
         Once, when a job waits in the second half, the master is killed, and gone for `away_s`;
-        before that the API server is gone as long, once, while jobs are being placed. Not with
-        Volcano, whose controller may make no pods of a job for minutes after that.
+        before that the API server is gone for `api_away_s`, once, while jobs are being placed.
         """
-        outage = partial(self._outage, away_s) if away_s and self.scheduler != VOLCANO else None
+        outage = partial(self._outage, api_away_s) if api_away_s else None
         log = self.home / "bookings.log"
         await self._prepare()
         flags = (f"--booking-log={log}", *self._flags)
@@ -169,7 +170,9 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> Non
             course, masters = await run.under_kills()
             tell(f"all held: {masters}; {course}")
         else:
-            course, optima = await run.with_one_master(options.away_s)
+            # Volcano's controller may make no pods of a job for minutes after such an outage.
+            api_away_s = 0.0 if options.scheduler == VOLCANO else options.away_s
+            course, optima = await run.with_one_master(options.away_s, api_away_s=api_away_s)
             tell(f"all held: {course}")
             tell(f"the plans: {optima}")
 
