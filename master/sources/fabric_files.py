@@ -70,18 +70,18 @@ class FabricFiles:
 
     async def run(self) -> None:
         """Poll until cancelled."""
-        said: tuple[str, ...] | None = None
+        sent: tuple[str, ...] | None = None
         """The warnings that the master has; None before the first look."""
         while True:
             changed = await off_loop(self._look)
             warnings = tuple(self._warnings())
             if changed:
                 await send_event(self.sink, self._loaded())
-            if warnings != said:
+            if warnings != sent:
                 for text in warnings:
-                    if text not in (said or ()):
+                    if text not in (sent or ()):
                         _log.warning("fabric dump: what was known stays", reason=text)
-                said = warnings
+                sent = warnings
                 await self._tell(warnings)
             await asyncio.sleep(LOOK_S)
 
@@ -140,7 +140,7 @@ class FabricFiles:
         yield from self._unread
         for name, dump in sorted(self._dumps.items()):
             if name in self._gone:
-                yield f"{name} is gone; what it said stays until the master starts again"
+                yield f"{name} is gone; what it said stays until others describe its switches"
             elif dump.refusal is not None:
                 yield f"{name}: {dump.refusal}"
 

@@ -74,7 +74,6 @@ def native(heeding: str, jobs: int) -> dict[str, str]:
 
 DAY_S = 86400
 EVIL = "<b>{{ $value }}</b> \u202e" + "n" * 253
-GROUPS = 'kind="dragonfly",status="NotReady"'
 FIFTH = "Within an hour more than a fifth of the nodes stopped being Ready: "
 SHRANK = f"{FIFTH}70 are left."
 REFUSED = "Reports of workers are refused, mostly for their tokens; their nodes fall silent."

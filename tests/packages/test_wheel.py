@@ -232,7 +232,7 @@ def event(log: Path, name: str, number: int = 0) -> dict[str, object]:
 def test_a_command_without_its_extra_says_what_to_install(
     wheel: Path, installed: Installed, extra: str, command: str, missing: str
 ) -> None:
-    """One line and exit code 2, not a traceback. All that pip is told is in an index."""
+    """The command prints one line and ends with 2; pip finds every requirement that it names."""
     name, *arguments = command.split()
     done = subprocess.run(
         (installed(extra) / name, *arguments), capture_output=True, text=True, check=False

@@ -98,7 +98,7 @@ def test_all_outputs_of_a_log_with_something_around_it_are_found(around):
 
 @pytest.mark.parametrize("kind", BY_LINE)
 def test_a_prefix_that_one_line_lacks_stays(kind):
-    """The line may be another program's, so nobody guesses where its own text begins."""
+    """Another program may have written the line, so the prefix stays on all lines."""
     lines = AROUND[kind](MATRIX).splitlines()
     for at in (0, 1, 3, 7):
         text = "\n".join([*lines[:at], MATRIX.splitlines()[at], *lines[at + 1 :]]) + "\n"

@@ -175,7 +175,7 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class SourceWarning(Reason):
-    """What is odd about a source, and since when (monotonic seconds, None where nobody says)."""
+    """A doubt about a source; `since_s` is when it began, monotonic, None if that is unknown."""
 
     since_s: float | None = None
 

@@ -251,7 +251,7 @@ def test_an_adapter_of_three_nodes_is_told_without_one_that_is_gone() -> None:
 
 
 def test_an_adapter_without_a_name_joins_by_the_guid_that_its_worker_reports() -> None:
-    """No host, a name that nobody has given, and the same words on two hosts."""
+    """A description names no host, names localhost, or is the same for two adapters."""
     built = pairs(2)
     for host, words in (
         ("gpu-01", "MT4129 ConnectX7   Mellanox Technologies"),

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from topo.discovery.groups.fabric.adapter_join import host_of
-from topo.discovery.groups.fabric.switch_tiers import Placed, SwitchGroup, SwitchPath, place
+from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, SwitchPath, place
 from topo.discovery.groups.fabric.wires import Wires, joined
 from topo.model.fabric import FabricDump, Guid
 from topo.model.ids import natural_key
@@ -53,7 +53,7 @@ def _first(wires: Wires, group: SwitchGroup) -> str:
     return min((wires.switches[each].name for each in group.switches), key=natural_key)
 
 
-def _strays(wires: Wires, placed: Placed) -> tuple[str, ...]:
+def _strays(wires: Wires, placed: HostGroups) -> tuple[str, ...]:
     """Return the hosts with cables in several groups, a line each."""
     return tuple(
         f"{host} has cables in several groups: {listed([_first(wires, each) for each in groups])}"

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Protocol, TypeVar
 
 
-class Change(Protocol):
+class Priced(Protocol):
     """What costs something, and has a name."""
 
     @property
@@ -30,7 +30,7 @@ class Change(Protocol):
         """The cost, at least 0."""
 
 
-_Change = TypeVar("_Change", bound=Change)
+_Priced = TypeVar("_Priced", bound=Priced)
 
 
 @dataclass(slots=True)
@@ -53,11 +53,11 @@ class Trials:
 
 
 def cheapest_set(
-    changes: Sequence[_Change],
-    enough: Callable[[Sequence[_Change]], bool],
+    changes: Sequence[_Priced],
+    enough: Callable[[Sequence[_Priced]], bool],
     trials: Trials,
     below: int | None = None,
-) -> list[_Change] | None:
+) -> list[_Priced] | None:
     """Return the cheapest changes that are enough, of less than a cost; None: none was found.
 
     Of equal costs the set with fewer changes, then the one that comes first by cost and name.

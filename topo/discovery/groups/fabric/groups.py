@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
-from topo.discovery.groups.fabric.switch_tiers import Placed, SwitchGroup, is_fabric_kind, place
+from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, is_fabric_kind, place
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.discovery.groups.path import Path, PathGroup
@@ -83,7 +83,7 @@ class FabricGroups:
 
     @property
     def detail(self) -> str:
-        """What is followed, in a few words; empty before a dump is read."""
+        """The numbers of dumps, switches and adapters; empty before a dump is read."""
         if not self._dumps:
             return ""
         adapters, joined_ = len(self._wires.adapters), len(self._join.nodes)
@@ -170,7 +170,9 @@ class FabricGroups:
         self._missing_since_s = {node: since_s.get(node, now_s) for node in missing}
         return missing
 
-    def _named(self, placed: Placed, nodes: AbstractSet[NodeName]) -> dict[SwitchGroup, GroupName]:
+    def _named(
+        self, placed: HostGroups, nodes: AbstractSet[NodeName]
+    ) -> dict[SwitchGroup, GroupName]:
         """Return the names of the groups that hold nodes or their cables."""
         members: defaultdict[SwitchGroup, set[NodeName]] = defaultdict(set)
         for node in sorted(nodes):
@@ -203,7 +205,7 @@ class FabricGroups:
 
     def _find(
         self,
-        placed: Placed,
+        placed: HostGroups,
         names: Mapping[SwitchGroup, GroupName],
         nodes: AbstractSet[NodeName],
     ) -> Iterator[FabricFinding]:
@@ -230,7 +232,7 @@ class FabricGroups:
         self,
         node: NodeName,
         adapters: Iterable[Guid],
-        placed: Placed,
+        placed: HostGroups,
         names: Mapping[SwitchGroup, GroupName],
     ) -> FabricFinding:
         groups = placed.strays[node]
@@ -265,7 +267,7 @@ class FabricGroups:
                 if most is not None and gbps(each.rate) < gbps(most):
                     yield f"{self._port(each)} runs at {each.rate}, most others there at {most}"
 
-    def _doubt(self, placed: Placed) -> Iterator[str]:
+    def _doubt(self, placed: HostGroups) -> Iterator[str]:
         """Yield what is odd about the fabric as a whole."""
         for name, dump in sorted(self._dumps.items()):
             if dump.missing:

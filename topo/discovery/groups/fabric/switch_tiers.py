@@ -62,7 +62,7 @@ SwitchPath = tuple[SwitchGroup, ...]
 """Outermost first."""
 
 
-class Placed(NamedTuple):
+class HostGroups(NamedTuple):
     """Where hosts are, and the hosts whose cables are divided between groups.
 
     `strays` are hosts with a cable outside of their group, or without a group for that; for each
@@ -73,7 +73,7 @@ class Placed(NamedTuple):
     strays: Mapping[Host, tuple[SwitchGroup, ...]]
 
 
-def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) -> Placed:
+def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) -> HostGroups:
     """Return the groups of all hosts; `hosts`: the host of each adapter, `nodes`: who is a node."""
     leaves: defaultdict[Host, Counter[Guid]] = defaultdict(Counter)
     for adapter, host in hosts.items():
@@ -93,7 +93,7 @@ def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) ->
             own[host] = ordered[0]
     # A server of the fabric's own may be on a spine, which is no leaf for that.
     above = _groups_above(wires, {own[node] for node in nodes & own.keys()})
-    return Placed({host: (*above.get(each, ()), each) for host, each in own.items()}, strays)
+    return HostGroups({host: (*above.get(each, ()), each) for host, each in own.items()}, strays)
 
 
 def _leaf_groups(
