@@ -23,7 +23,7 @@ WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a m
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
+.PHONY: help install run test floors test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -61,12 +61,16 @@ run: $(RUNTIME) ## a simulated supernode cluster on this machine: WORLD=8x32x2 h
 	@$(BIN)/topo demo --world $(WORLD)
 
 # Each core begins at one end of the folders, and the tests of a file share what the file sets up.
+# Untraced: with Python 3.11 tracing doubles the processor time of the suite.
 test: $(STAMP) ## the test suite, on both cores
-	$(PYTEST) $(SUITE)
+	$(PYTEST) $(SUITE) $(if $(TRACED),--cov --cov-report=)
 
-# Apart from `test`: with Python 3.11 tracing doubles the processor time of the suite.
-coverage: $(STAMP) ## the same suite traced, with its coverage floors
-	$(PYTEST) $(SUITE) --cov --cov-report=
+coverage: ## the same suite traced, with its coverage floors
+	@$(MAKE) --no-print-directory test TRACED=yes
+	@$(MAKE) --no-print-directory floors
+
+# Of the suite that ran traced last.
+floors: $(STAMP)
 	@$(BIN)/python -m coverage combine -q --append 2>/dev/null || true
 	$(BIN)/python -m coverage report --include='topo/*' --fail-under=95
 	$(BIN)/python -m coverage report --include='master/*,worker/*' --fail-under=90
