@@ -413,6 +413,21 @@ def test_a_restarted_master_shows_the_groups_before_it_has_read_a_dump() -> None
     assert shape(again) == shape(state)
 
 
+def test_a_dump_that_is_cut_off_takes_no_group_of_an_earlier_process() -> None:
+    built = pairs(2)
+    text = built.text()
+    state = in_fabric(built)
+    again = restarted(state, 1.0, mode=Mode.FABRIC)
+    again.advance(2.0, listed(built.adapters), dumped(text[: text.rindex("\nvendid")]))
+    again.validate()
+    assert shape(again) == shape(state)
+    lacks = "subnet-0 is cut off: 1 adapter named without a block"
+    assert doubts(again) == [f"{lacks}; the groups from before the start stay"]
+    again.advance(3.0, dumped(text))
+    assert shape(again) == shape(state)
+    assert doubts(again) == []
+
+
 def test_a_dump_that_is_cut_off_is_a_doubt_of_the_source() -> None:
     built = pairs(2)
     text = built.text()

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
@@ -49,7 +50,8 @@ class FabricFinding:
 class FabricGroups:
     """The dumps, the nodes, and the groups that follow. Mutable; owned by the discovery state.
 
-    `kept` are the paths of an earlier process, which stand until the dumps are read.
+    `kept` are the paths of an earlier process, which stand until the dumps are read. A dump that
+    is cut off does not count then: what it lacks may be just what those paths rest on.
     """
 
     def __init__(
@@ -60,7 +62,10 @@ class FabricGroups:
         self._names = tuple(names)
         self._books: dict[Kind, NameBook] = {}
         self._paths: dict[NodeName, Path] = dict(kept)
+        self._is_restored = bool(kept)
         self._dumps: dict[str, FabricDump] = {}
+        self._cut_off: dict[str, str] = {}
+        """What each dump lacks that was cut off."""
         self._wires = Wires()
         self._join = AdapterJoin()
         self._stated: dict[NodeName, Stated] = {}
@@ -97,7 +102,9 @@ class FabricGroups:
 
     def replace(self, dumps: Mapping[str, FabricDump]) -> None:
         """Take all dumps, by their names."""
-        self._dumps = dict(dumps)
+        self._cut_off = {name: each.missing for name, each in sorted(dumps.items()) if each.missing}
+        passed_over = self._cut_off.keys() if self._is_restored else ()
+        self._dumps = {name: dumps[name] for name in dumps if name not in passed_over}
         self._wires = joined(self._dumps)
         self._join.replace(self._wires.adapters)
         self._is_unsettled = True
@@ -142,9 +149,12 @@ class FabricGroups:
 
         A node that is in no dump any more keeps its groups until `expire`.
         """
-        if not self._is_unsettled or not self._dumps:
+        if not self._is_unsettled or not (self._dumps or self._cut_off):
             return None
         self._is_unsettled = False
+        if not self._dumps:
+            self._set_doubts(())
+            return set()
         nodes = set(self._join.nodes.values())
         placed = place(self._wires, self._join.hosts(), nodes)
         names = self._named(placed, nodes)
@@ -155,7 +165,7 @@ class FabricGroups:
         }
         before, self._paths = self._paths, paths | self._missing(nodes, now_s)
         self.findings = tuple(self._find(placed, names, nodes))
-        self.doubts = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, self._doubt(placed))
+        self._set_doubts(self._doubt(placed))
         everyone = before.keys() | self._paths.keys()
         return {node for node in everyone if before.get(node) != self._paths.get(node)}
 
@@ -267,11 +277,14 @@ class FabricGroups:
                 if most is not None and gbps(each.rate) < gbps(most):
                     yield f"{self._port(each)} runs at {each.rate}, most others there at {most}"
 
+    def _set_doubts(self, of_switches: Iterable[str]) -> None:
+        stays = "; the groups from before the start stay" if self._is_restored else ""
+        of_files = (f"{name} is cut off: {lacks}{stays}" for name, lacks in self._cut_off.items())
+        texts = chain(of_files, of_switches)
+        self.doubts = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, texts)
+
     def _doubt(self, placed: HostGroups) -> Iterator[str]:
-        """Yield what is odd about the fabric as a whole."""
-        for name, dump in sorted(self._dumps.items()):
-            if dump.missing:
-                yield f"{name} is cut off: {dump.missing}"
+        """Yield what is odd about the switches."""
         leaves = {each for path in placed.paths.values() for each in path[-1:]}
         lonely = [
             self._wires.switches[leaf].name
