@@ -1,12 +1,14 @@
 """The source that watches a folder of fabric dumps, and keeps the last good one of each file.
 
 A dump that was cut off does not replace a whole one, and a file that cannot be read or is gone
-takes nothing away: both are warnings of the source. A file that is gone is forgotten once others
-describe all of its switches, as where each dump gets a name of its own.
+takes nothing away: both are warnings of the source, as is a file that nobody writes any more. A
+file that is gone is forgotten once others describe all of its switches, as where each dump gets a
+name of its own.
 """
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,8 @@ _log = structlog.get_logger(__name__)
 MAX_DUMP_BYTES = 64 << 20
 """A dump of 10,000 hosts with eight adapters each has 32 MB."""
 MAX_DUMPS = 64
+OLD_S = 86400.0
+"""A file that was not written for so long describes a fabric that has changed since."""
 _NAME = re.compile(r"\w[\w.-]{0,199}(?<!\.new)(?<!\.tmp)(?<!\.part)", re.ASCII)
 """Not those of editors and mounted ConfigMaps, which begin with a dot, nor what is written yet."""
 
@@ -63,6 +67,8 @@ class FabricFiles:
 
     sink: EventSink
     folder: Path
+    now: Callable[[], float] = time.time
+    """Seconds since 1970, as the files have them."""
     _dumps: dict[str, _Dump] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
     _unread: tuple[str, ...] = ()
@@ -143,6 +149,9 @@ class FabricFiles:
                 yield f"{name} is gone; what it said stays until others describe its switches"
             elif dump.refusal is not None:
                 yield f"{name}: {dump.refusal}"
+            elif self.now() - (dump.watched.written_at_s or self.now()) > OLD_S:
+                timer = f"the timer of {ibnetdiscover.COMMAND}"
+                yield f"{name} was not written for a day: see to {timer}"
 
     async def _tell(self, warnings: tuple[str, ...]) -> None:
         if all(each.good is None for each in self._dumps.values()):

@@ -229,6 +229,11 @@ class WatchedFile:
     _seen: Fingerprint | None = None
     _last: bytes | Refusal | None = None
 
+    @property
+    def written_at_s(self) -> float | None:
+        """When the file was written that the last poll saw, since 1970; None if it saw none."""
+        return None if self._seen is None else self._seen[2] / 1e9
+
     def poll(self) -> bytes | Refusal | None:
         """Return new content, a refusal if the file became unusable, None if nothing changed."""
         found = call_unless_silent(self.path, partial(self._look, self._seen))

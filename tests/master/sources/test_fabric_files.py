@@ -1,5 +1,7 @@
 """The folder of fabric dumps: read as it changes; nothing known-good goes for a worse file."""
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,20 @@ async def test_a_dump_that_was_never_whole_is_used_and_doubted(tmp_path: Path) -
     async with running("--mode=fabric", f"--fabric-dir={tmp_path}") as master:
         await warned(master, "a.txt is cut off: 1 adapter named without a block")
         assert (await source_of(master))["state"] == "ok"
+
+
+async def test_a_dump_that_nobody_writes_any_more_is_told_after_a_day(tmp_path: Path) -> None:
+    """The same content written again is a fabric that did not change."""
+    dump = tmp_path / "subnet.txt"
+    dump.write_text(pairs(2).text())
+    yesterday = time.time() - 86_401
+    os.utime(dump, (yesterday, yesterday))
+    async with running("--mode=fabric", f"--fabric-dir={tmp_path}") as master:
+        await warned(master, "subnet.txt was not written for a day: see to the timer of ibnetd")
+        assert (await source_of(master))["state"] == "ok"
+        dump.write_text(pairs(2).text())
+
+        async def is_quiet() -> bool:
+            return bool((await source_of(master))["warnings"] == [])
+
+        await eventually(is_quiet)
