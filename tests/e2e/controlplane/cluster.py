@@ -1,13 +1,13 @@
 """A real control plane on the loopback address, without containers, and its life.
 
 etcd, kube-apiserver with TLS, RBAC and an audit log, kube-controller-manager, kube-scheduler, kwok
-in place of kubelets, and Volcano where a test gives a configuration for its scheduler.
+in place of kubelets, and Volcano and Kueue where a test gives a configuration for them.
 """
 
 import asyncio
 import itertools
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from tests.e2e.controlplane import core, nodes, volcano
 from tests.e2e.controlplane.audit import Call, calls
 from tests.e2e.controlplane.client import Access, Api, ApiError
 from tests.e2e.controlplane.core import Files, Ports
+from tests.e2e.controlplane.kueue import Kueue
 from tests.e2e.controlplane.kwok import LEASE_S, kwok
 from tests.e2e.controlplane.processes import Program
-from tests.e2e.controlplane.programs import KUBE, TOOLS, VOLCANO, build
+from tests.e2e.controlplane.programs import KUBE, KUEUE, TOOLS, VOLCANO, build
 from tests.support.waiting import CEILING_S, eventually
 from topo.sim.worlds.presets import World
 
@@ -34,7 +35,8 @@ class Cluster:
     """One control plane. `start` and `stop` may be called from any loop: it holds none.
 
     `lease_s`: how long the lease of a node is. More nodes need longer ones, and controllers that
-    wait for them. `pod_groups`: the gangs of Kubernetes are switched on.
+    wait for them. `pod_groups`: the gangs of Kubernetes are switched on. `kueue`: what its
+    configuration has besides what the harness needs; {} for its defaults.
     """
 
     def __init__(
@@ -45,9 +47,12 @@ class Cluster:
         volcano_configuration: str | None = None,
         lease_s: int = LEASE_S,
         pod_groups: bool = False,
+        kueue: Mapping[str, Any] | None = None,
     ) -> None:
         with_volcano = volcano_configuration is not None
         build(KUBE, TOOLS, *((VOLCANO,) if with_volcano else ()))
+        if kueue is not None:
+            build(KUEUE)
         self.files = Files(home)
         self.ports = ports
         self.etcd = core.etcd(self.files, ports)
@@ -66,13 +71,15 @@ class Cluster:
         if volcano_configuration is not None:
             of_volcano = volcano.programs(self.files, volcano_configuration)
             self.volcano = (*of_volcano, volcano.webhooks(self.files, ports))
+        self.kueue = Kueue(self.files, ports, kueue) if kueue is not None else None
         self._defined = volcano.NEEDED if with_volcano else (volcano.HYPERNODES,)
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """All of its processes, in the order in which they must end."""
         of_kubernetes = (self.kwok, self.scheduler, self.controllers, self.api_server, self.etcd)
-        return (*self.volcano, *of_kubernetes)
+        of_kueue = (self.kueue.program,) if self.kueue is not None else ()
+        return (*of_kueue, *self.volcano, *of_kubernetes)
 
     async def start(self, world: World | None = None) -> None:
         """Returns when all serve and each node of the world is Ready and takes pods."""
@@ -82,6 +89,9 @@ class Cluster:
             program.start()
         async with self.api() as api:
             await define(api, *self._defined)
+            if self.kueue is not None:
+                await _define(api, self.kueue.definitions())
+                await self.kueue.start(api)
             if self.volcano:
                 await self._start_volcano(api)
             if world is not None:
@@ -155,8 +165,13 @@ def own_cluster(home: Path, **parts: Any) -> Iterator[Cluster]:
 
 async def define(api: Api, *names: str) -> None:
     """Makes these definitions of Volcano; returns when the API server knows their objects."""
-    for definition in volcano.definitions(*names):
+    await _define(api, list(volcano.definitions(*names)))
+
+
+async def _define(api: Api, definitions: Sequence[Any]) -> None:
+    for definition in definitions:
         await api.create(DEFINITIONS, definition)
+    names = [each["metadata"]["name"] for each in definitions]
     await eventually(lambda: _are_established(api, names))
 
 

@@ -66,7 +66,8 @@ VOLCANO = Module(
         "webhook-manager": "volcano.sh/volcano/cmd/webhook-manager",
     },
 )
-MODULES = (KUBE, TOOLS, HELM3, VOLCANO)
+KUEUE = Module("kueue", {"kueue": "sigs.k8s.io/kueue/cmd/kueue"})
+MODULES = (KUBE, TOOLS, HELM3, VOLCANO, KUEUE)
 
 
 def why_not() -> str | None:
