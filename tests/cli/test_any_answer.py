@@ -5,6 +5,7 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import fields
 from importlib.metadata import version
 from typing import Any
 
@@ -57,7 +58,8 @@ COMMANDS: dict[bytes, tuple[str, ...]] = {
     b"GET /v1/topology": (
         "tree", "tree -o json", "tree -o yaml", "tree --problems", "tree --depth 1", "nodes",
         "nodes -o csv", "nodes -o json", "nodes -o name", "node node-3", "node node-3 -o yaml",
-        "doctor", "doctor -o json", "place --pods 2 --gpus 8",
+        "doctor", "doctor -o json", "place --pods 2 --gpus 8", "export -f slurm-yaml",
+        "export -f slurm-block", "export -f nfd",
     ),
     b"GET /v1/fragmentation": ("fragmentation", "fragmentation -o yaml"),
     b"GET /v1/gangs/": ("why pytorch-demo", "why pytorch-demo -o json"),
@@ -120,6 +122,10 @@ def test_a_version_that_is_no_text_is_none(master: Bending) -> None:
     meets(master, "doctor", b"GET /openapi.json", http(deep))
 
 
+def vars_of(options: export.GraphOptions | export.TreeOptions) -> dict[str, Any]:
+    return {field.name: getattr(options, field.name) for field in fields(options)}
+
+
 def test_a_graph_that_is_no_text_is_shown_on_a_terminal(
     master: Bending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,9 +136,9 @@ def test_a_graph_that_is_no_text_is_shown_on_a_terminal(
     master.call, master.answer = b"GET /v1/topology/graph", http(b"\xff\x1b[2J")
     url = f"http://127.0.0.1:{master.port}"
     export.export(
-        graph_format=export.GraphFormat.DOT,
-        group=None,
-        devices=False,
+        export_format=export.ExportFormat.DOT,
+        **vars_of(export.GraphOptions()),
+        **vars_of(export.TreeOptions()),
         master=url,
         token_file=None,
         ca_file=None,

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.commands.export import GraphFormat
+from topo.cli.commands.export import GRAPHS
 from topo.cli.exit_codes import Exit
 from topo.model.rest.graph import GRAPH_MEDIA
 
 
 def test_the_formats_are_those_of_the_master() -> None:
-    assert [each.value for each in GraphFormat] == list(GRAPH_MEDIA)
+    assert [each.value for each in GRAPHS] == list(GRAPH_MEDIA)
 
 
 def test_what_is_written_is_what_the_master_answers(topo: Topo, fake_master: FakeMaster) -> None:

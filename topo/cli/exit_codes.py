@@ -14,6 +14,7 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     REFUSED = 4
     NO_FIT = 5
+    CHANGED = 6
     INTERRUPTED = 130
 
 

@@ -171,11 +171,16 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def replace_whole(
-    path: Path, content: bytes, replaced: Callable[[os.stat_result], object] = lambda _: None
+    path: Path,
+    content: bytes,
+    replaced: Callable[[os.stat_result], object] = lambda _: None,
+    *,
+    mode: int = 0o600,
 ) -> None:
-    """Replace a file atomically, with mode 0600: readers see the old content or all of the new.
+    """Replace a file atomically: readers see the old content or all of the new.
 
-    Returns when the content is on disk. `replaced` is called with the new file's status right after
+    Only this user can read it unless `mode` says otherwise. Returns when the content is on disk.
+    `replaced` is called with the new file's status right after
     the rename. Raises `OSError`: before the rename the old file stays; after it, a power cut may
     bring the old file back.
     """
@@ -184,6 +189,7 @@ def replace_whole(
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
             written = os.fstat(file.fileno())
         Path(temporary).replace(path)

@@ -20,6 +20,7 @@ first is fly-1.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -72,16 +73,21 @@ OBJECT_NAME = Syntax(
 """A DNS label of RFC 1123, which every kind of object takes as its name."""
 
 
-def unique_names(groups: Iterable[GroupPath], syntax: Syntax) -> Mapping[GroupPath, str]:
-    """Return a valid name for each group, no name twice. No path may come twice."""
+def unique_names(
+    groups: Iterable[GroupPath], syntax: Syntax, given: AbstractSet[str] = frozenset()
+) -> Mapping[GroupPath, str]:
+    """Return a valid name for each group, no name twice and none of those `given` to others.
+
+    No path may come twice.
+    """
     paths = sorted(groups)
     counts = Counter(path[-1] for path in paths)
     plain = {
         path: str(path[-1])
         for path in paths
-        if counts[path[-1]] == 1 and syntax.valid.fullmatch(path[-1])
+        if counts[path[-1]] == 1 and path[-1] not in given and syntax.valid.fullmatch(path[-1])
     }
-    names, taken = dict(plain), set(plain.values())
+    names, taken = dict(plain), {*given, *plain.values()}
     for path in paths:
         if path not in plain:
             names[path] = _with_digits(path, syntax, taken)

@@ -1,59 +1,172 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo export`: the fabric as a graph, in a format that other tools open."""
+"""`topo export`: the fabric in the formats of others: graphs, Slurm's files, NFD's objects."""
 
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topo.cli.exit_codes import usage
+from topo.cli.exit_codes import Exit, usage
 from topo.cli.options import GroupName, MasterOptions, takes_options
 
+if TYPE_CHECKING:
+    from topo.cli.forest_files import ForestFile
+
 GRAPH_PATH = "/v1/topology/graph"
+_TREE_PATH = "/v1/topology"
 _STANDARD_OUTPUT = Path("-")
 
 
-class GraphFormat(StrEnum):
-    """How a graph is written."""
+class ExportFormat(StrEnum):
+    """How the fabric is written: the first three as a graph."""
 
     NODE_LINK = "node-link"
     GRAPHML = "graphml"
     DOT = "dot"
+    SLURM_TREE = "slurm-tree"
+    SLURM_BLOCK = "slurm-block"
+    SLURM_YAML = "slurm-yaml"
+    NFD = "nfd"
+
+
+GRAPHS = (ExportFormat.NODE_LINK, ExportFormat.GRAPHML, ExportFormat.DOT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions:
+    """What of the fabric a graph has."""
+
+    group: GroupName = None
+    devices: Annotated[
+        bool,
+        typer.Option("--devices", help="GPUs and NICs as vertices, with their links. Graphs only."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeOptions:
+    """What of the tree Slurm's files and NFD's objects have."""
+
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Blocks, or labels, of groups of this kind; may be repeated. slurm-…, nfd.",
+        ),
+    ] = None
+    block_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65536,
+            metavar="NODES",
+            help="The smallest of Slurm's BlockSizes. Default: as many nodes as most blocks have.",
+        ),
+    ] = None
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget",
+            help="Drop names that only the earlier file has: no node of Slurm's has one.",
+        ),
+    ] = False
+    domain: Annotated[
+        str,
+        typer.Option(metavar="DOMAIN", help="What NFD's labels begin with: the master's --domain."),
+    ] = "metax-tech.com"
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Where NFD's objects go.")] = (
+        "node-feature-discovery"
+    )
 
 
 @takes_options
 def export(
     *,
-    graph_format: Annotated[
-        GraphFormat,
+    export_format: Annotated[
+        ExportFormat,
         typer.Option(
             "--format",
             "-f",
-            help="node-link for networkx and d3, graphml for Gephi and yEd, dot for Graphviz.",
+            help="node-link for networkx and d3, graphml for Gephi and yEd, dot for Graphviz; "
+            "slurm-tree, slurm-block (topology.conf), slurm-yaml (topology.yaml); nfd for objects "
+            "of Node Feature Discovery.",
         ),
-    ] = GraphFormat.NODE_LINK,
-    group: GroupName = None,
-    devices: Annotated[
-        bool, typer.Option("--devices", help="GPUs and NICs as vertices, with their links.")
-    ] = False,
+    ] = ExportFormat.NODE_LINK,
     output: Annotated[
         Path,
         typer.Option(
             "--output", "-o", metavar="FILE", help="Where to; `-` is the standard output."
         ),
     ] = _STANDARD_OUTPUT,
+    exit_code: Annotated[
+        bool,
+        typer.Option("--exit-code", help="End with 6 where a file of slurm-… or nfd was changed."),
+    ] = False,
+    graph: GraphOptions,
+    tree: TreeOptions,
     options: MasterOptions,
 ) -> None:
-    """Write the fabric as a graph: groups, nodes, GPUs, NICs, and the wires between nodes."""
+    """Write the fabric as a graph: groups, nodes, GPUs, NICs, and the wires between nodes; or as
+    topology files of Slurm, or as objects of Node Feature Discovery.
+    """
+    if export_format in GRAPHS:
+        _refuse_given(tree != TreeOptions() or exit_code, "slurm-… and nfd", export_format)
+        _export_graph(export_format, graph, output, options)
+        return
+    _refuse_given(graph != GraphOptions(), "graphs", export_format)
+    from topo.cli.forest_files import put
+
+    where = None if output == _STANDARD_OUTPUT else output
+    changed = put(_forest_file(export_format, tree, where, options), where)
+    if where is not None:
+        print(f"topo: {'written' if changed else 'unchanged'}: {where}", file=sys.stderr)
+        if changed and exit_code:
+            raise typer.Exit(Exit.CHANGED)
+
+
+def _refuse_given(is_given: bool, whose: str, export_format: ExportFormat) -> None:  # noqa: FBT001
+    if is_given:
+        what = f"an option that only {whose} have"
+        raise usage(what, f"--format {export_format}", "`topo export --help` says which take it")
+
+
+def _forest_file(
+    export_format: ExportFormat, tree: TreeOptions, output: Path | None, options: MasterOptions
+) -> "ForestFile":
+    from topo.cli import forest_files
+    from topo.cli.client import connection
+    from topo.cli.client.decoding import decode
+    from topo.cli.forest_document import forest_of
+    from topo.model.ids import Kind
+    from topo.model.rest.topology import TopologyDocument
+    from topo.publish.slurm.document import SlurmChoice, SlurmFormat
+
+    forest = forest_of(decode(TopologyDocument, connection.document(options, _TREE_PATH)))
+    kinds = tree.kind or []
+    if export_format is ExportFormat.NFD:
+        return forest_files.node_feature_objects(forest, tree.domain, kinds, tree.namespace)
+    choice = SlurmChoice(
+        format=SlurmFormat(export_format.value),
+        kinds=tuple(map(Kind, kinds)),
+        base=tree.block_size,
+        is_forgetful=tree.forget,
+    )
+    return forest_files.slurm(forest, choice, output)
+
+
+def _export_graph(
+    export_format: ExportFormat, graph: GraphOptions, output: Path, options: MasterOptions
+) -> None:
     from topo.cli.client import connection
     from topo.cli.render.safe import plain
 
     query = {
-        "format": graph_format.value,
-        "group": group,
-        "devices": "vertices" if devices else None,
+        "format": export_format.value,
+        "group": graph.group,
+        "devices": "vertices" if graph.devices else None,
     }
     to = connection.target_to_read(options)
     body = connection.ask(to, lambda master: master.content(GRAPH_PATH, **query))

@@ -1,0 +1,165 @@
+"""The trees that we write, started by a real slurmctld on the loopback address."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.publish.forests import VENDOR, box, fly, forest
+from tests.publish.slurm.verdicts import hosts
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually_in_a_thread
+from topo.model.forest import Forest
+from topo.publish.slurm.document import SlurmChoice, SlurmFile, SlurmFormat, slurm_file
+from topo.publish.slurm.hostlist import compress
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not shutil.which("slurmctld") or not shutil.which("scontrol"),
+        reason="needs slurmctld and scontrol (Debian: slurmctld, slurm-client)",
+    ),
+]
+CONF = """\
+ClusterName=topo
+SlurmctldHost={host}(127.0.0.1)
+AuthType=auth/none
+CredType=cred/none
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={port}
+SlurmdPort={slurmd}
+StateSaveLocation={folder}/state
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdSpoolDir={folder}/spool
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+TopologyPlugin=topology/tree
+MpiDefault=none
+NodeName=node-[1-16] NodeAddr=127.0.1.[1-16] CPUs=1 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+class Slurm:
+    """A slurmctld of its own, with the topology.conf that is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.topology = folder / "topology.conf"
+        port, slurmd = free_ports((0, 0))
+        host = socket.gethostname().split(".")[0]
+        (folder / "state").mkdir()
+        user = os.environ.get("USER", "root") if os.geteuid() else "root"
+        text = CONF.format(host=host, user=user, port=port, slurmd=slurmd, folder=folder)
+        (folder / "slurm.conf").write_text(text)
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                ["slurmctld", "-D", "-f", str(self.folder / "slurm.conf")],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    def control(self, *words: str) -> str:
+        """What scontrol prints; "" where it fails."""
+        done = subprocess.run(
+            ["scontrol", *words], env=self.environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout if done.returncode == 0 else ""
+
+    def switches(self) -> dict[str, tuple[list[str], list[str]]]:
+        """The nodes and switches that slurmctld has below each switch."""
+        found = {}
+        for line in self.control("show", "topology").splitlines():
+            pairs = dict(word.split("=", 1) for word in line.split())
+            below = pairs.get("Switches", "")
+            found[pairs["SwitchName"]] = (hosts(pairs.get("Nodes", "")), hosts(below))
+        return found
+
+    def wait_for(self, switch: str) -> None:
+        """Until slurmctld has it; told at once where slurmctld ended."""
+
+        def has() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log()[-2000:]
+            return switch in self.switches()
+
+        eventually_in_a_thread(has)
+
+    def end(self) -> None:
+        if self.process is not None:
+            self.process.kill()  # it keeps nothing, and an orderly end waits for its threads
+            self.process.wait()
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[Slurm]:
+    made = Slurm(tmp_path)
+    yield made
+    made.end()
+
+
+def tree(world: Forest, there: str = "") -> str:
+    made = slurm_file(world, SlurmChoice(format=SlurmFormat.TREE), there)
+    assert isinstance(made, SlurmFile)
+    return made.text
+
+
+def test_slurmctld_runs_with_each_tree_and_has_exactly_its_groups(slurm: Slurm) -> None:
+    first = tree(VENDOR)
+    slurm.topology.write_text(first)
+    slurm.start()
+    slurm.wait_for("cluster")
+    shown = slurm.switches()
+    assert shown["dragonfly-3"] == (["node-5", "node-6"], [])
+    assert shown["switchbox-2"][1] == ["dragonfly-3", "dragonfly-4"]
+    assert sorted(shown["cluster"][0]) == sorted(f"node-{n}" for n in range(1, 9))
+
+    # A group goes, nodes stand alone, a name has a dot and digits, a node is not one of Slurm's.
+    world = forest(
+        box("switchbox-1", {"1.pair_2": ["node-1", "node-10"]}, ["node-3"]),
+        fly("dragonfly-9", ["node-4", "other-1"]),
+        unplaced=["node-5"],
+    )
+    slurm.topology.write_text(tree(world, first))
+    slurm.control("reconfigure")
+    slurm.wait_for("dragonfly-9")
+    shown = slurm.switches()
+    assert shown["1.pair_2"] == (["node-1", "node-10"], [])
+    assert shown["node-node-3"] == (["node-3"], [])
+    assert shown["dragonfly-9"] == (["node-4", "other-1"], [])
+    assert shown["dragonfly-1"] == ([], [])
+    assert sorted(shown["cluster"][1]) == ["dragonfly-9", "node-node-5", "switchbox-1"]
+    assert sorted(shown["cluster"][0]) == ["node-1", "node-10", "node-3", "node-4", "node-5"]
+
+
+def test_slurmctld_reads_a_line_of_sixteen_thousand_characters(slurm: Slurm) -> None:
+    words = [f"{n:x}-{'x' * 55}-{n * 2654435761 % 2**32:08x}"[-63:] for n in range(255)]
+    rest = [fly(word, [f"host-{n}"]) for n, word in enumerate(words[1:])]
+    text = tree(forest(fly(words[0], ["node-1"]), *rest))
+    assert max(map(len, text.splitlines())) > 16_000
+    slurm.topology.write_text(text)
+    slurm.start()
+    slurm.wait_for("cluster")
+    assert len(slurm.switches()) == 256
+    assert slurm.switches()[words[0]] == (["node-1"], [])
+
+
+def test_scontrol_reads_our_hostlists_as_we_do(slurm: Slurm) -> None:
+    names = ["n9", "n10", "n08", "gpu-01", "gpu-02", "a-1b", "x12345678", "node", "node1"]
+    listed = slurm.control("show", "hostnames", compress(names)).split()
+    assert sorted(listed) == sorted(names)

@@ -1,0 +1,112 @@
+"""What `topo export` writes from the tree: Slurm's topology files, NFD's objects.
+
+A file is replaced whole, and only where it changes: slurmctld may read it at any moment, and a
+file that keeps its time needs no `scontrol reconfigure`.
+"""
+
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from topo.cli.exit_codes import CliError, Exit, usage
+from topo.cli.render import terminal
+from topo.cli.render.safe import plain
+from topo.kit.files import AbsentFile, NotAFile, read_bounded, replace_whole
+from topo.model.errors import Refusal
+from topo.model.forest import Forest
+from topo.model.ids import Kind
+from topo.publish.node_features import can_name, manifest, node_features
+from topo.publish.node_labels import label_keys
+from topo.publish.slurm.document import SlurmChoice, slurm_file
+
+MAX_FILE_BYTES = 64 << 20
+_SHOWN = 5
+_MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForestFile:
+    """The text, and remarks about what is not in it."""
+
+    text: str
+    remarks: tuple[str, ...] = ()
+
+
+def slurm(forest: Forest, choice: SlurmChoice, output: Path | None) -> ForestFile:
+    """Return Slurm's file; names of the one at `output` stay. Raises `CliError`."""
+    made = slurm_file(forest, choice, _there(output))
+    if isinstance(made, Refusal):
+        raise CliError(Exit.REFUSED, made)
+    remarks = (
+        *_remark(made.unnameable, "cannot be named in a hostlist of Slurm"),
+        *_remark(made.in_no_block, "stand in no block"),
+    )
+    return ForestFile(text=made.text, remarks=remarks)
+
+
+def node_feature_objects(
+    forest: Forest, domain: str, kinds: Sequence[str], namespace: str
+) -> ForestFile:
+    """Return the NodeFeature objects of all nodes in groups; of these kinds, else the known ones.
+
+    Raises `CliError` where there is none: applied with `--prune` it would delete all.
+    """
+    keys = label_keys(domain, {Kind(kind): f"{domain}/{kind}" for kind in kinds})
+    if kinds:
+        keys = {kind: key for kind, key in keys.items() if kind in kinds}
+    text = manifest(node_features(forest, keys, namespace))
+    if not text:
+        fix = f"kinds of groups have labels: {', '.join(keys)}; name others with --kind"
+        raise CliError(Exit.REFUSED, Refusal("no node is in a group", "the answer", fix))
+    unnameable = tuple(node.name for node in forest.nodes() if not can_name(node.name))
+    return ForestFile(text=text, remarks=_remark(unnameable, "cannot be named in a label"))
+
+
+def _remark(names: Sequence[str], why: str) -> tuple[str, ...]:
+    if not names:
+        return ()
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    shown = ", ".join(names[:_SHOWN])
+    return (f"not written, since they {why}: {shown}{more}",)
+
+
+def _there(output: Path | None) -> str:
+    """Return what stands in the file; "" where there is none, or what is there is no file."""
+    if output is None:
+        return ""
+    found = read_bounded(output, MAX_FILE_BYTES)
+    if isinstance(found, AbsentFile | NotAFile):
+        return ""
+    if isinstance(found, Refusal):
+        raise CliError(Exit.USAGE, found)
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        fix = "name the file of this format, or move it away"
+        raise usage("the file there is no text", f"--output {output}", fix) from None
+
+
+def put(file: ForestFile, output: Path | None) -> bool:
+    """Write the file and the remarks; return whether something changed. Raises `CliError`."""
+    for remark in file.remarks:
+        terminal.err().print(plain(f"topo: {remark}"), style="yellow", highlight=False)
+    if output is None:
+        sys.stdout.write(file.text)
+        return True
+    target = output.resolve()
+    try:
+        before = target.stat() if target.exists() else None
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            target.write_text(file.text)
+            return True
+        if before is not None and target.read_bytes() == file.text.encode():
+            return False
+        mode = _MODE if before is None else stat.S_IMODE(before.st_mode)
+        replace_whole(target, file.text.encode(), mode=mode)
+    except OSError as error:
+        why = error.strerror or str(error)
+        fix = "name a file in a folder that you can write to"
+        raise usage(f"the file is not written: {why}", f"--output {output}", fix) from None
+    return True

@@ -1,0 +1,73 @@
+"""The groups of each node as NodeFeature objects of Node Feature Discovery (NFD).
+
+Format: `nfd.k8s-sigs.io/v1alpha1` of kubernetes-sigs/node-feature-discovery. Its master makes the
+labels of a node from the objects that name it, and takes them away with the object.
+
+An object has the labels that `topo.publish.node_labels` gives, and the same groups by kind as the
+feature `topo.groups`, for rules (`NodeFeatureRule`) that make other labels of it. Objects, not
+feature files: which nodes are a group is known here and not on a node, and no host path is mounted.
+O(nodes).
+
+Example: node-1 in switchbox-1/dragonfly-1 is the object topo-node-1 with the label
+metax-tech.com/dragonfly=dragonfly-1 and the element dragonfly: dragonfly-1.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from topo.model.forest import Forest
+from topo.model.ids import Kind, NodeName
+from topo.publish.names import MAX_DNS_NAME_CHARS, is_dns_name
+from topo.publish.node_labels import node_labels
+
+API_VERSION = "nfd.k8s-sigs.io/v1alpha1"
+NODE_NAME_LABEL = "nfd.node.kubernetes.io/node-name"
+MANAGED_BY = ("app.kubernetes.io/managed-by", "topo-export")
+"""The label by which `kubectl apply --prune` finds what an earlier run wrote."""
+FEATURE = "topo.groups"
+_PREFIX = "topo-"
+_MAX_LABEL_CHARS = 63
+
+
+def node_features(
+    forest: Forest, keys: Mapping[Kind, str], namespace: str
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the object of each node that is in a group with a key, in the order of the forest.
+
+    A node is left out whose name is no label value or no part of an object's name.
+    """
+    kinds = {key: kind for kind, key in keys.items()}
+    for name, labels in node_labels(forest, keys).items():
+        if labels and can_name(name):
+            elements = {str(kinds[key]): value for key, value in labels.items()}
+            yield {
+                "apiVersion": API_VERSION,
+                "kind": "NodeFeature",
+                "metadata": {
+                    "name": f"{_PREFIX}{name}",
+                    "namespace": namespace,
+                    "labels": {NODE_NAME_LABEL: name, MANAGED_BY[0]: MANAGED_BY[1]},
+                },
+                "spec": {
+                    "labels": dict(labels),
+                    "features": {
+                        "flags": {},
+                        "attributes": {FEATURE: {"elements": elements}},
+                        "instances": {},
+                    },
+                },
+            }
+
+
+def can_name(node: NodeName) -> bool:
+    """Return whether a node can have an object: its name is a label value there."""
+    fits = len(node) <= min(_MAX_LABEL_CHARS, MAX_DNS_NAME_CHARS - len(_PREFIX))
+    return fits and is_dns_name(node)
+
+
+def manifest(objects: Iterator[Mapping[str, Any]]) -> str:
+    """Return the objects as one text for `kubectl apply -f -`: a JSON document each, in YAML's
+    stream of documents.
+    """
+    return "".join(f"---\n{json.dumps(each, indent=2)}\n" for each in objects)
