@@ -19,7 +19,9 @@ PREEMPTABLE = "volcano.sh/preemptable"
 """Annotation or label of a pod of Volcano; `false`: it may not be evicted for others."""
 HOSTNAME = "kubernetes.io/hostname"
 """A pod that selects one has its node: the gate keeper that opened its last gate chose it."""
-OF_KUEUE = frozenset({"kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name"})
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""Label of a job that Kueue admits: its LocalQueue."""
+OF_KUEUE = frozenset({"kueue.x-k8s.io/podset", KUEUE_QUEUE})
 """Labels of pods whose job Kueue admits. Source: Kueue v0.19, `apis/kueue/v1beta2`."""
 CONDITION = "Placed"
 """End of the type of `AnnotationKeys.condition`, whatever the domain is."""
@@ -55,7 +57,8 @@ class AnnotationKeys:
         self.pod_group = f"{domain}/gang-pod-group"
         """Stamped annotation: the PodGroup of Kubernetes that is made for the gang."""
         self.topology_key = f"{domain}/gang-topology-key"
-        """Stamped annotation: the node label of which all pods of that PodGroup need one value."""
+        """Stamped annotation: the node label of which all pods of that PodGroup need one value, or
+        those of each group, where Kueue chooses the nodes."""
         self.of_pod_group = f"{domain}/gang-of-pod-group"
         """Stamped annotation: the PodGroup of Kubernetes whose pods are the gang."""
         self.ungrouped = f"{domain}/gang-ungrouped"

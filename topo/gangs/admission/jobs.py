@@ -17,7 +17,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from topo.gangs.admission import native_jobs, scheduling_groups, uncounted, unread_keys
+from topo.gangs.admission import (
+    kueue_slices,
+    native_jobs,
+    scheduling_groups,
+    uncounted,
+    unread_keys,
+)
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import (
@@ -32,6 +38,10 @@ from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms, shown
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.job.request import Request, flaw
+
+_OF_KUEUE = (
+    "{key} is set, by which Kueue chooses nodes, so {size} is left alone; remove one of the two"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,12 @@ def _stamped(
         return gang
     wanted = _annotations(gang, asked, rules.keys)
     warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
-    if (gang.terms.way or rules.way) is Way.NOMINATION:
+    is_nominated = (gang.terms.way or rules.way) is Way.NOMINATION
+    if kueue_slices.is_queued(job, parts) and (
+        not is_nominated or kueue_slices.chosen_by_user(gang.templates, {})
+    ):
+        return _sliced(job, parts, asked, rules, gang=gang)
+    if is_nominated:
         warnings += uncounted.warnings(gang.templates)
         return AdmissionOutcome(Result.STAMPED, _nominated(job, parts, wanted, rules), warnings)
     if parts.single is not None and rules.makes_groups:
@@ -146,6 +161,41 @@ def _stamped(
     patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
     patch += _without_copied_group(job, parts, rules.keys)
     warnings += tuple(native_jobs.warnings(gang.request, gang.terms, rules))
+    return AdmissionOutcome(Result.STAMPED, patch, warnings)
+
+
+def _sliced(
+    job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules, *, gang: _Gang
+) -> AdmissionOutcome | Refusal | _Left | None:
+    """Return the stamps of a job whose nodes Kueue chooses, by the slices of its pod sets.
+
+    One that asks Kueue by itself is left alone: two that choose its nodes would contradict.
+    """
+    keys = rules.keys
+    if (gang.terms.way or rules.way) is Way.NOMINATION:
+        key = kueue_slices.chosen_by_user(gang.templates, {})
+        return _Left(_OF_KUEUE.format(key=key, size=keys.size))
+    if not rules.tiers:
+        return None
+    slices = kueue_slices.podset_slices(
+        gang.request, gang.terms, rules, asked.places, templates=gang.templates
+    )
+    if isinstance(slices, Refusal):
+        return slices
+    if key := kueue_slices.chosen_by_user(gang.templates, slices):
+        return _Left(_OF_KUEUE.format(key=key, size=keys.size))
+    more = {keys.way: Way.NATIVE.value, **slices}
+    if kueue_slices.SLICE_LEVEL in slices:
+        more[keys.topology_key] = slices[kueue_slices.SLICE_LEVEL]
+    wanted = _annotations(gang, asked, keys)
+    patch = (
+        *_patch(job, parts, ((at, {**values, **more}) for at, values in wanted)),
+        *scheduling_groups.without_copied_group(parts.single, keys),
+        *_without(job, parts.templates, (keys.pod_group,)),
+    )
+    warnings = (gang.warning,) if gang.warning else ()
+    if gang.terms.wait_s is not None:
+        warnings = (*warnings, f"{keys.wait} does nothing here: what Kueue is asked for stays")
     return AdmissionOutcome(Result.STAMPED, patch, warnings)
 
 

@@ -60,6 +60,8 @@ class NativePolicy:
         """Return what the PodGroup of a pod asks of its scheduler; None if it is not known."""
         if (group := self.context.pod_group(pod)) is not None:
             return _asked(group, self.unheeded())
+        if pod.is_of_kueue:
+            return _asked_of_kueue(pod, self.context)
         of_kubernetes = self.context.scheduling_group(pod)
         return _asked_of_kubernetes(of_kubernetes, self.context) if of_kubernetes else None
 
@@ -100,6 +102,13 @@ def _asked_of_kubernetes(group: SchedulingGroupObject, context: GangContext) -> 
         scheduler="kube-scheduler",
         dropped="its constraint is not kept without the gate TopologyAwareWorkloadScheduling",
     )
+
+
+def _asked_of_kueue(pod: GangPod, context: GangContext) -> NativeAsked:
+    """Return what the pod's template asks of Kueue; slices are required, so no label is soft."""
+    kind = context.kind_of_label(pod.topology_key)
+    tier = context.tier_of_kind(kind) if kind is not None else None
+    return NativeAsked(policies=[Nearness(tier)], scheduler="Kueue")
 
 
 def _near(topology: NetworkTopology | None, pods: int | None = None) -> Nearness:

@@ -1,5 +1,6 @@
 """Gangs that Volcano places are watched: which there are, and whose groups nobody asked for."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,3 +141,34 @@ def test_a_pod_group_without_constraints_was_made_without_the_webhook() -> None:
     assert bypassed(found, pod_group("Inqueue", groups=[{"name": "g"}])) == []
     assert bypassed(found, pod_group("Inqueue", topology={"mode": "soft"})) == []
     assert bypassed(found) == [], "it is not known yet"
+
+
+@pytest.mark.parametrize(
+    ("key", "asked"),
+    [
+        ("metax-tech.com/dragonfly", "each group in one dragonfly (hard, tier 1)"),
+        ("", "each group as near to each other as can be (soft)"),
+    ],
+)
+def test_people_are_told_what_a_gang_of_kueue_asks_for(key: str, asked: str) -> None:
+    """Kueue makes no PodGroup: the label of each group's level is stamped on the template."""
+    annotations = {**NATIVE, **({WORDS.topology_key: key} if key else {})}
+    made = [
+        replace(pod(rank, gates=(), group="", annotations=annotations), is_of_kueue=True)
+        for rank in range(2)
+    ]
+    shown = NativePolicy(
+        gangs=of(*made),
+        context=gang_context(
+            kind_of_label={"metax-tech.com/dragonfly": DRAGONFLY}.get,
+            tier_of_kind={DRAGONFLY: 1}.get,
+            kind_of_tier={1: DRAGONFLY}.get,
+        ),
+        capacity=lambda: dragonflies(1),
+        unheeded=lambda: "Volcano ignores them",
+        store=status_store(),
+    )
+    ((_, stands),) = shown.all()
+    assert stands.text == (
+        f"Kueue chooses its nodes; asked of it: {asked}, which it heeds; none of 2 pods is bound"
+    )

@@ -1,0 +1,115 @@
+"""Groups as slices of a pod set, for Kueue to choose the nodes of a native job.
+
+    8 pods of 8 GPUs, gpu-group-size 16, dragonflies of 2 nodes in switchboxes
+    → on the template: podset-slice-required-topology: <domain>/dragonfly, podset-slice-size: "2"
+
+A slice is a number of pods, so it is the size of a group in pods, and each template has to be made
+of whole slices. Kueue cuts a pod set in the order of its pods' indices, as ranks are cut here. It
+does this only on a flavor with a topology (`topo/publish/topologies/kueue.py`).
+
+`gpu-group-within` is the domain that all pods share (podset-required-topology). Groups that are
+only preferred are no slices, which are always required: the pods are as near as there is room, from
+the level of the group up (podset-preferred-topology).
+
+Sources: Kueue v0.19.2, apis/kueue/v1beta2/topology_types.go, pkg/controller/jobframework/
+tas_validation.go; `kueue.x-k8s.io/queue-name` in pkg/controller/constants.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from topo.gangs.admission.outcome import Rules
+from topo.gangs.annotation_keys import KUEUE_QUEUE
+from topo.gangs.job_kinds.templates import JobParts, Template
+from topo.gangs.json_patch import mapping
+from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
+from topo.gangs.terms import GroupTerms
+from topo.model.errors import Refusal
+from topo.model.ids import Kind
+from topo.placement.job.request import PlacementMode, Request
+
+_PREFIX = "kueue.x-k8s.io/podset-"
+SLICE_LEVEL, SLICE_SIZE = f"{_PREFIX}slice-required-topology", f"{_PREFIX}slice-size"
+REQUIRED, PREFERRED = f"{_PREFIX}required-topology", f"{_PREFIX}preferred-topology"
+_OF_USERS = (
+    SLICE_LEVEL,
+    SLICE_SIZE,
+    f"{SLICE_LEVEL}-constraints",
+    REQUIRED,
+    PREFERRED,
+    f"{_PREFIX}unconstrained-topology",
+)
+"""By each of these a job asks Kueue for nodes."""
+
+
+def is_queued(job: Mapping[str, Any], parts: JobParts) -> bool:
+    """Return whether Kueue admits the job; Volcano's own Jobs are not its."""
+    labels = mapping(mapping(job.get("metadata")).get("labels"))
+    return bool(labels.get(KUEUE_QUEUE)) and not parts.has_pod_group
+
+
+def chosen_by_user(templates: Sequence[Template], wanted: Mapping[str, str]) -> str:
+    """Return the annotation by which the user asks Kueue for nodes; empty for none.
+
+    `wanted` are those of a native job, which a second review finds on its templates.
+    """
+    for each in templates:
+        for key in _OF_USERS:
+            if key in each.annotations and each.annotations[key] != wanted.get(key):
+                return key
+    return ""
+
+
+def podset_slices(
+    request: Request,
+    terms: GroupTerms,
+    rules: Rules,
+    places: Mapping[str, str],
+    *,
+    templates: Sequence[Template],
+) -> Mapping[str, str] | Refusal:
+    """Return the annotations of each template, or why Kueue cannot keep the groups whole."""
+    keys = rules.keys
+    pods = min(request.pods, request.pods_per_group)
+    is_required = terms.mode is PlacementMode.REQUIRED
+    for each in templates if is_required else ():
+        if each.pods % pods:
+            what = _odd(each, pods, request.group_size or 0)
+            fix = f"give it {_whole(each.pods, pods)} pods, or write {keys.way}: nomination"
+            return Refusal(what, places[keys.size], fix)
+    level = _level(pods, request.gpus_per_pod, rules)
+    found = {SLICE_LEVEL: level, SLICE_SIZE: str(pods)} if is_required else {PREFERRED: level}
+    if not level:
+        what = f"no label of nodes names groups of {pods} pods of {request.gpus_per_pod} GPUs"
+        fix = f"write {keys.way}: nomination; `topo tree` shows the groups"
+        return Refusal(what, places[keys.size], fix)
+    if terms.within is not None:
+        tier = tier_of_kind(rules.tiers, terms.within)
+        if tier is None or terms.within not in rules.label_keys:
+            what = f"{keys.within} is {str(terms.within)!r}, and no group is one"
+            return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
+        found[REQUIRED if is_required else PREFERRED] = rules.label_keys[terms.within]
+    return found
+
+
+def _level(pods: int, gpus_per_pod: int, rules: Rules) -> str:
+    """Return the label of the lowest tier that holds so many pods, of the highest if none does.
+
+    The pods then wait, and are never split. Empty where no label names the tier.
+    """
+    tier = lowest_tier_for(rules.tiers, pods, gpus_per_pod) or rules.tiers[-1]
+    named = sorted(tier.kinds & rules.label_keys.keys(), key=Kind)
+    return rules.label_keys[named[0]] if named else ""
+
+
+def _odd(each: Template, pods: int, group_size: int) -> str:
+    return (
+        f"{each.name} has {each.pods} pods, and a group of {group_size} GPUs has {pods}:"
+        f" {each.pods} is no multiple of {pods}, and Kueue takes whole slices only"
+    )
+
+
+def _whole(count: int, pods: int) -> str:
+    """Return the nearest multiples of `pods`."""
+    below = count - count % pods
+    return f"{below} or {below + pods}" if below else str(pods)
