@@ -54,6 +54,7 @@ from master.kube.objects import (
 )
 from master.kube.rate import RequestRate
 from master.kube.reading import read, read_all
+from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from master.kube.writing.writes import (
     MANAGER_PREFIX,
     Apply,
@@ -89,6 +90,7 @@ BINDING_S = 20.0
 """Opened pods are bound in seconds; labels that they select are kept for this long."""
 RETRY_S = 1.0
 MOST_NAMED = 5
+_MORE = (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES)
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -129,13 +131,16 @@ class CleanedCluster:
                 raise
 
     async def objects(
-        self, resource: Resource[T], namespace: str = "", **query: str
+        self, resource: Resource[T], namespace: str = "", *, may_lack: bool = False, **query: str
     ) -> tuple[T, ...]:
-        """Return all objects of a resource, none where the server lacks the kind."""
+        """Return all objects of a resource, none where the server lacks the kind.
+
+        With `may_lack` also none without the right to them: no master of the release has one.
+        """
         try:
             return await read_all(self, resource, namespace, query=query)
         except KubeError as error:
-            if error.is_missing:
+            if error.is_missing or (may_lack and error.is_denied):
                 return ()
             raise
 
@@ -148,7 +153,8 @@ class RemovedObjects:
     gates: set[str] = field(default_factory=set)
     hypernodes: set[str] = field(default_factory=set)
     config_maps: set[str] = field(default_factory=set)
-    taint_rules: set[str] = field(default_factory=set)
+    more: dict[str, set[str]] = field(default_factory=dict)
+    """The names of those of `_MORE`, by their kind in the plural."""
     selected: set[str] = field(default_factory=set)
     """Nodes that keep a label which an unbound pod selects."""
     bound: dict[str, int] = field(default_factory=dict)
@@ -170,9 +176,9 @@ class RemovedObjects:
             f"; {', '.join(sorted(self.leaving)[:MOST_NAMED])} is deleted and waits for a finalizer"
             " of somebody else: end what set it, or take it out of metadata.finalizers"
         )
-        taints = f"{len(self.taint_rules)} DeviceTaintRules, " if self.taint_rules else ""
+        more = "".join(f"{len(names)} {plural}, " for plural, names in self.more.items() if names)
         return (
-            f"labels and annotations of {len(self.nodes)} nodes, {taints}"
+            f"labels and annotations of {len(self.nodes)} nodes, {more}"
             f"{len(self.hypernodes)} HyperNodes"
             f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
             f" the gates of {len(self.gates)} pods are open;"
@@ -317,7 +323,7 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
         found += await _remove_from_nodes(cluster, removed, pods)
         removed.leaving.clear()
         found += await _remove_hypernodes(cluster, removed)
-        found += await _remove_taint_rules(cluster, removed)
+        found += await _remove_more(cluster, removed)
         found += await _remove_labelled(cluster, removed, CONFIG_MAPS, removed.config_maps)
         if not found:
             return
@@ -326,17 +332,8 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
 
 
 async def _pods(cluster: CleanedCluster) -> Sequence[SelectingPod]:
-    """Return the pods that have not ended; none where this account has no right to them.
-
-    Then no master of this release could place them either.
-    """
-    try:
-        return await cluster.objects(SELECTING_PODS, **UNFINISHED)
-    except KubeError as error:
-        if not error.is_denied:
-            raise
-        _log.info("pods are not looked at: masters of this release place no gangs")
-        return ()
+    """Return the pods that have not ended; without a right to them no master places gangs."""
+    return await cluster.objects(SELECTING_PODS, may_lack=True, **UNFINISHED)
 
 
 async def _open_gates(
@@ -432,14 +429,15 @@ async def _remove_hypernodes(cluster: CleanedCluster, removed: RemovedObjects) -
     return found
 
 
-async def _remove_taint_rules(cluster: CleanedCluster, removed: RemovedObjects) -> int:
-    """Delete our rules; none where this account has no right: no master of the release has one."""
-    try:
-        return await _remove_labelled(cluster, removed, DEVICE_TAINT_RULES, removed.taint_rules)
-    except KubeError as error:
-        if not error.is_denied:
-            raise
-        return 0
+async def _remove_more(cluster: CleanedCluster, removed: RemovedObjects) -> int:
+    """Delete our objects of `_MORE`."""
+    found = 0
+    for each in _MORE:
+        names = set[str]()
+        found += await _remove_labelled(cluster, removed, each, names)
+        if names:
+            removed.more.setdefault(each.plural, set()).update(names)
+    return found
 
 
 async def _remove_labelled(
@@ -451,7 +449,8 @@ async def _remove_labelled(
     """Delete the objects that our label marks, of this namespace if they have one; note `names`."""
     ours = f"{managed_by(cluster.domain)}={PRODUCT}"
     namespace = cluster.namespace if resource.namespaced else ""
-    found = await cluster.objects(resource, namespace, labelSelector=ours)
+    may_lack = not resource.namespaced
+    found = await cluster.objects(resource, namespace, may_lack=may_lack, labelSelector=ours)
     writes = _deletions(resource, found, removed)
     await _together(cluster, writes)
     names.update(write.target.name for write in writes)

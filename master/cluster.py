@@ -3,7 +3,7 @@
 A part is built in `build_cluster`; its background work is a line of `composition/cluster_works.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from master.controllers.table import (
     ControllerView,
     build_controllers,
 )
+from master.controllers.topologies import FORMATS
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
 from master.kube.dra.claims import (
@@ -128,6 +129,8 @@ class Cluster:
     devices: DeviceCounts
     gangs: Reflector[GangObject]
     """Ours; the kind does not exist where the chart does not define it."""
+    topologies: Mapping[str, Mapping[Resource[Any], Reflector[Any]]]
+    """Of other schedulers: what is followed for each format that is switched on."""
     writer: Writer
     gang_writer: Writer
     """Writes that gangs wait for: they do not queue behind the labels of all nodes."""
@@ -233,6 +236,19 @@ def build_cluster(
         devices=DeviceCounts(slices, device_classes, claim_templates, device_claims),
         taint_rules=follow(DEVICE_TAINT_RULES),
         gangs=follow(GANGS),
+        topologies={
+            name: {
+                each: Reflector(
+                    client,
+                    each,
+                    metrics=metrics,
+                    label=f"{name.partition('-')[0]}-{each.plural}",
+                    clock=clock,
+                )
+                for each in FORMATS[name].followed
+            }
+            for name in FORMATS.keys() & set(settings.controllers)
+        },
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
@@ -309,6 +325,8 @@ def cluster_controllers(
         taint_rules=cluster.taint_rules,
         judged_gpus=engine.judged_gpus,
         taint_effect=settings.device_taint_effect,
+        topologies=cluster.topologies,
+        nominates=settings.placement == "nomination",
         nomination=cache(partial(nomination, cluster)),
     )
     controllers = build_controllers(view, settings.controllers)

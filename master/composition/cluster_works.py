@@ -12,12 +12,18 @@ from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.status.gate_timeout import GateTimeout
 from master.controllers.nomination.status.no_fit_audit import NoFitAudit
 from master.controllers.table import DEVICE_TAINTS, GANG_OBJECTS, HYPERNODES, NOMINATION, POD_GROUPS
+from master.controllers.topologies import FORMATS
 from master.kube.reflector import Reflector
 from master.service import Service
 from master.sources.kubernetes.node_source import NodeSource
 from master.sources.kubernetes.nodes import listed_node
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.tasks import Work
+
+
+def _of_topologies(name: str, cluster: Cluster) -> tuple[Reflector[Any], ...]:
+    return tuple(cluster.topologies[name].values())
+
 
 _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     HYPERNODES: lambda cluster: (cluster.hypernodes,),
@@ -31,6 +37,7 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     GANG_OBJECTS: lambda cluster: (cluster.gangs,),
     POD_GROUPS: lambda cluster: (cluster.scheduling_groups,),
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
+    **{name: partial(_of_topologies, name) for name in FORMATS},
 }
 """What is followed for a controller alone, where it is switched on."""
 _log = structlog.get_logger(__name__)

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import prometheus_client as prom
 
-from master.controllers import annotations, device_taints, hypernodes, labels
+from master.controllers import annotations, device_taints, hypernodes, labels, topologies
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
 from master.controllers.device_taints import DeviceTaintComparer, JudgedGpus
@@ -17,6 +18,7 @@ from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
 from master.controllers.retention_grace import RetentionGrace
+from master.controllers.topologies import TopologyComparer, TopologyStores
 from master.kube.dra.slices import DeviceSlice
 from master.kube.dra.taint_rules import DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
@@ -62,6 +64,10 @@ class ControllerView:
     taint_rules: Store[DeviceTaintRuleObject]
     judged_gpus: JudgedGpus
     taint_effect: str
+    topologies: Mapping[str, TopologyStores]
+    """What is followed for each format of topologies that is switched on."""
+    nominates: bool
+    """Whether jobs with groups are nominated, unless they say otherwise."""
     nomination: Callable[[], Nomination]
     """Returns the controller of gangs, which is built by the first call."""
 
@@ -187,6 +193,26 @@ def _build_device_taints(view: ControllerView) -> Running:
     return Running(controller)
 
 
+def _build_topologies(name: str, view: ControllerView) -> Running:
+    stores = view.topologies[name]
+    comparer = TopologyComparer(
+        name,
+        stores,
+        view.writer,
+        view.forest,
+        keys=view.label_keys,
+        domain=view.domain,
+        grace=view.grace,
+        nominates=view.nominates,
+    )
+    controller: Controller[Any] = Controller(comparer.compare, is_settled=view.is_settled)
+    view.writer.listen(topologies.manager_of(name), lambda _: controller.wake())
+    for store in stores.values():
+        view.writer.follow(store)
+        store.subscribe(lambda _: controller.wake())
+    return Running(controller, comparer.warnings)
+
+
 LABELS, HYPERNODES = "labels", "hypernodes"
 NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
 DEVICE_TAINTS = "device-taints"
@@ -199,13 +225,15 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     GANG_OBJECTS: _build_gang_objects,
     POD_GROUPS: _build_pod_groups,
     DEVICE_TAINTS: _build_device_taints,
+    **{name: partial(_build_topologies, name) for name in topologies.FORMATS},
 }
 """By the name that `--controllers` takes."""
 OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
-BY_DEFAULT = tuple(name for name in ROWS if name not in (*OF_GANGS, DEVICE_TAINTS))
+ON_REQUEST = (*OF_GANGS, DEVICE_TAINTS, *topologies.FORMATS)
+BY_DEFAULT = tuple(name for name in ROWS if name not in ON_REQUEST)
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
 need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints of devices take
-GPUs from jobs."""
+GPUs from jobs, and topologies are of schedulers that few clusters have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,13 @@ from master.kube.objects import (
     Resource,
 )
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
+from master.kube.schedulers.topologies import (
+    CLUSTER_QUEUES,
+    KAI_TOPOLOGIES,
+    KOORDINATOR_TOPOLOGIES,
+    KUEUE_FLAVORS,
+    KUEUE_TOPOLOGIES,
+)
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 
@@ -67,6 +74,7 @@ PLACEMENT, CERTIFICATES = "placement", "its certificates"
 VOLCANO_CONFIG = "whether Volcano heeds groups"
 DEVICE_CONFIG_MAP = "metax-device-config"
 VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
+_OWN_OBJECTS = ("list", "watch", "create", "patch", "delete")
 
 RIGHTS = (
     Right(NODES, ("list", "watch"), RightScope.CLUSTER, "capacity"),
@@ -121,6 +129,11 @@ RIGHTS = (
     Right(
         SCHEDULING_GROUPS, ("list", "watch", "create", "patch"), RightScope.CLUSTER, "pod-groups"
     ),
+    Right(KUEUE_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "kueue-topologies"),
+    Right(KUEUE_FLAVORS, _OWN_OBJECTS, RightScope.CLUSTER, "kueue-topologies"),
+    Right(CLUSTER_QUEUES, ("list", "watch"), RightScope.CLUSTER, "kueue-topologies"),
+    Right(KAI_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "kai-topologies"),
+    Right(KOORDINATOR_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "koordinator-topologies"),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
@@ -129,6 +142,9 @@ CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
     "gang-objects",
     "pod-groups",
     "device-taints",
+    "kueue-topologies",
+    "kai-topologies",
+    "koordinator-topologies",
 }
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG}

@@ -59,7 +59,7 @@ class ClusterSettings(ServiceSettings):
     )
     """What the leader writes in Kubernetes: labels and annotations of nodes, HyperNodes of Volcano,
     Events, nominations of gangs' pods, objects and Kubernetes' own PodGroups of gangs, taints of
-    broken GPUs; or none."""
+    broken GPUs, topologies of Kueue, KAI and Koordinator; or none."""
     device_taint_effect: Annotated[
         Literal["None", "NoSchedule", "NoExecute"], Chart("topoDiscovery.master.deviceTaintEffect")
     ] = "None"

@@ -146,6 +146,8 @@ async def _leading(
         taint_rules=ModelStore(world.api, DEVICE_TAINT_RULES, synced=False),
         judged_gpus=lambda _: None,
         taint_effect="None",
+        topologies={},
+        nominates=False,
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, ("labels", "hypernodes"))

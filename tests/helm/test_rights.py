@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from master.controllers.topologies import FORMATS
 from master.inspection.rights import (
     CERTIFICATES,
     NOMINATION,
@@ -12,6 +13,8 @@ from master.inspection.rights import (
     VOLCANO_CONFIG,
     rights,
 )
+from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
+from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.publish import gpu_annotations
@@ -19,6 +22,7 @@ from topo.publish.node_labels import label_keys
 
 INSTALLED = sorted(set(cases()) - {"off"})
 MASTER = "topo-master"
+TOPOLOGIES = set(FORMATS)
 
 
 @pytest.mark.parametrize("case", INSTALLED)
@@ -35,13 +39,15 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {"pod-groups", "device-taints"}),
-        ("podgroups", set()),
-        ("placement-cert-manager", {CERTIFICATES, "pod-groups", "device-taints"}),
+        ("vendor", {"pod-groups", "device-taints"} | TOPOLOGIES),
+        ("podgroups", TOPOLOGIES),
+        ("kueue", {"pod-groups", "device-taints"}),
+        ("placement-cert-manager", {CERTIFICATES, "pod-groups", "device-taints"} | TOPOLOGIES),
         (
             "nvlink",
             {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
-            | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"},
+            | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"}
+            | TOPOLOGIES,
         ),
     ],
 )
@@ -69,8 +75,10 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
         ("pods", "list", ""),
         ("pods", "patch", ""),
     }
-    taints = {("devicetaintrules", "list", ""), ("devicetaintrules", "delete", "")}
-    assert made - gates - taints == {
+    by_label = {each.plural for each in (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES)}
+    labelled = {(plural, verb, "") for plural in by_label for verb in ("list", "delete")}
+    assert labelled <= made
+    assert made - gates - labelled == {
         ("nodes", "list", ""),
         ("nodes", "patch", ""),
         ("hypernodes", "list", ""),

@@ -30,6 +30,9 @@ _LISTS = {
     "hypernodes": "HyperNodeList",
     "configmaps": "ConfigMapList",
     "pods": "PodList",
+    "topologies": "TopologyList",
+    "resourceflavors": "ResourceFlavorList",
+    "clusternetworktopologies": "ClusterNetworkTopologyList",
 }
 
 

@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 OWN = "vendor"
 WITH_POD_GROUPS = "podgroups"
-OWN_CERTIFICATES = (OWN, WITH_POD_GROUPS)
+OWN_CERTIFICATES = (OWN, WITH_POD_GROUPS, "kueue")
 """The renderings of the chart in which the masters make their certificates."""
 MAKES_POD_GROUPS = "--controllers=labels,nomination,pod-groups"
 _OWN_OCTET = 201

@@ -16,8 +16,8 @@ from topo.sim.worlds.presets import World
 
 FOLDER = Path(__file__).parents[3] / "examples" / "jobs"
 EXAMPLES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-OF_KUBERNETES = "podgroup"
-"""It needs PodGroups: `tests/e2e/podgroups`."""
+ELSEWHERE = {"podgroup", "kueue"}
+"""They need PodGroups and Kueue: `tests/e2e/podgroups`, `tests/e2e/kueue`."""
 NATIVE = "volcano-native"
 """Volcano places it, by HyperNodes that no master of this file writes."""
 PLACES = {"Job batch/v1": BATCH_JOBS, "Job batch.volcano.sh/v1alpha1": JOBS}
@@ -29,7 +29,7 @@ def pods(job: Any) -> int:
     return int(spec.get("completions") or sum(task["replicas"] for task in spec["tasks"]))
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {OF_KUBERNETES}))
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - ELSEWHERE))
 async def test_an_example_is_taken_as_it_stands_and_its_pairs_are_whole(
     cluster: Cluster, api: Api, world: World, tmp_path: Path, name: str
 ) -> None:

@@ -89,6 +89,28 @@ class MasterCondition(Condition):
         "remove it, or take these nodes out of it, so that Volcano has one tree",
         _NOTE,
     )
+    TOPOLOGY_CONFLICT = Row(
+        "topology-conflict",
+        "a topology or flavor of another owner has the name of ours, which is not published",
+        "delete it, or rename it: ours is made at once ([names](kueue.md#what-is-published))",
+        _NOTE,
+    )
+    TOPOLOGY_OUTDATED = Row(
+        "topology-outdated",
+        "a ClusterQueue names a flavor whose tiers no node has any more: nothing is admitted there",
+        "hold the queue (`stopPolicy: Hold`) until its jobs have ended, and name the flavor of the "
+        "warning in it: Kueue counts each flavor for itself; the old one goes then",
+        _NOTE,
+    )
+    KUEUE_CHOOSES_NODES = Row(
+        "kueue-chooses-nodes",
+        "jobs with groups are nominated, and a ClusterQueue names a flavor with a topology: Kueue "
+        "chooses the nodes of its jobs one by one, and their groups may be split "
+        "([why](kueue.md#who-chooses-the-nodes))",
+        "write `<domain>/placement-mode: native` on jobs with groups in that queue, or name a "
+        "flavor without `topologyName` in it",
+        _NOTE,
+    )
     ADMISSION_CERTIFICATE = Row(
         "admission-certificate",
         "the admission webhook has no certificate, one that API servers do not trust, or one that "

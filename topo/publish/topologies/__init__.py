@@ -1,0 +1,1 @@
+"""The tiers of the forest as the topologies of schedulers: a file for each format."""
