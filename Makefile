@@ -23,7 +23,7 @@ WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a m
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test floors test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
+.PHONY: help install run test floors test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -106,6 +106,12 @@ e2e-fits: GANGS ?= 13
 e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-scheduler's verdict: ROUNDS=32; random gangs: GANGS=13 rounds of 40; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.fit_pairs --rounds $(ROUNDS) --seed $(SEED)
 	$(BIN)/python -m tests.e2e.scheduling.fit_gangs --rounds $(GANGS) --seed $(SEED)
+
+e2e-kueue: JOBS ?= 300
+e2e-kueue: NODES ?= 64
+e2e-kueue: SEED ?= 1
+e2e-kueue: $(STAMP) ## the same random workloads in two queues of stock Kueue, by nomination and by its own topologies, judged: JOBS=300 NODES=64; needs Go
+	$(BIN)/python -m tests.e2e.kueue.random_workloads --jobs $(JOBS) --nodes $(NODES) --seed $(SEED)
 
 e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.relabelled
