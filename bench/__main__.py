@@ -18,7 +18,17 @@ from bench.placement import http as placement_http
 from bench.report import Outcome
 from bench.scale import FULL, QUICK, CannotRunError, Progress, Scale
 from bench.scheduling import jobs, pod_groups
-from bench.services import admission, fleet, footprint, history, http, journeys, page, worker
+from bench.services import (
+    admission,
+    extender,
+    fleet,
+    footprint,
+    history,
+    http,
+    journeys,
+    page,
+    worker,
+)
 
 Benchmark = Callable[[Scale, Progress], Iterator[Figure]]
 
@@ -36,6 +46,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "placement_http": placement_http.measure,
     "streams": streams.measure,
     "admission": admission.measure,
+    "extender": extender.measure,
     "journeys": journeys.measure,
 }
 """In the order in which they run."""

@@ -81,10 +81,14 @@ def _sites(settings: MasterSettings) -> tuple[Site, ...]:
     api = site(app, settings.server_port, limits.connections, api_tls)
     workers = service.worker_port.app()
     reports = site(workers, settings.rpc_server_port, service.report_connections, tls)
-    if (admission := service.admission) is None:
-        return api, reports
-    port = settings.admission_port
-    return api, reports, site(admission.app, port, admission.connections, admission.tls)
+    sites = [api, reports]
+    if (admission := service.admission) is not None:
+        port = settings.admission_port
+        sites.append(site(admission.app, port, admission.connections, admission.tls))
+    if (extender := service.extender) is not None:
+        port = settings.extender_port
+        sites.append(site(extender.app, port, extender.connections, api_tls))
+    return tuple(sites)
 
 
 def _tls(settings: MasterSettings) -> SSLContext | None:

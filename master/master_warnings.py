@@ -6,9 +6,11 @@ from master.admission.admission import Admission
 from master.authentication.cleartext import CleartextSecrets
 from master.cluster import Cluster
 from master.controllers.table import Controllers
+from master.extender.port import ExtenderPort
 from master.file_warnings import FileWarnings
 from master.replicas.replicas import Replicas
 from master.settings import MasterSettings
+from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
 
 
@@ -22,6 +24,7 @@ class MasterWarnings:
     cluster: Cluster | None
     replicas: Replicas | None
     admission: Admission | None
+    extender: ExtenderPort | None
     controllers: Controllers
 
     def now(self) -> tuple[WarningDocument, ...]:
@@ -29,7 +32,16 @@ class MasterWarnings:
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
         of_replicas = self.replicas.warnings if self.replicas is not None else ()
         of_us = (*self.cleartext.warnings, *self.files.warnings)
-        return (*of_us, *of_cluster, *of_replicas, *self._of_webhook(), *self.controllers.warnings)
+        of_jobs = (*self._of_webhook(), *self._of_extender(), *self.controllers.warnings)
+        return (*of_us, *of_cluster, *of_replicas, *of_jobs)
+
+    def _of_extender(self) -> tuple[WarningDocument, ...]:
+        doubt = self.extender.quota.doubt if self.extender is not None else ""
+        if not doubt:
+            return ()
+        namespace, name = self.settings.gpu_quota
+        fix = f"kubectl edit configmap -n {namespace} {name}"
+        return (WarningDocument.of(MasterCondition.GPU_QUOTA, doubt, fix),)
 
     def _of_webhook(self) -> tuple[WarningDocument, ...]:
         if self.admission is None:

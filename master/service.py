@@ -15,6 +15,7 @@ from master.booking.placements import Placements
 from master.cluster import Cluster
 from master.controllers.table import Controllers
 from master.current_topology import CurrentTopology
+from master.extender.port import ExtenderPort
 from master.file_warnings import FileWarnings
 from master.master_warnings import MasterWarnings
 from master.metrics import EngineMetrics, ServiceMetrics
@@ -67,7 +68,8 @@ class Service:
     """All parts of one master.
 
     Parts that a master lacks are None: `replicas` without an election, `cluster` and its capacity
-    without Kubernetes, `admission` where jobs with groups are not handled.
+    without Kubernetes, `admission` where jobs with groups are not handled, `extender` where
+    schedulers ask nothing.
     """
 
     settings: MasterSettings
@@ -90,6 +92,7 @@ class Service:
     booking_log: BookingLog | None
     controllers: Controllers
     admission: Admission | None
+    extender: ExtenderPort | None
     port_tokens: PortTokens
     worker_port: WorkerPort
     report_connections: Connections
@@ -101,8 +104,12 @@ class Service:
     @property
     def ports(self) -> tuple[Connections, ...]:
         """The connections of each port."""
-        ports = self.api_limits.connections, self.report_connections
-        return ports if self.admission is None else (*ports, self.admission.connections)
+        further = (self.admission, self.extender)
+        return (
+            self.api_limits.connections,
+            self.report_connections,
+            *(port.connections for port in further if port is not None),
+        )
 
 
 SERVICE = web.AppKey("service", Service)

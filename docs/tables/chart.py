@@ -23,7 +23,12 @@ from topo.kit.settings import (
 )
 
 CHART = ROOT / "helm" / "supernode-topology"
-CONDITIONS = {"placement": "placement", "topoDiscovery.switchbox": "switchbox"}
+CONDITIONS = {
+    "placement": "placement",
+    "topoDiscovery.switchbox": "switchbox",
+    "extender": "extender",
+    "extender.quota": "extender",
+}
 """Flags that the template writes under a condition, by the parent of their value."""
 _SPAN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d|w)$"
 Row = tuple[str, Chart]

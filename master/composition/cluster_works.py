@@ -77,6 +77,9 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         works["admission-certificate"] = service.admission.keeper.run
         works["admission-tiers"] = service.admission.tiers.run
         works["volcano-configuration"] = service.admission.reader.run
+    if (extender := service.extender) is not None:
+        works["kubernetes-gpu-quota"] = extender.config_map.run
+        works["extender-plans"] = partial(service.replica.run, extender.plans.run)
     if cluster.device_config is not None:
         works["kubernetes-device-config"] = cluster.device_config.run
     if (capacity := service.cluster_capacity) is not None:

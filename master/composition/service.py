@@ -9,6 +9,7 @@ from master.composition import kubernetes, state
 from master.composition.api_limits import api_limits
 from master.composition.core import build_availability, build_core
 from master.composition.documents import build_documents
+from master.composition.extender import build_extender
 from master.composition.tree import build_history, build_replicated, tree_collector
 from master.composition.workers import report_connections, worker_port
 from master.current_topology import CurrentTopology
@@ -42,6 +43,7 @@ def build_service(
     saver = state.state_saver(core, cluster)
     admission = kubernetes.admission(core, cluster, availability)
     controllers = kubernetes.controllers(core, cluster, availability, admission)
+    extender = build_extender(core, cluster, capacity, availability)
     port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
     warnings = MasterWarnings(
         settings=settings,
@@ -50,6 +52,7 @@ def build_service(
         cluster=cluster,
         replicas=replicas,
         admission=admission,
+        extender=extender,
         controllers=controllers,
     )
     topology = CurrentTopology(core.engine, core.placements, warnings.now)
@@ -74,6 +77,7 @@ def build_service(
         booking_log=state.booking_log(core),
         controllers=controllers,
         admission=admission,
+        extender=extender,
         port_tokens=port_tokens,
         worker_port=worker_port(core, port_tokens.workers, cluster, replicas),
         report_connections=report_connections(),

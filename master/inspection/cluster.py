@@ -29,7 +29,9 @@ from master.inspection.rights import (
     CONTROLLERS,
     CONTROLLERS_BY_DEFAULT,
     DEVICE_CONFIG_MAP,
+    GPU_QUOTA,
     PLACEMENT,
+    QUOTA_CONFIG_MAP,
     SHARED_CARDS,
     VOLCANO_CONFIG,
     VOLCANO_CONFIG_MAP,
@@ -271,6 +273,9 @@ def enabled_parts(flags: Sequence[str]) -> frozenset[str]:
         found |= {PLACEMENT, CERTIFICATES} if is_own else {PLACEMENT}
         if flag(flags, "volcano-config-map").rpartition("/")[2] in {"", VOLCANO_CONFIG_MAP}:
             found |= {VOLCANO_CONFIG}
+    quota = flag(flags, "gpu-quota-config-map").rpartition("/")[2]
+    if flag(flags, "extender") == "on" and quota in {"", QUOTA_CONFIG_MAP}:
+        found |= {GPU_QUOTA}
     if not any(text.startswith("--controllers=") for text in flags):
         return CONTROLLERS_BY_DEFAULT | found
     return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | found

@@ -72,9 +72,11 @@ NOMINATION = "nomination"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
 VOLCANO_CONFIG = "whether Volcano heeds groups"
+GPU_QUOTA = "the quota of GPUs"
 DEVICE_CONFIG_MAP = "metax-device-config"
 VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
 _OWN_OBJECTS = ("list", "watch", "create", "patch", "delete")
+QUOTA_CONFIG_MAP = "gpuquota"
 
 RIGHTS = (
     Right(NODES, ("list", "watch"), RightScope.CLUSTER, "capacity"),
@@ -99,6 +101,7 @@ RIGHTS = (
     Right(SECRETS, ("patch",), RightScope.OWN, CERTIFICATES, ADMISSION),
     Right(MUTATING_WEBHOOKS, ("get", "patch"), RightScope.CLUSTER, CERTIFICATES, ADMISSION),
     Right(CONFIG_MAPS, ("get",), RightScope.CLUSTER, VOLCANO_CONFIG, VOLCANO_CONFIG_MAP),
+    Right(CONFIG_MAPS, ("list", "watch"), RightScope.CLUSTER, GPU_QUOTA, QUOTA_CONFIG_MAP),
     Right(NODES, ("patch",), RightScope.CLUSTER, NOMINATION),
     Right(PODS, ("patch",), RightScope.CLUSTER, NOMINATION),
     Right(_POD_STATUS, ("patch",), RightScope.CLUSTER, NOMINATION),
@@ -147,7 +150,7 @@ CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
     "koordinator-topologies",
 }
 
-PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG}
+PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA}
 """Parts of a master that its flags can switch off or move."""
 
 

@@ -30,7 +30,8 @@ class ClusterPod:
     of Kubernetes it is made from the name of that. `gated`: our scheduling gate is on;
     `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested whole
     GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None for
-    nothing. `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
+    nothing. `shared` are the shares of cards that it asks for, (resource, number) pairs.
+    `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
     are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
     `pod_group`: the key of its PodGroup of Volcano.
     `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:
@@ -49,6 +50,7 @@ class ClusterPod:
     is_preemptable: bool = True
     resource: str = ""
     gpus: int = 0
+    shared: Amounts = ()
     booking: PodSeen | None = None
     names_cards: bool = False
     doubts: tuple[str, ...] = ()

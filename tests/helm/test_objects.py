@@ -18,8 +18,8 @@ from worker.probes.vendors import metax
 from worker.settings import WorkerSettings
 
 INSTALLED = sorted(set(cases()) - {"off"})
-PLACING = sorted(set(INSTALLED) - {"nvlink"})
-"""On by default, and switched off in one."""
+PLACING = sorted(set(INSTALLED) - {"nvlink", "extender"})
+"""On by default, and switched off in two."""
 WITH_WORKERS = sorted(set(INSTALLED) - {"labels"})
 """Labels name groups without any."""
 SETTINGS: Mapping[str, type[ServiceSettings]] = {

@@ -175,6 +175,7 @@ CHANGED = {
     "placement.gateTimeout": "7s",
     "placement.preemptAfter": "7m",
     "placement.volcanoConfigMap": "other/volcano",
+    "extender.quota.configMap": "other/quota",
 }
 """Another value for each, by its path, its definition or its type."""
 

@@ -7,6 +7,7 @@ import pytest
 from master.controllers.topologies import FORMATS
 from master.inspection.rights import (
     CERTIFICATES,
+    GPU_QUOTA,
     NOMINATION,
     PARTS,
     PLACEMENT,
@@ -39,13 +40,22 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {"pod-groups", "device-taints"} | TOPOLOGIES),
-        ("podgroups", TOPOLOGIES),
-        ("kueue", {"pod-groups", "device-taints"}),
-        ("placement-cert-manager", {CERTIFICATES, "pod-groups", "device-taints"} | TOPOLOGIES),
+        ("vendor", {GPU_QUOTA, "pod-groups", "device-taints"} | TOPOLOGIES),
+        ("podgroups", {GPU_QUOTA} | TOPOLOGIES),
+        ("kueue", {GPU_QUOTA, "pod-groups", "device-taints"}),
+        (
+            "placement-cert-manager",
+            {CERTIFICATES, GPU_QUOTA, "pod-groups", "device-taints"} | TOPOLOGIES,
+        ),
+        (
+            "extender",
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
+            | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"}
+            | TOPOLOGIES,
+        ),
         (
             "nvlink",
-            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA, NOMINATION}
             | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"}
             | TOPOLOGIES,
         ),

@@ -25,13 +25,15 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
     pod = ("--pod-name=a", "--pod-namespace=topo", "--pod-ip=10.0.0.7", "--leader-elect=true")
     gangs = ("--placement=nomination", "--controllers=annotations,events,nomination,device-taints")
     flags = ("--mode=switchbox", "--group-metrics", "--kubeconfig=/kubeconfig", address, *pod)
-    service = build_service(settings(*flags, *gangs))
-    build_app(service)
-    existing = {
-        (family.name + "_total" * (family.type == "counter"), family.type)
-        for family in service.registry.collect()
-        if family.name.startswith("topo_master_")
-    }
+    existing = set[tuple[str, str]]()
+    for more in (gangs, ("--extender=on",)):
+        service = build_service(settings(*flags, *more))
+        build_app(service)
+        existing |= {
+            (family.name + "_total" * (family.type == "counter"), family.type)
+            for family in service.registry.collect()
+            if family.name.startswith("topo_master_")
+        }
     text = PAGE.read_text()
     documented = set(re.findall(r"^\| `(topo_master_\w+)` \| (\w+) \|", text, re.MULTILINE))
     assert documented == existing

@@ -6,7 +6,7 @@ of the reflectors, in whatever order events came.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from topo.kit.process import collector
 from topo.model.conditions.sources import SourceCondition
 from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
-from topo.placement.booking.events import Event, PodGone
+from topo.placement.booking.events import Event, PodGone, PodSeen
 
 T = TypeVar("T")
 TURN = 64
@@ -63,6 +63,8 @@ class ClusterCapacity:
         self._doubts: dict[Key, tuple[str, ...]] = {}
         self._lost_all = False
         self._woken = asyncio.Event()
+        self.counted: Callable[[ClusterPod], PodSeen | None] = lambda pod: pod.booking
+        """Returns what a pod takes, against a hold that it does not name itself."""
         self.settled = asyncio.Event()
         """Set once all nodes and pods of the first lists are counted."""
         of_nodes.subscribe(self._node_told)
@@ -170,7 +172,7 @@ class ClusterCapacity:
         uids = {key: before[key].metadata.uid for key in keys if key in before}
         news = _changed_objects(keys, self._pods.objects, before)
         for key, found in news.items():
-            seen = None if found is None else found.booking
+            seen = None if found is None else self.counted(found)
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
                 events.append(PodGone(uid))

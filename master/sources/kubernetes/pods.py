@@ -89,6 +89,7 @@ class PodParser:
             "is_preemptable": preemptable not in _FALSE,
             "resource": whole,
             "gpus": amounts.get(whole, 0),
+            "shared": _same(self._shared(amounts)),
             "booking": self._booking(found, amounts, note, is_held=bool(gates)),
             "names_cards": bool(amounts),
             "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
@@ -106,6 +107,11 @@ class PodParser:
         if common["gated"] or not self._marks.isdisjoint(annotations):
             return self._gang_pod(found, common, (note, unplanned))
         return ClusterPod(**common)
+
+    def _shared(self, amounts: Mapping[str, int]) -> Amounts:
+        """Return what the pod asks for of resources in which cards are shared."""
+        stated = ((name, amounts.get(name, 0)) for name in self._policy.shared_resources)
+        return tuple(each for each in stated if each[1])
 
     def _is_of_group(self, found: PodObject) -> bool:
         """Return whether the pod's gang is its PodGroup of Kubernetes, as the stamp says."""
@@ -134,7 +140,6 @@ class PodParser:
         if not node or not amounts or found.status.phase in FINISHED:
             return None
         gpus = sum(amounts.get(name, 0) for name in self._policy.gpu_resources)
-        shared = ((name, amounts.get(name, 0)) for name in self._policy.shared_resources)
         hold = metadata.annotations.get(self._policy.hold_key, "")
         is_hold = 0 < len(hold) <= MAX_HOLD_CHARS and hold.isprintable()
         pod = Pod(
@@ -144,7 +149,7 @@ class PodParser:
             node=NodeName(node),
             gpus=gpus,
             hold=HoldId(hold) if is_hold else None,
-            shared=tuple(each for each in shared if each[1]),
+            shared=self._shared(amounts),
         )
         phase = PodPhase.TERMINATING if is_leaving else PodPhase.BOUND
         is_some = pod.gpus or pod.shared

@@ -118,6 +118,11 @@ class MasterCondition(Condition):
         _OF_WARNING,
         _NOTE,
     )
+    GPU_QUOTA = Row(
+        "gpu-quota",
+        "the ConfigMap of GPU quotas cannot be read; what was read last stays in force",
+        "mend what the warning names: `kubectl edit configmap -n kube-system gpuquota`",
+    )
     VOLCANO_IGNORES_GROUPS = Row(
         "volcano-ignores-groups",
         "Volcano's scheduler is configured without its plugin `network-topology-aware`, and jobs "

@@ -1,0 +1,68 @@
+"""The port that schedulers ask, of a master in a cluster."""
+
+from master.availability import Availability
+from master.cluster import Cluster
+from master.composition.core import Core
+from master.extender.answers import Extender
+from master.extender.metrics import ExtenderMetrics
+from master.extender.plans import ExtenderPlans
+from master.extender.port import ExtenderPort
+from master.extender.quota import GpuQuota
+from master.extender.server import extender_app, extender_connections
+from master.kube.objects import CONFIG_MAPS
+from master.kube.reflector import Reflector
+from master.sources.kubernetes.capacity import ClusterCapacity
+from master.sources.kubernetes.device_config import config_map_scope
+from topo.gangs.annotation_keys import AnnotationKeys
+
+
+def build_extender(
+    core: Core,
+    cluster: Cluster | None,
+    capacity: ClusterCapacity | None,
+    availability: Availability,
+) -> ExtenderPort | None:
+    """Return the port; None where it is switched off."""
+    settings = core.settings
+    if settings.extender == "off" or cluster is None or capacity is None:
+        return None
+    config_map = Reflector(
+        cluster.client,
+        CONFIG_MAPS,
+        metrics=cluster.metrics,
+        scope=config_map_scope(*settings.gpu_quota),
+        label="gpu-quota",
+        clock=core.clock,
+    )
+    labels = settings.gpu_model_label, settings.gpu_pool_label
+    quota = GpuQuota(
+        config_map=config_map,
+        pods=cluster.pods,
+        nodes=cluster.nodes,
+        labels=labels,
+        clock=core.clock,
+    )
+    plans = ExtenderPlans(
+        pods=cluster.pods,
+        nodes=cluster.nodes,
+        state=core.placements.state,
+        keys=AnnotationKeys(settings.domain),
+        is_counted=lambda: availability.may_place,
+    )
+    capacity.counted = plans.counted
+    policy = settings.policy
+    extender = Extender(
+        cluster.pods,
+        plans,
+        quota,
+        (*policy.gpu_resources, *policy.shared_resources),
+        metrics=ExtenderMetrics(core.registry),
+        unavailable=availability.uncounted,
+    )
+    return ExtenderPort(
+        app=extender_app(extender),
+        connections=extender_connections(),
+        plans=plans,
+        quota=quota,
+        config_map=config_map,
+    )

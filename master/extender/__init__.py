@@ -1,0 +1,1 @@
+"""Answers to schedulers that ask about each pod: HTTP extenders."""

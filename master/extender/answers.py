@@ -1,0 +1,121 @@
+"""Answers to the questions of schedulers. They change no booking: anybody may ask."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+from master.extender.metrics import ExtenderMetrics
+from master.extender.plans import ExtenderPlans, NoPlan, PodPlan
+from master.extender.quota import GpuQuota
+from master.extender.wire import Asked
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.store import Store
+from topo.gangs.extender.verdicts import Verdict, of_all, of_others, of_planned, of_refused
+from topo.gangs.json_patch import mapping
+
+LOOKS, LOOK_S = 50, 0.02
+"""How often a pod is looked for that is not known yet, or has no plan yet: the scheduler may see it
+before this master does. A scheduler gives up after 5 s by default."""
+UNKNOWN = "topo-master does not know the pod yet; it is asked again"
+NO_PLAN = "topo-master has no plan for the group of the pod yet; it is asked again"
+UNREAD = "topo-master has not read the quota of GPUs yet; it is asked again"
+PASSED, PLANNED, REFUSED, AWAITED = "passed", "planned", "refused", "awaited"
+
+
+class Extender:
+    """Reads plans, quotas and pods, and puts answers together."""
+
+    def __init__(
+        self,
+        pods: Store[ClusterPod],
+        plans: ExtenderPlans,
+        quota: GpuQuota,
+        cards: Collection[str],
+        *,
+        metrics: ExtenderMetrics,
+        unavailable: Callable[[], tuple[str, ...]],
+    ) -> None:
+        self._pods, self.plans, self.quota = pods, plans, quota
+        self._cards, self.metrics = frozenset(cards), metrics
+        self._unavailable = unavailable
+
+    async def filtered(self, asked: Asked) -> Verdict:
+        """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
+        if not asked.names_any(self._cards):
+            return self._counted("filter", PASSED, of_all(asked.names))
+        for look in range(LOOKS):
+            verdict = self._filtered(asked)
+            if verdict is not None:
+                return verdict
+            if look < LOOKS - 1:
+                await asyncio.sleep(LOOK_S)
+        known = self._known(asked) is not None
+        missing = "; ".join(self._unavailable())
+        error = missing or (NO_PLAN if known else UNKNOWN)
+        return self._counted("filter", AWAITED, Verdict(error=error))
+
+    def _filtered(self, asked: Asked) -> Verdict | None:
+        """Return the verdict, None while it is not known."""
+        pod = self._known(asked)
+        if pod is None or self._unavailable():
+            return None
+        if not isinstance(pod, GangPod) or self.plans.is_free(pod):
+            if not pod.gpus or _has_place(pod):
+                return self._counted("filter", PASSED, of_all(asked.names))
+            found = of_others(asked.names, self.plans.free, pod.gpus)
+            return self._counted("filter", PASSED if found.passed else REFUSED, found)
+        plan = self.plans.find(pod)
+        if isinstance(plan, PodPlan):
+            return self._counted("filter", PLANNED, of_planned(asked.names, plan.awaited, plan.own))
+        if isinstance(plan, NoPlan):
+            return self._counted("filter", REFUSED, of_refused(asked.names, plan.why))
+        return None
+
+    def scores(self, asked: Asked) -> Mapping[str, int]:
+        """Return the score of each node above 0: what is kept for the pod's group."""
+        pod = self._known(asked)
+        plan = (
+            self.plans.find(pod)
+            if isinstance(pod, GangPod) and not self.plans.is_free(pod)
+            else None
+        )
+        if not isinstance(plan, PodPlan):
+            self.metrics.answers.labels("prioritize", PASSED).inc()
+            return {}
+        self.metrics.answers.labels("prioritize", PLANNED).inc()
+        return of_planned(asked.names, plan.awaited, plan.own).scores
+
+    async def within_quota(self, asked: Asked) -> Verdict:
+        """Return the nodes that the quota of the pod's namespace leaves it."""
+        if not asked.names_any(self._cards):
+            return self._counted("predicates", PASSED, of_all(asked.names))
+        for look in range(LOOKS):
+            pod = self._known(asked)
+            if pod is not None and self.quota.is_read:
+                return self._within_quota(asked, pod)
+            if look < LOOKS - 1:
+                await asyncio.sleep(LOOK_S)
+        error = UNREAD if self._known(asked) is not None else UNKNOWN
+        return self._counted("predicates", AWAITED, Verdict(error=error))
+
+    def _within_quota(self, asked: Asked, pod: ClusterPod) -> Verdict:
+        labels: dict[str, Mapping[str, str]] = {
+            name: mapping(mapping(node.get("metadata")).get("labels"))
+            for name, node in asked.nodes.items()
+        } or self.quota.labels_of(asked.names)
+        found = self.quota.verdict(pod, labels)
+        self.quota.note_passed(pod, (labels[name] for name in found.passed))
+        return self._counted("predicates", PASSED if found.passed else REFUSED, found)
+
+    def _known(self, asked: Asked) -> ClusterPod | None:
+        """Return the pod as the API server shows it; another one of its name is another pod."""
+        pod = self._pods.objects.get(asked.key)
+        return pod if pod is not None and pod.metadata.uid == asked.uid else None
+
+    def _counted(self, verb: str, answered: str, verdict: Verdict) -> Verdict:
+        self.metrics.answers.labels(verb, answered).inc()
+        return verdict
+
+
+def _has_place(pod: ClusterPod) -> bool:
+    """Return whether bookings have the pod already: it counts against a hold, or is nominated."""
+    return pod.booking is not None

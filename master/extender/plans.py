@@ -1,0 +1,368 @@
+"""Keeps nodes for the groups of pods that a scheduler asks about, and finds the plan of a pod.
+
+What is booked follows from the pods that the API server shows, and never from a question: anybody
+may ask. So a group is held as soon as its first pod is seen waiting, each pod counts against that
+hold once it is seen bound, and the hold ends with its last pod. A question that comes before the
+pod is seen waits a moment.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from master.booking.state import BookingState
+from master.controllers.nomination.eligibility import with_eligibility
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import Key, NodeObject
+from master.kube.reflector import Listed, StoreEvent
+from master.kube.store import Store
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.decisions.place import answer_place
+from topo.gangs.decisions.placed import Placed
+from topo.gangs.extender.needs import (
+    MAX_GROUP_PODS,
+    AskingPod,
+    HeldRanks,
+    Needs,
+    held_ranks,
+    needs_of,
+    planned_nodes,
+)
+from topo.gangs.machine.events import Refused
+from topo.gangs.machine.gang import GangId, Member, PodUid
+from topo.gangs.machine.instructions import Place
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import GroupTerms
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.model.pod_requests import Amounts
+from topo.placement.booking.events import HoldAsked, HoldReleased, PodSeen
+from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest, unusable_nodes
+from topo.placement.job.plan import PlannedGroup
+from topo.placement.job.request import Request, flaw
+
+HOLD_S = 120.0
+"""A scheduler binds the pods of a group within seconds, and a group is held again while one of its
+pods waits. So long GPUs stay idle for pods that never come."""
+TICK_S = 1.0
+"""How often gangs that wait are looked at, changed or not: room may have come."""
+GANGS_A_TICK = 64
+"""Gangs that wait and are placed again in one tick; each takes about a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """What is kept for the group of a pod: pods still awaited by node, and the node of its rank."""
+
+    awaited: Mapping[NodeName, int]
+    own: NodeName | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """Why the group of a pod has no room."""
+
+    why: str
+
+
+class ExtenderPlans:
+    """Groups of pods without gates. `run` books on the master that acts; followers only read."""
+
+    def __init__(
+        self,
+        *,
+        pods: Store[ClusterPod],
+        nodes: Store[NodeObject],
+        state: BookingState,
+        keys: AnnotationKeys,
+        is_counted: Callable[[], bool],
+    ) -> None:
+        self._pods, self._nodes, self._state, self._keys = pods, nodes, state, keys
+        self._is_counted = is_counted
+        self._gangs: dict[GangId, dict[Key, None]] = {}
+        self._of_key: dict[Key, GangId] = {}
+        self._marked: dict[GangId, None] = {}
+        self._waiting: dict[GangId, None] = {}
+        self._refused: dict[GangId, str] = {}
+        self._holds: dict[GangId, dict[HoldId, tuple[int, ...]]] = {}
+        self._holds_version = -1
+        self._woken = asyncio.Event()
+        pods.subscribe(self._told)
+
+    # What is read
+
+    def hold_of(self, pod: ClusterPod) -> HoldId | None:
+        """Return the hold that a pod counts against; O(holds) after a change, else O(its gang)."""
+        if not isinstance(pod, GangPod) or not asks(pod):
+            return None
+        of_gang = self._held(pod.gang_id).items()
+        return next((hold for hold, ranks in of_gang if pod.rank in ranks), None)
+
+    def counted(self, pod: ClusterPod) -> PodSeen | None:
+        """Return what the pod takes, against the hold that was made for its rank."""
+        seen = pod.booking
+        if seen is None or seen.pod.hold is not None or (hold := self.hold_of(pod)) is None:
+            return seen
+        return replace(seen, pod=replace(seen.pod, hold=hold))
+
+    def is_free(self, pod: ClusterPod) -> bool:
+        """Return whether the pod may go where its scheduler likes: it asks for no groups, or the
+        pods of its job have no ranks to group them by. O(pods of its gang).
+        """
+        return not (isinstance(pod, GangPod) and asks(pod) and _has_ranks(self._live(pod.gang_id)))
+
+    def find(self, pod: GangPod) -> PodPlan | NoPlan | None:
+        """Return the plan of a pod that is not free; None while there is none yet."""
+        hold_id = self.hold_of(pod)
+        hold = self._state.find_hold(hold_id) if hold_id is not None else None
+        if hold_id is None or not isinstance(hold, Hold):
+            why = self._refused.get(pod.gang_id)
+            return NoPlan(why) if why is not None else None
+        gpus = hold.wish.request.gpus_per_pod
+        awaited = self._state.bookings.awaited(hold_id)
+        ranks = self._held(pod.gang_id)[hold_id]
+        return PodPlan(
+            {node: left // gpus for node, left in awaited.items()},
+            planned_nodes(hold, ranks).get(pod.rank),
+        )
+
+    def free(self, node: NodeName) -> int | None:
+        """Return the GPUs of a node that nobody has booked; None for an unknown one. O(1)."""
+        capacity = self._state.capacity
+        return capacity.free(node) if capacity.host(node) is not None else None
+
+    def _held(self, gang_id: GangId) -> Mapping[HoldId, tuple[int, ...]]:
+        if self._holds_version != self._state.bookings.version:
+            self._holds = {}
+            for hold in self._state.holds():
+                if (found := held_ranks(hold)) is not None:
+                    self._holds.setdefault(found.gang, {})[hold.id] = found.ranks
+            self._holds_version = self._state.bookings.version
+        return self._holds.get(gang_id, {})
+
+    # What the reflector tells: it only marks.
+
+    def _told(self, told: StoreEvent[ClusterPod]) -> None:
+        if isinstance(told, Listed):
+            self._gangs.clear()
+            self._of_key.clear()
+            for key, pod in told.objects.items():
+                self.note(key, pod)
+            # A job that was deleted while nobody led has holds and no pods.
+            held = (held_ranks(hold) for hold in self._state.holds())
+            self._marked |= dict.fromkeys(each.gang for each in held if each is not None)
+        else:
+            self.note(told.key, self._pods.objects.get(told.key))
+        self._woken.set()
+
+    def note(self, key: Key, pod: ClusterPod | None) -> None:
+        """Mark the gang of a pod that came, changed or went (None)."""
+        now = pod.gang_id if isinstance(pod, GangPod) and asks(pod) else None
+        before = self._of_key.pop(key, None)
+        if before is not None:
+            self._marked[before] = None
+            if before != now:
+                self._gangs[before].pop(key, None)
+                if not self._gangs[before]:
+                    del self._gangs[before]
+        if now is not None:
+            self._of_key[key] = now
+            self._gangs.setdefault(now, {})[key] = None
+            self._marked[now] = None
+
+    # What is booked, by the master that acts
+
+    async def run(self) -> None:
+        """Hold the nodes of groups that wait, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(TICK_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                again = [gang for gang, _ in zip(self._waiting, range(GANGS_A_TICK), strict=False)]
+                for gang_id in again:  # those behind have the next tick
+                    del self._waiting[gang_id]
+                    self._waiting[gang_id] = self._marked[gang_id] = None
+            self._woken.clear()
+            while self._marked and self._is_counted():
+                gang_id = next(iter(self._marked))
+                del self._marked[gang_id]
+                self._settle(gang_id)
+                await asyncio.sleep(0)
+
+    def _settle(self, gang_id: GangId) -> None:
+        """Make the holds of a gang those that its pods need."""
+        live = self._live(gang_id)
+        request = self._request(live) if _has_ranks(live) else None
+        holds = dict(self._held(gang_id))
+        why = request if isinstance(request, str) else ""
+        if isinstance(request, Request):
+            needs = needs_of(
+                [AskingPod(rank=pod.rank, node=pod.node) for pod in live],
+                holds,
+                self._unusable(holds),
+                group_pods=request.pods_per_group,
+                pods_total=_stated_pods(live),
+            )
+            self._release(needs.ended)
+            why = self._hold(gang_id, live, request, needs) if needs.ranks else ""
+        elif not live:
+            self._release(holds)
+        if why:
+            self._refused[gang_id] = why
+        else:
+            self._refused.pop(gang_id, None)
+        if any(pod.node is None for pod in live):
+            self._waiting[gang_id] = None
+        else:
+            self._waiting.pop(gang_id, None)
+
+    def _live(self, gang_id: GangId) -> list[GangPod]:
+        """Return the pods of a gang that run or will run, by rank."""
+        known = self._pods.objects
+        found = (known.get(key) for key in self._gangs.get(gang_id, ()))
+        pods = (pod for pod in found if isinstance(pod, GangPod))
+        live = [pod for pod in pods if not pod.terminating and not pod.finished]
+        return sorted(live, key=lambda pod: pod.rank)
+
+    def _request(self, live: list[GangPod]) -> Request | str | None:
+        """Return what the gang asks for as far as its pods are seen; a text: why it has no plan."""
+        if not live:
+            return None
+        first, terms = live[0], live[0].terms
+        if not isinstance(terms, GroupTerms):
+            return None
+        last = max(pod.rank for pod in live)
+        request = Request(
+            pods=last + 1,
+            gpus_per_pod=max(pod.gpus for pod in live),
+            group_size=terms.group_size,
+            mode=terms.mode,
+            within=terms.within,
+        )
+        refusal = flaw(request)
+        if refusal is not None:
+            return f"{refusal.what}; {refusal.fix}"
+        size = request.pods_per_group
+        if size > MAX_GROUP_PODS:
+            return f"a group has {size} pods, and at most {MAX_GROUP_PODS} are kept together here"
+        # Of a gang whose size nobody states the groups that were seen are taken to be whole.
+        known = _stated_pods(live) or (last // size + 1) * size
+        request = replace(request, pods=max(known, last + 1))
+        wants = {pod.rank: pod.wants for pod in live if pod.wants is not None}
+        own_label = self._keys.node_label_prefix + first.gang_id
+        return with_eligibility(request, wants, self._nodes.objects.values, own_label)
+
+    def _unusable(self, holds: Iterable[HoldId]) -> Iterator[HoldId]:
+        """Yield the holds with a node that is gone, closed or taken by others."""
+        for hold_id in holds:
+            hold = self._state.find_hold(hold_id)
+            if isinstance(hold, Hold) and unusable_nodes(self._state.capacity, hold):
+                yield hold_id
+
+    def _hold(self, gang_id: GangId, live: list[GangPod], request: Request, needs: Needs) -> str:
+        """Place the needed ranks and hold their nodes; return why not, empty where it is done."""
+        kept = {pod.rank: pod.node for pod in live if pod.node is not None}
+        for hold_id, ranks in self._held(gang_id).items():
+            hold = self._state.find_hold(hold_id)
+            if hold_id not in (*needs.replaced, *needs.ended) and isinstance(hold, Hold):
+                kept = planned_nodes(hold, ranks) | kept
+        takes = _most_taken(live)
+        tight = self._state.room.tight(takes, request.gpus_per_pod, own=(), held=())
+        stay = sorted((rank, node) for rank, node in kept.items() if rank not in needs.ranks)
+        asked = Place(
+            id=gang_id,
+            ask=0,
+            request=request,
+            wanted=tuple(_member(rank) for rank in needs.ranks),
+            kept=tuple(stay),
+            replaced=needs.replaced,
+            takes=takes,
+        )
+        found = answer_place(self._state.capacity, asked, needs.replaced, tight=tight)
+        if isinstance(found, Refused):
+            return found.text
+        return self._book(gang_id, request.pods_per_group, asked, found)
+
+    def _book(self, gang_id: GangId, size: int, asked: Place, found: Placed) -> str:
+        """Hold what was found, a hold for each group, in place of the replaced ones."""
+        of_group: dict[int, list[tuple[int, NodeName]]] = {}
+        for pod, node in zip(asked.wanted, found.nodes, strict=True):
+            of_group.setdefault(pod.rank // size, []).append((pod.rank, node))
+        events = [
+            _hold_asked(gang_id, each, found, self._state.generation) for each in of_group.values()
+        ]
+        changes = self._state.advance(*(HoldReleased(each) for each in asked.replaced), *events)
+        refused = next((each for each in changes if isinstance(each, HoldRefused)), None)
+        return f"{refused.refusal.what}; {refused.refusal.fix}" if refused is not None else ""
+
+    def _release(self, holds: Iterable[HoldId]) -> None:
+        for hold_id in tuple(holds):
+            self._state.advance(HoldReleased(hold_id))
+
+
+def asks(pod: GangPod) -> bool:
+    """Return whether the pod's scheduler has to be told where its group goes.
+
+    No gate, no other controller and no scheduler without extenders decides about it.
+    """
+    is_of_volcano = pod.pod_group is not None or pod.is_native
+    is_gated = pod.gated or pod.other_gates
+    is_decided = is_of_volcano or is_gated or pod.note is not None or pod.fixed is not None
+    return (
+        isinstance(pod.terms, GroupTerms)
+        and pod.gpus > 0
+        and pod.owner is not None
+        and pod.ungrouped is None
+        and not isinstance(pod.stamp, Refusal)
+        and not is_decided
+    )
+
+
+def _has_ranks(live: Sequence[GangPod]) -> bool:
+    """Return whether no two pods have one rank; pods of a Job that is not Indexed all have 0."""
+    return len({pod.rank for pod in live}) == len(live)
+
+
+def _stated_pods(live: list[GangPod]) -> int | None:
+    """Return the size of the gang where its pods state it."""
+    stamp = live[0].stamp if live else None
+    return stamp.pods if isinstance(stamp, Stamp) else None
+
+
+def _most_taken(live: Iterable[GangPod]) -> Amounts:
+    """Return the most that any of the pods takes of each resource beside GPUs."""
+    most: dict[str, int] = {}
+    for resource, amount in (each for pod in live for each in pod.takes):
+        most[resource] = max(most.get(resource, 0), amount)
+    return tuple(sorted(most.items()))
+
+
+def _member(rank: int) -> Member:
+    return Member(uid=PodUid(""), name="", rank=rank, version="")
+
+
+def _hold_asked(
+    gang_id: GangId, placed: list[tuple[int, NodeName]], found: Placed, generation: int
+) -> HoldAsked:
+    ranks = HeldRanks(gang_id, tuple(rank for rank, _ in placed))
+    pods: dict[NodeName, int] = {}
+    for _, node in placed:
+        pods[node] = pods.get(node, 0) + 1
+    # `by_rank` is of the whole gang; what is held is only counted.
+    request = Request(
+        pods=len(placed),
+        gpus_per_pod=found.request.gpus_per_pod,
+        group_size=found.request.group_size,
+        mode=found.request.mode,
+        eligible=found.request.eligible,
+    )
+    return HoldAsked(
+        id=HoldId(f"hold-{secrets.token_hex(6)}"),
+        wish=HoldRequest(request, HOLD_S, ranks.key),
+        generation=generation,
+        mode=found.mode,
+        gpu_type=found.gpu_type,
+        groups=(PlannedGroup(0, tail=False, pods=tuple(pods.items()), domains=()),),
+    )

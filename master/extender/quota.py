@@ -1,0 +1,166 @@
+"""What namespaces have of each model of card, and the quotas that a ConfigMap gives them.
+
+A pod that was let pass counts for some seconds before it is seen bound: of two pods that ask one
+after the other for the last card the second is refused. Only pods that the API server shows waiting
+count so, and a later question about the same pod replaces what it counted before.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from master.kube.gang_pod import ClusterPod
+from master.kube.objects import ConfigMapObject, Key, NodeObject
+from master.kube.reflector import Listed, StoreEvent
+from master.kube.store import Store
+from master.settings.extender import QUOTA_KEY
+from topo.gangs.extender.verdicts import Verdict
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.shared_cards.quota import (
+    A_CARD,
+    EXCEEDS,
+    Quotas,
+    is_allowed,
+    open_models,
+    read_quotas,
+)
+
+VCUDA_CORE = "tencent.com/vcuda-core"
+PASSED_S = 5.0
+"""How long a pod that passed counts before it is seen bound: a binding takes well below a second,
+and one that failed must not keep the card for long."""
+MOST_PASSED = 10_000
+
+
+class CardUsage:
+    """Hundredths of cards that the pods of each namespace have, by node. Follows a reflector."""
+
+    def __init__(self, pods: Store[ClusterPod]) -> None:
+        self._pods = pods
+        self._by_namespace: dict[str, Counter[NodeName]] = {}
+        self._known: dict[Key, tuple[NodeName, int]] = {}
+        pods.subscribe(self._told)
+
+    def of(self, namespace: str) -> Mapping[NodeName, int]:
+        """Return what the bound pods of a namespace have, by node."""
+        return self._by_namespace.get(namespace, {})
+
+    def _told(self, told: StoreEvent[ClusterPod]) -> None:
+        if isinstance(told, Listed):
+            self._by_namespace.clear()
+            self._known.clear()
+            for key, pod in told.objects.items():
+                self._count(key, pod)
+        else:
+            self._count(told.key, self._pods.objects.get(told.key))
+
+    def _count(self, key: Key, pod: ClusterPod | None) -> None:
+        before = self._known.pop(key, None)
+        if before is not None:
+            self._add(key[0], *before, -1)
+        if pod is not None and pod.node is not None and (taken := hundredths(pod)):
+            self._known[key] = pod.node, taken
+            self._add(key[0], pod.node, taken, 1)
+
+    def _add(self, namespace: str, node: NodeName, taken: int, sign: int) -> None:
+        counts = self._by_namespace.setdefault(namespace, Counter())
+        counts[node] += sign * taken
+        if not counts[node]:
+            del counts[node]
+        if not counts:
+            del self._by_namespace[namespace]
+
+
+def hundredths(pod: ClusterPod) -> int:
+    """Return what a pod counts of cards; a finished one nothing."""
+    if pod.finished:
+        return 0
+    return pod.gpus * A_CARD + dict(pod.shared).get(VCUDA_CORE, 0)
+
+
+class GpuQuota:
+    """The quotas that are in force. A broken ConfigMap changes nothing; a missing one sets none."""
+
+    def __init__(
+        self,
+        *,
+        config_map: Store[ConfigMapObject],
+        pods: Store[ClusterPod],
+        nodes: Store[NodeObject],
+        labels: tuple[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._config_map, self._pods, self._nodes = config_map, pods, nodes
+        self._model_label, self._pool_label = labels
+        self._clock = clock
+        self._usage = CardUsage(pods)
+        self._quotas: Quotas = {}
+        self._passed: dict[Key, tuple[float, str, int, frozenset[str]]] = {}
+        self.doubt = ""
+        """What is wrong with the ConfigMap; empty where it is in force."""
+        config_map.subscribe(self._told)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the ConfigMap, the nodes and the pods were listed once."""
+        return self._config_map.synced and self._nodes.synced and self._pods.synced
+
+    def _told(self, _told: object) -> None:
+        found = next(iter(self._config_map.objects.values()), None)
+        text = found.data.get(QUOTA_KEY, "{}") if found is not None else "{}"
+        quotas = read_quotas(text)
+        if isinstance(quotas, Refusal):
+            self.doubt = f"the ConfigMap of GPU quotas is not used: {quotas}"
+        else:
+            self._quotas, self.doubt = quotas, ""
+
+    def verdict(self, pod: ClusterPod, labels: Mapping[str, Mapping[str, str]]) -> Verdict:
+        """Return which of these nodes, by name with labels, the quota of its namespace allows.
+
+        O(nodes asked about, and those that the namespace has pods on).
+        """
+        key = pod.metadata.namespace, pod.metadata.name
+        quota = self._quotas.get(key[0])
+        if quota is None:
+            return Verdict(tuple(labels))
+        models = open_models(quota, self._used(key), hundredths(pod))
+        passed, failed = list[str](), dict[str, str]()
+        for name, found in labels.items():
+            model, pool = found.get(self._model_label, ""), found.get(self._pool_label, "")
+            if is_allowed(quota, models, model, pool):
+                passed.append(name)
+            else:
+                failed[name] = EXCEEDS
+        return Verdict(tuple(passed), failed)
+
+    def note_passed(self, pod: ClusterPod, passed: Iterable[Mapping[str, str]]) -> None:
+        """Count a waiting pod on the models of the nodes, given by labels, that it may get now."""
+        key = pod.metadata.namespace, pod.metadata.name
+        self._passed.pop(key, None)
+        models = frozenset(each.get(self._model_label, "") for each in passed)
+        if pod.node is None and models and len(self._passed) < MOST_PASSED:
+            until_s = self._clock() + PASSED_S
+            self._passed[key] = until_s, pod.metadata.uid, hundredths(pod), models
+
+    def labels_of(self, names: Iterable[str]) -> dict[str, Mapping[str, str]]:
+        """Return the labels of known nodes; no labels for others. O(names)."""
+        known = self._nodes.objects
+        found = ((name, known.get(("", name))) for name in names)
+        return {name: node.metadata.labels if node is not None else {} for name, node in found}
+
+    def _used(self, asking: Key) -> Mapping[str, int]:
+        """Return what the namespace of a pod has by model, without that pod."""
+        used: Counter[str] = Counter()
+        for node, taken in self._usage.of(asking[0]).items():
+            found = self._nodes.objects.get(("", node))
+            if found is not None:
+                used[found.metadata.labels.get(self._model_label, "")] += taken
+        now_s, pods = self._clock(), self._pods.objects
+        for key, (until_s, uid, taken, models) in tuple(self._passed.items()):
+            pod = pods.get(key)
+            if until_s <= now_s or pod is None or pod.metadata.uid != uid or pod.node is not None:
+                del self._passed[key]
+            elif key != asking and key[0] == asking[0]:
+                for model in models:
+                    used[model] += taken
+        return used

@@ -1,0 +1,134 @@
+"""The questions of kube-scheduler to an extender, and the answers, as its versions write them.
+
+Keys are written `Pod`, `NodeNames`, … since Kubernetes 1.19; before, under `apiVersion: v1beta1` of
+a Policy, `pod`, `nodenames`, …. Go reads either, so an answer has the case of its question.
+Source: k8s.io/kube-scheduler extender/v1, types.go; k8s.io/kubernetes v1.18
+pkg/scheduler/apis/extender/v1, the same without tags, and v1.16 pkg/scheduler/api/v1 with tags.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from topo.gangs.extender.verdicts import Verdict
+from topo.gangs.json_patch import mapping, mappings
+from topo.model.errors import BadInputError, Refusal
+
+_FIX = "send the ExtenderArgs of kube-scheduler: Pod, and NodeNames (nodeCacheCapable) or Nodes"
+MAX_NAMES = 200_000
+_NAME_CHARS = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about one pod. `nodes` are whole objects by name, empty where only names came.
+
+    `lower`: the keys came in small letters.
+    """
+
+    pod: Mapping[str, Any]
+    names: tuple[str, ...]
+    nodes: Mapping[str, Mapping[str, Any]]
+    lower: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The namespace and the name of the pod."""
+        metadata = mapping(self.pod.get("metadata"))
+        return _text(metadata.get("namespace")) or "default", _text(metadata.get("name"))
+
+    @property
+    def uid(self) -> str:
+        """The uid of the pod."""
+        return _text(mapping(self.pod.get("metadata")).get("uid"))
+
+    def names_any(self, resources: Collection[str]) -> bool:
+        """Return whether a container of the pod names one of these resources. O(containers)."""
+        spec = mapping(self.pod.get("spec"))
+        for field in ("containers", "initContainers"):
+            found = spec.get(field)
+            for container in found if isinstance(found, list) else ():
+                stated = mapping(mapping(container).get("resources"))
+                for amounts in mappings(stated, "limits", "requests"):
+                    if any(name in amounts for name in resources):
+                        return True
+        return False
+
+
+def read_asked(content: bytes) -> Asked:
+    """Return the question; raises `BadInputError` for a body that is none. O(names)."""
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BadInputError(Refusal(f"the body is no JSON: {error}", "body", _FIX)) from None
+    if not isinstance(document, dict):
+        raise BadInputError(Refusal("the body is no object", "body", _FIX))
+    found = {str(key).lower(): value for key, value in document.items()}
+    pod = found.get("pod")
+    if not isinstance(pod, dict):
+        raise BadInputError(Refusal("the question has no pod", "Pod", _FIX))
+    nodes = _nodes(found.get("nodes"))
+    names = found.get("nodenames")
+    if names is None:
+        names = list(nodes)
+    is_list = isinstance(names, list) and len(names) <= MAX_NAMES
+    if not is_list or not all(isinstance(name, str) and len(name) <= _NAME_CHARS for name in names):
+        what = f"the names of the nodes are no list of at most {MAX_NAMES} names"
+        raise BadInputError(Refusal(what, "NodeNames", _FIX))
+    return Asked(pod, tuple(names), nodes, lower="pod" in document)
+
+
+def _nodes(found: object) -> dict[str, Mapping[str, Any]]:
+    """Return the nodes of a NodeList by name."""
+    if found is None:
+        return {}
+    items = {str(key).lower(): value for key, value in mapping(found).items()}.get("items")
+    if items is None:
+        return {}
+    if not isinstance(items, list):
+        raise BadInputError(Refusal("Nodes has no list of items", "Nodes", _FIX))
+    named = ((_text(mapping(mapping(each).get("metadata")).get("name")), each) for each in items)
+    return {name: each for name, each in named if name}
+
+
+def _text(found: object) -> str:
+    return found if isinstance(found, str) else ""
+
+
+def filter_answer(asked: Asked, verdict: Verdict) -> bytes:
+    """Return an ExtenderFilterResult."""
+    failed = "FailedAndUnresolvableNodes" if verdict.is_final else "FailedNodes"
+    answer: dict[str, Any] = {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": {},
+        "Error": verdict.error,
+        failed: verdict.failed,
+    }
+    if not verdict.error:
+        if asked.nodes:
+            items = [asked.nodes[name] for name in verdict.passed if name in asked.nodes]
+            answer["Nodes"] = {"items": items}
+        else:
+            answer["NodeNames"] = verdict.passed
+    return orjson.dumps(_in_case(answer) if asked.lower else answer)
+
+
+def error_answer(text: str) -> bytes:
+    """Return the answer to a body that is no question: the scheduler shows the text."""
+    return orjson.dumps({"Nodes": None, "NodeNames": None, "FailedNodes": {}, "Error": text})
+
+
+def priorities(asked: Asked, scores: Mapping[str, int]) -> bytes:
+    """Return a HostPriorityList with a whole number for every node: Go reads no 7.0."""
+    host, score = ("host", "score") if asked.lower else ("Host", "Score")
+    names: Sequence[str] = asked.names
+    return orjson.dumps([{host: name, score: scores.get(name, 0)} for name in names])
+
+
+def _in_case(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys as v1.16 tags them: `nodes`, `nodenames`, `failedNodes`, `error`."""
+    tags = {"NodeNames": "nodenames"}
+    return {tags.get(key, key[0].lower() + key[1:]): value for key, value in answer.items()}

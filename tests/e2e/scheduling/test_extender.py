@@ -1,0 +1,179 @@
+"""A real kube-scheduler that asks the master: whole groups without a webhook, and GPU quotas."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.processes import Program
+from tests.e2e.controlplane.programs import KUBE
+from tests.e2e.scheduling.gang_master import GangMaster, gang_master
+from tests.e2e.scheduling.jobs import (
+    BATCH_JOBS,
+    GPU,
+    NODES,
+    PODS,
+    WORDS,
+    are_whole,
+    bound,
+    homes,
+    pods_of,
+    taker,
+)
+from tests.e2e.scheduling.tour import half_of_first
+from tests.support.waiting import eventually
+from topo.sim.worlds.presets import World
+
+NAME = "asking"
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+MODEL, POOL = "gaia.tencent.com/gpu-model", "gaia.tencent.com/gpu-pool"
+
+
+@pytest.fixture
+async def master(cluster: Cluster, world: World, tmp_path: Path) -> AsyncIterator[GangMaster]:
+    """A master that schedulers ask, with a token for nothing."""
+    flags = ("--extender=on", "--extender-port=0", "--controllers=none")
+    async with gang_master(cluster, world, tmp_path, *flags) as running:
+        await eventually(lambda: bool(extender_url(running)))
+        yield running
+        print(running.program.log.read_text()[-6000:])  # shown where the test fails
+
+
+def extender_url(master: GangMaster) -> str:
+    """Where its extender is, as its log says; empty while it does not listen."""
+    for told in master.program.events:
+        if (told.get("event"), told.get("site")) == ("listening", "extender"):
+            return f"http://{told['host']}:{told['port']}/scheduler"
+    return ""
+
+
+@pytest.fixture
+async def scheduler(cluster: Cluster, master: GangMaster, tmp_path: Path) -> AsyncIterator[Program]:
+    """A second kube-scheduler, configured as docs/extenders.md says."""
+    url, common = extender_url(master), {"httpTimeout": "5s", "ignorable": False}
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(cluster.files.kubeconfig)},
+        "leaderElection": {"leaderElect": False},
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": NAME}],
+        "extenders": [
+            {
+                "urlPrefix": url,
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "weight": 100,
+                "nodeCacheCapable": True,
+                **common,
+            },
+            {"urlPrefix": url, "filterVerb": "predicates", "nodeCacheCapable": False, **common},
+        ],
+    }
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(configuration))
+    argv = (str(KUBE.program("kube-scheduler")), f"--config={file}", "--secure-port=0")
+    program = Program("asking-scheduler", argv, tmp_path / "scheduler.log")
+    program.start()
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def job(name: str, pods: int, size: int, gpus: int = 8) -> dict[str, Any]:
+    """An Indexed Job as its user writes it: no webhook has seen it."""
+    amounts = {GPU: gpus}
+    container = {
+        "name": "main",
+        "image": "a",
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completions": pods,
+            "parallelism": pods,
+            "completionMode": "Indexed",
+            "template": {
+                "metadata": {"annotations": {WORDS.size: str(size)}},
+                "spec": {
+                    "schedulerName": NAME,
+                    "restartPolicy": "Never",
+                    "containers": [container],
+                },
+            },
+        },
+    }
+
+
+async def message(api: Api, pod: str) -> str:
+    """Why its scheduler does not bind a pod."""
+    found = (await api.get(f"{PODS}/{pod}")).get("status", {}).get("conditions", ())
+    return next((each.get("message", "") for each in found if each["type"] == "PodScheduled"), "")
+
+
+@pytest.mark.usefixtures("scheduler")
+async def test_groups_are_bound_whole_a_lost_pod_comes_back_and_no_room_is_said(
+    api: Api, world: World
+) -> None:
+    for node in half_of_first(world):
+        await api.create(PODS, taker(f"taker-{node}", node))
+    await api.create(BATCH_JOBS, job("train", 8, 16))
+    await eventually(lambda: bound(api, "train", 8))
+    seen = await pods_of(api, "train")
+    nodes = [each.node for each in seen]
+    assert are_whole(world, "dragonfly", nodes, 2)
+    assert len(set(nodes)) == 8
+    # One of them is lost: the Job makes it again, and it goes beside its group.
+    await api.delete(f"{PODS}/{seen[2].name}")
+    await eventually(lambda: _again(api, seen[2].name))
+    again = [each.node for each in await pods_of(api, "train")]
+    assert again == nodes
+    # A job whose groups fit nowhere is told so in the words of its scheduler.
+    await api.create(BATCH_JOBS, job("large", 16, 128))
+    await eventually(lambda: _says(api, "large", "topo: "))
+    assert not any(each.node for each in await pods_of(api, "large"))
+
+
+async def _again(api: Api, gone: str) -> bool:
+    pods = await pods_of(api, "train")
+    return gone not in {each.name for each in pods} and sum(bool(p.node) for p in pods) == 8
+
+
+async def _says(api: Api, name: str, text: str) -> bool:
+    pods = await pods_of(api, name)
+    return bool(pods) and text in await message(api, pods[0].name)
+
+
+@pytest.mark.usefixtures("scheduler")
+async def test_a_namespace_gets_no_more_cards_than_its_quota_and_only_in_its_pool(
+    api: Api, world: World
+) -> None:
+    box = homes(world, "switchbox")
+    first = min(box.values())
+    for node, home in box.items():
+        labels = {MODEL: "C550", POOL: "public" if home == first else "other"}
+        await api.merge(f"{NODES}/{node}", {"metadata": {"labels": labels}})
+    quota = {"default": {"quota": {"C550": 16}, "pool": ["public"]}}
+    data = {"metadata": {"name": "gpuquota"}, "data": {"gpu_quota": json.dumps(quota)}}
+    await api.create(CONFIG_MAPS, data)
+    try:
+        await api.create(BATCH_JOBS, job("within", 2, 16))
+        await eventually(lambda: bound(api, "within", 2))
+        assert {box[each.node] for each in await pods_of(api, "within")} == {first}
+        await api.create(BATCH_JOBS, job("beyond", 2, 16))
+        await eventually(lambda: _says(api, "beyond", "ExceedsGPUQuota"))
+        assert not any(each.node for each in await pods_of(api, "beyond"))
+    finally:
+        await api.delete(f"{CONFIG_MAPS}/gpuquota")
+        for node in box:
+            gone = {MODEL: None, POOL: None}
+            await api.merge(f"{NODES}/{node}", {"metadata": {"labels": gone}})

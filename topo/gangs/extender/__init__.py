@@ -1,0 +1,1 @@
+"""Gangs whose pods have no gate: a scheduler asks where each of them may go."""

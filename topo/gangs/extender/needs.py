@@ -1,0 +1,123 @@
+"""Which ranks of a gang without gates need a node kept, and which holds keep none that is needed.
+
+The scheduler binds such pods one by one and asks about each. So the nodes of a whole group are held
+as soon as its first pod waits, and the answer to a question only reads the hold.
+
+A hold is for ranks of one group, and its key says which: `extender/<gang>/<first>/<mask>`, where
+bit i of the hexadecimal mask is rank `first` + i. So a pod belongs to the hold with its rank, also
+for a master that starts later, and nothing but the hold has to be stored.
+
+Example: groups of 4 pods; rank 0 to 2 are bound, rank 3 waits, and so does rank 4.
+    group 0     rank 3 is needed: key extender/g/0/8
+    group 1     ranks 4 to 7 are needed, though only one pod exists: key extender/g/4/f
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from topo.gangs.machine.gang import GangId
+from topo.model.ids import NodeName
+from topo.model.limits import MAX_KEY_CHARS
+from topo.placement.booking.holds import Hold, HoldId
+
+PREFIX = "extender/"
+MAX_GROUP_PODS = 512
+"""Ranks of one group: its mask is a part of a key of `MAX_KEY_CHARS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRanks:
+    """Ranks of one gang for which a hold keeps nodes, ascending."""
+
+    gang: GangId
+    ranks: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """The key of the hold."""
+        first = self.ranks[0]
+        mask = sum(1 << rank - first for rank in self.ranks)
+        return f"{PREFIX}{self.gang}/{first}/{mask:x}"
+
+
+def held_ranks(hold: Hold) -> HeldRanks | None:
+    """Return the ranks of a hold of this kind; None for any other hold."""
+    key = hold.wish.key or ""
+    if not key.startswith(PREFIX) or len(key) > MAX_KEY_CHARS:
+        return None
+    try:
+        _, gang, first, mask = key.split("/")
+        bits = int(mask, 16)
+        ranks = tuple(int(first) + at for at in range(bits.bit_length()) if bits >> at & 1)
+    except ValueError:
+        return None
+    return HeldRanks(GangId(gang), ranks) if ranks else None
+
+
+def planned_nodes(hold: Hold, ranks: Iterable[int]) -> dict[int, NodeName]:
+    """Return the node of each rank of a hold: its pods stand in the order of ranks."""
+    nodes = (node for group in hold.groups for node, pods in group.pods for _ in range(pods))
+    return dict(zip(ranks, nodes, strict=False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingPod:
+    """A live pod of a gang without gates; `node` is where it is bound."""
+
+    rank: int
+    node: NodeName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Ranks to place now, ascending, and the holds that this ends or replaces."""
+
+    ranks: tuple[int, ...] = ()
+    replaced: tuple[HoldId, ...] = ()
+    ended: tuple[HoldId, ...] = ()
+
+
+def needs_of(
+    pods: Iterable[AskingPod],
+    holds: Mapping[HoldId, tuple[int, ...]],
+    unusable: Iterable[HoldId],
+    *,
+    group_pods: int,
+    pods_total: int | None,
+) -> Needs:
+    """Return what differs between the pods of a gang and its holds.
+
+    `holds` are the ranks of each hold, `unusable` those of which a node was lost. `pods_total` is
+    the size of the gang where it is stated: as long as no pod is bound, all of it is placed at
+    once, else group by group as pods appear. O(pods and ranks of holds).
+    """
+    bound, waiting = set[int](), set[int]()
+    for pod in pods:
+        (waiting if pod.node is None else bound).add(pod.rank)
+    waiting -= bound
+    if not waiting | bound:
+        return Needs(ended=tuple(holds))
+    groups = {rank // group_pods for rank in waiting}
+    if pods_total is not None and waiting and not bound:
+        groups |= set(range(-(-pods_total // group_pods)))
+    last = pods_total if pods_total is not None else (max(groups, default=0) + 1) * group_pods
+    wanted = {
+        rank
+        for group in groups
+        for rank in range(group * group_pods, min(last, (group + 1) * group_pods))
+        if rank not in bound
+    } | waiting
+    lost = set(unusable)
+    kept = {rank for hold, ranks in holds.items() if hold not in lost for rank in ranks}
+    open_groups = {rank // group_pods for rank in wanted - kept}
+    # The rest of a group is placed together, so that it stays whole where its hold is too small.
+    replaced = tuple(
+        hold
+        for hold, ranks in holds.items()
+        if not wanted.isdisjoint(ranks) and (hold in lost or ranks[0] // group_pods in open_groups)
+    )
+    again = {rank for hold in replaced for rank in holds[hold]} & wanted
+    ended = tuple(
+        hold for hold, ranks in holds.items() if hold not in replaced and bound.issuperset(ranks)
+    )
+    return Needs(tuple(sorted((wanted - kept) | again)), replaced, ended)
