@@ -14,6 +14,7 @@ import structlog
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
 from master.controllers.nomination.controller import Nomination
+from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import (
     Controllers,
@@ -55,6 +56,13 @@ from master.kube.objects import (
     QuotaObject,
     Resource,
     parsed,
+)
+from master.kube.provisioning import (
+    POD_TEMPLATES,
+    PROVISIONING_REQUESTS,
+    KnownRequest,
+    PodTemplateObject,
+    known_request,
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
@@ -131,6 +139,9 @@ class Cluster:
     """Ours; the kind does not exist where the chart does not define it."""
     topologies: Mapping[str, Mapping[Resource[Any], Reflector[Any]]]
     """Of other schedulers: what is followed for each format that is switched on."""
+    requests: Reflector[KnownRequest]
+    """ProvisioningRequests of our class; the kind does not exist where nobody defined it."""
+    templates: Reflector[PodTemplateObject]
     writer: Writer
     gang_writer: Writer
     """Writes that gangs wait for: they do not queue behind the labels of all nodes."""
@@ -249,9 +260,25 @@ def build_cluster(
             }
             for name in FORMATS.keys() & set(settings.controllers)
         },
+        requests=_request_reflector(client, settings, metrics),
+        templates=follow(POD_TEMPLATES),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
+    )
+
+
+def _request_reflector(
+    client: KubeClient, settings: MasterSettings, metrics: KubeMetrics
+) -> Reflector[KnownRequest]:
+    """Return the reflector of ProvisioningRequests of our class."""
+    ours = AnnotationKeys(settings.domain).provisioning_class
+    return Reflector(
+        client,
+        parsed(PROVISIONING_REQUESTS, known_request),
+        metrics=metrics,
+        scope=Scope(keep=lambda known: known.class_name == ours),
+        clock=client.clock,
     )
 
 
@@ -291,10 +318,12 @@ def cluster_controllers(
     registry: prom.CollectorRegistry,
     is_settled: Callable[[], bool],
     nomination: Callable[[Cluster], Nomination],
+    provisioning: ProvisioningController | None,
 ) -> Controllers:
     """Return the controllers that are switched on and follow the engine; none without Kubernetes.
 
-    `is_settled`: the forest may be published. `nomination` builds the controller of gangs.
+    `is_settled`: the forest may be published. `nomination` builds the controller of gangs,
+    `provisioning` is that of ProvisioningRequests, if it is switched on.
     """
     if cluster is None:
         return Controllers()
@@ -328,6 +357,7 @@ def cluster_controllers(
         topologies=cluster.topologies,
         nominates=settings.placement == "nomination",
         nomination=cache(partial(nomination, cluster)),
+        provisioning=provisioning,
     )
     controllers = build_controllers(view, settings.controllers)
     engine.on_published.append(controllers.on_forest)

@@ -15,7 +15,7 @@ from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
 from master.admission.tiers import KnownTiers
 from master.admission.volcano_config_check import ConfigMapName, SchedulerConfigReader
-from master.controllers.table import HYPERNODES, LABELS, POD_GROUPS
+from master.controllers.table import HYPERNODES, LABELS, POD_GROUPS, PROVISIONING
 from master.kube.client import Caller
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
@@ -96,6 +96,7 @@ def _rules(
     no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
     fixed = Rules(
         keys=AnnotationKeys(settings.domain),
+        takes_requests=PROVISIONING in settings.controllers,
         gpu_resources=settings.policy.gpu_resources,
         way=Way(settings.placement),
         label_keys=settings.label_keys if LABELS in settings.controllers else {},

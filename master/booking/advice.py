@@ -9,7 +9,7 @@ from functools import partial
 from master.booking.executors import SingleThreadExecutor
 from topo.placement.advice.explain import explain
 from topo.placement.advice.refusal_reasons import reasons
-from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.advice.suggestions import (
     find_suggestions,
     largest_possible_pods,
@@ -54,6 +54,20 @@ def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
         return Advice(why, fits)
     why = (why[0], never_fits_text(refused.request, largest), *why[1:])
     return Advice(why, fits, largest, refusal_on_empty_nodes(capacity, refused.request, largest))
+
+
+def change_in_words(advice: Advice, text: str) -> str:
+    """Return the smallest change that would let a job in, empty if none is known.
+
+    `text` is the reason that was told already; the result does not repeat it. Fewer pods are the
+    last thing to suggest.
+    """
+    if advice.ever:
+        why, *smaller = advice.ever
+        because = "" if why == text else f": {why}"
+        return " ".join((f"With all nodes open and empty it would not fit{because}.", *smaller))
+    changes = [each for each in advice.would_fit if each.kind is not SuggestionKind.FEWER_PODS]
+    return next((each.text for each in (*changes, *advice.would_fit)), "")
 
 
 class Adviser:

@@ -11,7 +11,14 @@ from master.cluster import Cluster
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.status.gate_timeout import GateTimeout
 from master.controllers.nomination.status.no_fit_audit import NoFitAudit
-from master.controllers.table import DEVICE_TAINTS, GANG_OBJECTS, HYPERNODES, NOMINATION, POD_GROUPS
+from master.controllers.table import (
+    DEVICE_TAINTS,
+    GANG_OBJECTS,
+    HYPERNODES,
+    NOMINATION,
+    POD_GROUPS,
+    PROVISIONING,
+)
 from master.controllers.topologies import FORMATS
 from master.kube.reflector import Reflector
 from master.service import Service
@@ -38,6 +45,7 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     POD_GROUPS: lambda cluster: (cluster.scheduling_groups,),
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
     **{name: partial(_of_topologies, name) for name in FORMATS},
+    PROVISIONING: lambda cluster: (cluster.requests, cluster.templates),
 }
 """What is followed for a controller alone, where it is switched on."""
 _log = structlog.get_logger(__name__)

@@ -8,33 +8,64 @@ from master.availability import Availability
 from master.cluster import Cluster, cluster_controllers
 from master.composition.core import Core
 from master.composition.nomination import NominationConfig, build_nomination
+from master.composition.provisioning import ProvisioningParts, build_provisioning
 from master.controllers.events import PRODUCT
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.volumes import Volumes
-from master.controllers.table import Controllers
+from master.controllers.table import PROVISIONING, Controllers
 from master.kube.schedulers.volcano_config import NOT_READ, Configured
+from master.sources.kubernetes.capacity import ClusterCapacity
 from topo.gangs.machine.settings import GangSettings
 from topo.publish.event_series import Reporter
 
 
 def controllers(
-    core: Core, cluster: Cluster | None, availability: Availability, admission: Admission | None
+    core: Core,
+    cluster: Cluster | None,
+    availability: Availability,
+    admission: Admission | None,
+    *,
+    capacity: ClusterCapacity | None,
 ) -> Controllers:
     """Return the controllers that are switched on; none without Kubernetes."""
     volcano = admission.reader if admission is not None else NOT_READ
+    parts = _provisioning(core, cluster, availability, capacity)
     return cluster_controllers(
         cluster,
         core.settings,
         core.engine,
         registry=core.registry,
         is_settled=lambda: availability.may_publish,
-        nomination=lambda found: _nomination(core, found, availability, volcano),
+        nomination=lambda found: _nomination(
+            core, found, availability, volcano=volcano, provisioning=parts
+        ),
+        provisioning=parts.controller if parts is not None else None,
     )
 
 
+def _provisioning(
+    core: Core,
+    cluster: Cluster | None,
+    availability: Availability,
+    capacity: ClusterCapacity | None,
+) -> ProvisioningParts | None:
+    """Return what answers ProvisioningRequests; None where that is switched off."""
+    if cluster is None or PROVISIONING not in core.settings.controllers:
+        return None
+    parts = build_provisioning(core, cluster, availability)
+    if capacity is not None:
+        capacity.hold_of = parts.reservations.hold_of
+    return parts
+
+
 def _nomination(
-    core: Core, cluster: Cluster, availability: Availability, volcano: Configured
+    core: Core,
+    cluster: Cluster,
+    availability: Availability,
+    *,
+    volcano: Configured,
+    provisioning: ProvisioningParts | None,
 ) -> Nomination:
     settings = core.settings
     config = NominationConfig(
@@ -50,7 +81,11 @@ def _nomination(
                 claims=cluster.claims, volumes=cluster.volumes, classes=cluster.storage_classes
             ),
             devices=cluster.devices,
-            is_answered=lambda: all(each.is_answered for each in cluster.named),
+            is_answered=lambda: (
+                all(each.is_answered for each in cluster.named)
+                and (provisioning is None or provisioning.is_known())
+            ),
+            reservations=provisioning.reservations if provisioning is not None else None,
         ),
         writer=cluster.gang_writer,
         placements=core.placements,

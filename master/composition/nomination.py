@@ -127,7 +127,7 @@ def _reading(config: NominationConfig) -> _Reading:
     sources, state = config.sources, config.placements.state
     keys, ungated = AnnotationKeys(config.domain), dict[GangId, str]()
     index, native = GangIndex(keys), NativeGangs()
-    answers = PlacementAnswers(state, config.max_hold_s)
+    answers = PlacementAnswers(state, config.max_hold_s, sources.reservations)
     ended = EndedPods(sources.pods, sources.ended_pods, index.mark_known, native.mark_known)
     queues = QueueCounts(
         sources.queues,
@@ -151,6 +151,7 @@ def _reading(config: NominationConfig) -> _Reading:
         missing_volume=sources.volumes.missing,
         ended=ended.of,
         ungated=ungated,
+        reservation=sources.reservations.find if sources.reservations is not None else None,
         ahead_s=config.server_now() - config.clock(),
     )
     reader = GangReader(sources, index, native, context)

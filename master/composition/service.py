@@ -42,7 +42,7 @@ def build_service(
     past = build_history(core, availability)
     saver = state.state_saver(core, cluster)
     admission = kubernetes.admission(core, cluster, availability)
-    controllers = kubernetes.controllers(core, cluster, availability, admission)
+    controllers = kubernetes.controllers(core, cluster, availability, admission, capacity=capacity)
     extender = build_extender(core, cluster, capacity, availability)
     port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
     warnings = MasterWarnings(

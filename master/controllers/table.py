@@ -17,6 +17,7 @@ from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
+from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.topologies import TopologyComparer, TopologyStores
 from master.kube.dra.slices import DeviceSlice
@@ -28,6 +29,7 @@ from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from topo.kit.tasks import Work
+from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Kind, NodeName
 from topo.model.machine import NodeFacts
@@ -70,6 +72,8 @@ class ControllerView:
     """Whether jobs with groups are nominated, unless they say otherwise."""
     nomination: Callable[[], Nomination]
     """Returns the controller of gangs, which is built by the first call."""
+    provisioning: ProvisioningController | None
+    """That of ProvisioningRequests, where it is switched on."""
 
 
 class Loop(Protocol):
@@ -213,9 +217,16 @@ def _build_topologies(name: str, view: ControllerView) -> Running:
     return Running(controller, comparer.warnings)
 
 
+def _build_provisioning(view: ControllerView) -> Running:
+    provisioning = view.provisioning
+    if provisioning is None:
+        raise BrokenInvariantError("provisioning is switched on and was not built")
+    return Running(provisioning, provisioning.warnings)
+
+
 LABELS, HYPERNODES = "labels", "hypernodes"
 NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
-DEVICE_TAINTS = "device-taints"
+DEVICE_TAINTS, PROVISIONING = "device-taints", "provisioning"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
     HYPERNODES: _build_hypernodes,
@@ -226,14 +237,16 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     POD_GROUPS: _build_pod_groups,
     DEVICE_TAINTS: _build_device_taints,
     **{name: partial(_build_topologies, name) for name in topologies.FORMATS},
+    PROVISIONING: _build_provisioning,
 }
 """By the name that `--controllers` takes."""
 OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
-ON_REQUEST = (*OF_GANGS, DEVICE_TAINTS, *topologies.FORMATS)
+ON_REQUEST = (*OF_GANGS, DEVICE_TAINTS, PROVISIONING, *topologies.FORMATS)
 BY_DEFAULT = tuple(name for name in ROWS if name not in ON_REQUEST)
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
 need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints of devices take
-GPUs from jobs, and topologies are of schedulers that few clusters have."""
+GPUs from jobs, ProvisioningRequests book them, and topologies are of schedulers that few clusters
+have."""
 
 
 @dataclass(frozen=True, slots=True)

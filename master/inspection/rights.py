@@ -24,6 +24,7 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
+from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.topologies import (
     CLUSTER_QUEUES,
@@ -68,7 +69,13 @@ class Right(NamedTuple):
 _REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
 _POD_STATUS = Resource("v1", "Pod", "pods/status", BareObject)
 _NAME = "topo-master"
-NOMINATION = "nomination"
+_REQUEST_STATUS = Resource(
+    PROVISIONING_REQUESTS.api_version,
+    PROVISIONING_REQUESTS.kind,
+    f"{PROVISIONING_REQUESTS.plural}/status",
+    BareObject,
+)
+NOMINATION, PROVISIONING = "nomination", "provisioning"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
 VOLCANO_CONFIG = "whether Volcano heeds groups"
@@ -137,6 +144,10 @@ RIGHTS = (
     Right(CLUSTER_QUEUES, ("list", "watch"), RightScope.CLUSTER, "kueue-topologies"),
     Right(KAI_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "kai-topologies"),
     Right(KOORDINATOR_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "koordinator-topologies"),
+    Right(PROVISIONING_REQUESTS, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
+    Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, PROVISIONING),
+    Right(POD_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
+    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, PROVISIONING),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
@@ -148,6 +159,7 @@ CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
     "kueue-topologies",
     "kai-topologies",
     "koordinator-topologies",
+    PROVISIONING,
 }
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA}

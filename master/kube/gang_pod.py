@@ -6,7 +6,7 @@ Two equal values mean no change: `resource_version` is excluded from the compari
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from master.kube.objects import Key, ObjectIdentity, OwnerReference
+from master.kube.objects import Key, ObjectIdentity, OwnerReference, PodSpec
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp
@@ -33,7 +33,8 @@ class ClusterPod:
     nothing. `shared` are the shares of cards that it asks for, (resource, number) pairs.
     `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
     are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
-    `pod_group`: the key of its PodGroup of Volcano.
+    `pod_group`: the key of its PodGroup of Volcano. `consumes`: the ProvisioningRequest of our
+    class that it takes its node from, empty for none.
     `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:
     it is being deleted.
     """
@@ -56,6 +57,7 @@ class ClusterPod:
     doubts: tuple[str, ...] = ()
     takes: Amounts = ()
     pod_group: Key | None = None
+    consumes: str = ""
     finished: bool = False
     terminating: bool = False
 
@@ -79,6 +81,16 @@ class NodeWants:
     tolerations: frozenset[Toleration]
     required: NodeSelector | None
     volumes: tuple[NodeSelector | LabelIn, ...] = ()
+
+
+def node_wants(spec: PodSpec) -> NodeWants:
+    """Return what the spec of a pod requires of its node."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    return NodeWants(
+        tuple(sorted(spec.node_selector.items())),
+        frozenset(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
+        affinity.required if affinity is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +141,11 @@ class GangPod(ClusterPod):
 
     @property
     def named(self) -> Iterator[Key]:
-        """The objects that decide when and where it can run: PodGroups, claims, templates."""
+        """The objects that decide when and where it can run: PodGroups, claims, requests."""
         yield from (key for key in (self.pod_group, self.scheduling_group) if key is not None)
-        for name in (*self.claims, *(template for template, _ in self.device_claims)):
+        of_request = (self.consumes,) if self.consumes else ()
+        of_devices = (template for template, _ in self.device_claims)
+        for name in (*self.claims, *of_devices, *of_request):
             yield self.metadata.namespace, name
 
 

@@ -40,23 +40,37 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {GPU_QUOTA, "pod-groups", "device-taints"} | TOPOLOGIES),
+        ("vendor", {GPU_QUOTA, "pod-groups", "device-taints", "provisioning"} | TOPOLOGIES),
         ("podgroups", {GPU_QUOTA} | TOPOLOGIES),
-        ("kueue", {GPU_QUOTA, "pod-groups", "device-taints"}),
+        ("kueue", {GPU_QUOTA, "pod-groups", "device-taints", "provisioning"}),
         (
             "placement-cert-manager",
-            {CERTIFICATES, GPU_QUOTA, "pod-groups", "device-taints"} | TOPOLOGIES,
+            {CERTIFICATES, GPU_QUOTA, "pod-groups", "device-taints", "provisioning"} | TOPOLOGIES,
         ),
         (
             "extender",
             {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
-            | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"}
+            | {
+                "hypernodes",
+                "annotations",
+                "gang-objects",
+                "pod-groups",
+                "device-taints",
+                "provisioning",
+            }
             | TOPOLOGIES,
         ),
         (
             "nvlink",
             {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA, NOMINATION}
-            | {"hypernodes", "annotations", "gang-objects", "pod-groups", "device-taints"}
+            | {
+                "hypernodes",
+                "annotations",
+                "gang-objects",
+                "pod-groups",
+                "device-taints",
+                "provisioning",
+            }
             | TOPOLOGIES,
         ),
     ],

@@ -23,7 +23,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 def test_the_documented_metrics_are_those_that_exist() -> None:
     address = "--cluster-manager-address=https://127.0.0.1"
     pod = ("--pod-name=a", "--pod-namespace=topo", "--pod-ip=10.0.0.7", "--leader-elect=true")
-    gangs = ("--placement=nomination", "--controllers=annotations,events,nomination,device-taints")
+    controllers = "annotations,events,nomination,device-taints,provisioning"
+    gangs = ("--placement=nomination", f"--controllers={controllers}")
     flags = ("--mode=switchbox", "--group-metrics", "--kubeconfig=/kubeconfig", address, *pod)
     existing = set[tuple[str, str]]()
     for more in (gangs, ("--extender=on",)):

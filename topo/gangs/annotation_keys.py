@@ -6,6 +6,8 @@ chosen nodes. Names of other systems that are read here: Volcano v1.14 (`pkg/con
 `volcano.sh/apis/pkg/apis/batch/v1alpha1/labels.go`) and Kubernetes v1.36 (`batch/v1`).
 """
 
+from collections.abc import Mapping
+
 TASK_INDEX = "volcano.sh/task-index"
 """Label and annotation of a Volcano Job's pod: which pod of its task it is, from 0."""
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -23,6 +25,20 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a job that Kueue admits: its LocalQueue."""
 OF_KUEUE = frozenset({"kueue.x-k8s.io/podset", KUEUE_QUEUE})
 """Labels of pods whose job Kueue admits. Source: Kueue v0.19, `apis/kueue/v1beta2`."""
+CONSUMES = (
+    (
+        "autoscaling.x-k8s.io/consume-provisioning-request",
+        "autoscaling.x-k8s.io/provisioning-class-name",
+    ),
+    (
+        "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
+        "cluster-autoscaler.kubernetes.io/provisioning-class-name",
+    ),
+)
+"""Annotations of a pod that takes what a ProvisioningRequest has booked: its name, and its class.
+Source: k8s.io/autoscaler/cluster-autoscaler/apis, `ProvisioningRequestPodAnnotationKey`; the second
+pair is that of versions before v1."""
+CLASS_PREFIX = "whole-group."
 CONDITION = "Placed"
 """End of the type of `AnnotationKeys.condition`, whatever the domain is."""
 OPTED_OUT = "disabled"
@@ -73,8 +89,17 @@ class AnnotationKeys:
         """Annotation of a placed pod: its plan. Label of a namespace: `OPTED_OUT`."""
         self.hold = f"{domain}/hold"
         """Annotation of a placed pod: the hold that was made for it (`Policy.hold_key`)."""
+        self.provisioning_class = f"{CLASS_PREFIX}{domain}"
+        """The class of ProvisioningRequests that are answered here."""
         self.condition = f"{domain}/{CONDITION}"
         """Condition of the first pod: whether the gang has its nodes, and why not."""
         self.node_label_prefix = f"gang.{domain}/"
         """The node label of a gang is this and the gang's id; its pods select its value
         (`Selection`)."""
+
+    def consumed(self, annotations: Mapping[str, object]) -> str:
+        """Return the ProvisioningRequest of our class that a pod consumes; empty for none."""
+        for name, of_class in CONSUMES:
+            if annotations.get(of_class) == self.provisioning_class and annotations.get(name):
+                return str(annotations[name])
+        return ""

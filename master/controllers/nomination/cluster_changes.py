@@ -45,6 +45,8 @@ class ClusterChanges:
         self.sources.volumes.classes.subscribe(lambda _: self._mark_gated())
         self.sources.devices.on_classes.append(self._mark_gated)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
+        if self.sources.reservations is not None:
+            self.sources.reservations.store.subscribe(self._follow_named)
 
     @property
     def is_synced(self) -> bool:

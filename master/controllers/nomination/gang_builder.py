@@ -15,6 +15,7 @@ from operator import attrgetter
 
 from master.controllers.nomination.eligibility import with_eligibility
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
+from master.controllers.nomination.sources import Reservation
 from master.kube.dra.counts import with_devices
 from master.kube.gang_pod import EndedPod, GangPod, LabelIn, NodeWants
 from master.kube.objects import Key, NodeObject
@@ -23,6 +24,7 @@ from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.consumers import Consumer, consumer_ranks
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid, Selection
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -47,8 +49,9 @@ class GangContext:
     returns the kind of group that a Volcano tier number stands for, `tier_of_kind` the reverse,
     `kind_of_label` the kind whose name a node label holds. `devices` returns the devices that the
     claims of a pod take. `ended` returns the pods of a gang that have succeeded. `ungated` maps
-    gangs whose gates a person wants opened to the reason. `ahead_s` is Unix time minus the master's
-    clock; it is constant during a leader's term.
+    gangs whose gates a person wants opened to the reason. `reservation` returns what a
+    ProvisioningRequest has booked, None where those are not answered. `ahead_s` is Unix time minus
+    the master's clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -66,6 +69,7 @@ class GangContext:
     missing_volume: Callable[[GangPod], str]
     ended: Callable[[GangId], Iterable[EndedPod]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
+    reservation: Callable[[Key], Reservation] | None = None
     ahead_s: float = 0.0
 
     def pod_group(self, pod: GangPod) -> PodGroupObject | None:
@@ -83,12 +87,22 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     """Return the gang of these pods (at least one); O(pods), plus `eligibility_of`."""
     ranked = sorted(pods, key=_BY_RANK)
     first = ranked[0]
+    reservation = _reservation(ranked, context)
+    if reservation is not None and first.stamp is None:
+        ranked = _with_ranks(ranked, reservation)
+        first = ranked[0]
     group = context.pod_group(first)
-    stated = _stated(ranked, group, context)
+    stated: Request | str
+    if first.stamp is None and reservation is not None:
+        stated = _stated_by_request(ranked, context, reservation)
+    else:
+        stated = _stated(ranked, group, context)
     # A gang that cannot be placed still needs a request; it is opened without a plan.
     fallback = Request(pods=len(pods), gpus_per_pod=1)
     request = stated if isinstance(stated, Request) else fallback
     awaits = awaited_quota(gang_id, ranked, context)
+    if awaits is None and reservation is not None and reservation.awaits:
+        awaits = MissingQuota(reservation.awaits)
     least = group.spec.min_member if group is not None else _min_count(first, context)
     kind, name = _named(first)
     order = next((pod.unplanned for pod in ranked if pod.unplanned), "")
@@ -116,13 +130,46 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         is_of_kueue=first.is_of_kueue,
         labelled=context.labelled(gang_id),
         holds=context.holds(gang_id),
+        booked=(reservation.hold,) if reservation is not None and reservation.hold else (),
     )
+
+
+def _reservation(pods: Sequence[GangPod], context: GangContext) -> Reservation | None:
+    """Return what was booked for the gang before its pods were there; None where none is asked.
+
+    A gang that has begun waits for nothing more.
+    """
+    name = next((pod.consumes for pod in pods if pod.consumes), "")
+    if not name or context.reservation is None:
+        return None
+    found = context.reservation((pods[0].metadata.namespace, name))
+    has_begun = any(pod.node is not None or pod.note is not None for pod in pods)
+    return replace(found, awaits="") if has_begun else found
+
+
+def _noted_group(pod: GangPod) -> int | None:
+    return pod.note.group if pod.note is not None else None
+
+
+def _with_ranks(pods: Iterable[GangPod], reservation: Reservation) -> list[GangPod]:
+    """Return pods that no job was stamped for, with the ranks that they have in their gang."""
+    size = reservation.request.pods_per_group if reservation.request is not None else MAX_PODS
+    ranks = consumer_ranks(
+        (
+            Consumer(pod.metadata.uid, pod.metadata.name, pod.rank, _noted_group(pod))
+            for pod in pods
+        ),
+        size,
+    )
+    return sorted((replace(pod, rank=ranks[pod.metadata.uid]) for pod in pods), key=_BY_RANK)
 
 
 def _named(first: GangPod) -> tuple[str, str]:
     """Return the kind and the name of the object whose pods are the gang."""
     if first.is_of_group and first.scheduling_group is not None:
         return "PodGroup", first.scheduling_group[1]
+    if first.owner is None and first.consumes:
+        return "ProvisioningRequest", first.consumes
     if first.owner is None:
         return "Pod", first.metadata.name
     return first.owner.kind, first.owner.name
@@ -148,7 +195,9 @@ def first_of(pods: Iterable[GangPod]) -> GangPod | None:
 
 
 def _stated(
-    ranked: Sequence[GangPod], group: PodGroupObject | None, context: GangContext
+    ranked: Sequence[GangPod],
+    group: PodGroupObject | None,
+    context: GangContext,
 ) -> Request | str:
     """Return the request of the gang, or why the gang cannot be placed."""
     first = ranked[0]
@@ -178,8 +227,31 @@ def _stated(
     refusal = flaw(request)
     if refusal is not None:
         return f"{refusal.what}; {refusal.fix}"
+    return _with_wants(request, ranked, context)
+
+
+def _stated_by_request(
+    ranked: Sequence[GangPod], context: GangContext, reservation: Reservation
+) -> Request | str:
+    """Return the job of a ProvisioningRequest as that of its pods, which are not stamped."""
+    asked = reservation.request
+    most = max([pod.gpus for pod in ranked])
+    if asked is None and reservation.awaits:
+        return Request(pods=len(ranked), gpus_per_pod=max(1, most))
+    if asked is None:
+        return f"its ProvisioningRequest {ranked[0].consumes} is gone or says no groups"
+    pods = max(asked.pods, min(ranked[-1].rank, MAX_PODS) + 1)
+    request = replace(asked, pods=pods, gpus_per_pod=max(asked.gpus_per_pod, most))
+    refusal = flaw(request)
+    if refusal is not None:
+        return f"{refusal.what}; {refusal.fix}"
+    return _with_wants(replace(request, by_rank=()), ranked, context)
+
+
+def _with_wants(request: Request, ranked: Sequence[GangPod], context: GangContext) -> Request:
+    """Return the request with the nodes that its pods may use."""
     wants = {pod.rank: _wants(pod, context) for pod in ranked if pod.wants is not None}
-    own_label = context.keys.node_label_prefix + first.gang_id
+    own_label = context.keys.node_label_prefix + ranked[0].gang_id
     return with_eligibility(request, wants, context.nodes, own_label)
 
 

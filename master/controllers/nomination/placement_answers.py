@@ -6,8 +6,10 @@ Runs on the event loop without awaiting, so no other booking happens between a s
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from master.booking.state import BookingState
+from master.controllers.nomination.sources import Reservations
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.place import answer_place
@@ -15,11 +17,11 @@ from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Place
-from topo.model.ids import Kind
+from topo.model.ids import Kind, NodeName
 from topo.model.words import counted, listed
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
-from topo.placement.capacity.node_room import Held
+from topo.placement.capacity.node_room import Held, Tight
 
 _PREFIX = "gang/"
 """Keys of the holds of gangs begin with it; the gang's id follows."""
@@ -28,10 +30,15 @@ HOLD_S = 3600.0
 
 
 class PlacementAnswers:
-    """Places gangs on the capacity of one master. `max_hold_s`: the longest time of a hold."""
+    """Places gangs on the capacity of one master. `max_hold_s`: the longest time of a hold.
 
-    def __init__(self, state: BookingState, max_hold_s: float) -> None:
-        self._state = state
+    `reservations`: what was booked for gangs before their pods were there.
+    """
+
+    def __init__(
+        self, state: BookingState, max_hold_s: float, reservations: Reservations | None = None
+    ) -> None:
+        self._state, self._reservations = state, reservations
         self._hold_s = min(HOLD_S, max_hold_s)
         self._holds: dict[GangId, tuple[HoldId, ...]] = {}
         self._holds_version = -1
@@ -81,7 +88,9 @@ class PlacementAnswers:
             own=[pod.uid for pod in asked.wanted],
             held=self._held(asked.replaced) if asked.takes else (),
         )
-        found = answer_place(capacity, asked, owners, evictable, tight=tight)
+        found = self._where_booked(asked, owners, tight) or answer_place(
+            capacity, asked, owners, evictable, tight=tight
+        )
         if isinstance(found, Refused):
             return found
         held = (
@@ -92,6 +101,8 @@ class PlacementAnswers:
         if isinstance(held, HoldRefused):
             text = f"{held.refusal.what}; {held.refusal.fix}"
             return Refused(id=asked.id, ask=asked.ask, text=text, shortfall={})
+        if self._reservations is not None:
+            self._reservations.note_taken(asked.replaced)
         return Planned(
             id=asked.id,
             ask=asked.ask,
@@ -102,6 +113,22 @@ class PlacementAnswers:
             certified=found.certified,
             evicts=_describe(found.evicted),
         )
+
+    def _where_booked(
+        self, asked: Place, owners: Sequence[str], tight: Mapping[NodeName, Tight]
+    ) -> Placed | None:
+        """Return places on the nodes that a request booked; None where it booked none, or too few.
+
+        Nodes that are kept for the head of the queue are booked longer than that. O(nodes).
+        """
+        booked = self._reservations.nodes(asked.replaced) if self._reservations is not None else ()
+        if not booked:
+            return None
+        capacity = self._state.capacity
+        others = tuple(host.name for host in capacity.hosts() if host.name not in booked)
+        on_booked = replace(asked, without=others, reserve=False, over=None)
+        found = answer_place(capacity, on_booked, owners, tight=tight)
+        return found if isinstance(found, Placed) else None
 
     def _held(self, replaced: Collection[HoldId]) -> Iterator[Held]:
         """Yield the pods that other holds of gangs keep nodes for; O(nodes of these holds)."""

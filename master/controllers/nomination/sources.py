@@ -1,15 +1,53 @@
 """The cluster objects that the nomination controller reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from master.controllers.nomination.volumes import Volumes
 from master.kube.dra.counts import DeviceCounts
 from master.kube.gang_pod import ClusterPod, EndedPod
-from master.kube.objects import NodeObject, QuotaObject
+from master.kube.objects import Key, NodeObject, QuotaObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.kube.store import Store
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import HoldId
+from topo.placement.job.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a ProvisioningRequest has for the pods that consume it.
+
+    `request`: the job that it asks for, None where that cannot be read. `hold`: the booking for its
+    pods. `awaits`: why they have to wait for it, empty where they do not.
+    """
+
+    request: Request | None = None
+    hold: HoldId | None = None
+    awaits: str = ""
+
+
+class Reservations(Protocol):
+    """The ProvisioningRequests of our class, as gangs see them."""
+
+    @property
+    def store(self) -> Store[Any]:
+        """The requests."""
+        ...
+
+    def find(self, key: Key) -> Reservation:
+        """Return what a request has for its pods."""
+        ...
+
+    def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:
+        """Return the nodes that those holds among these book which are of requests."""
+        ...
+
+    def note_taken(self, holds: Iterable[HoldId]) -> None:
+        """Note that pods take over the holds among these that are of requests."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +56,8 @@ class Sources:
 
     `scheduling_groups` are the PodGroups of Kubernetes, only where those are used. `is_answered`:
     what pods name beside these (volumes, devices) was listed, or cannot be: the API server lacks
-    the kind, or refuses it to this master.
+    the kind, or refuses it to this master. `reservations`: what pods consume of
+    ProvisioningRequests, None where those are not answered.
     """
 
     nodes: Store[NodeObject]
@@ -31,3 +70,4 @@ class Sources:
     volumes: Volumes
     devices: DeviceCounts
     is_answered: Callable[[], bool]
+    reservations: Reservations | None = None

@@ -47,12 +47,15 @@ class Apply:
     `fields` is the manager's whole intent: `{"metadata": {"labels": …}, "spec": …}`. The object
     must have this uid: without it, an apply would recreate a node that was just deleted. An object
     without a uid belongs to this product alone and is created if it is missing. `force` takes over
-    fields of other managers.
+    fields of other managers. It is refused with 409 where the object has another version than
+    `version`, if that is given. `subresource` is as in `Patch`.
     """
 
     target: WriteTarget
     manager: str
     uid: str
+    version: str = ""
+    subresource: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     force: bool = False
 
@@ -108,13 +111,15 @@ def call_of(write: Write) -> Call:
             return Call(method="DELETE", path=path, body=body, timeout_s=TIMEOUT_S, urgent=True)
         case Apply():
             query["force"] = "true" if write.force else "false"
-            method, body, content_type = "PATCH", _document(write, _uid(write.uid)), _APPLY
+            path = f"{path}/{write.subresource}" if write.subresource else path
+            identity = {**_uid(write.uid), **_version(write.version)}
+            method, body, content_type = "PATCH", _document(write, identity), _APPLY
         case Create():
             path = collection_path(resource, namespace)
             method, body, content_type = "POST", _document(write, {}), "application/json"
         case _:  # a patch
             path = f"{path}/{write.subresource}" if write.subresource else path
-            version = {"resourceVersion": write.version} if write.version else {}
+            version = _version(write.version)
             metadata = {**write.fields.get("metadata", {}), "uid": write.uid, **version}
             body = orjson.dumps({**write.fields, "metadata": metadata})
             method, content_type = "PATCH", _MERGE
@@ -132,6 +137,10 @@ def call_of(write: Write) -> Call:
 
 def _uid(uid: str) -> Mapping[str, str]:
     return {"uid": uid} if uid else {}
+
+
+def _version(version: str) -> Mapping[str, str]:
+    return {"resourceVersion": version} if version else {}
 
 
 def _document(write: Apply | Create, identity: Mapping[str, str]) -> bytes:

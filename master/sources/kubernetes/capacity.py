@@ -7,6 +7,7 @@ of the reflectors, in whatever order events came.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from topo.model.conditions.sources import SourceCondition
 from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone, PodSeen
+from topo.placement.booking.holds import HoldId
 
 T = TypeVar("T")
 TURN = 64
@@ -70,6 +72,8 @@ class ClusterCapacity:
         of_nodes.subscribe(self._node_told)
         of_pods.subscribe(self._pod_told)
         devices.on_change.append(self._devices_told)
+        self.hold_of: Callable[[Key], HoldId | None] = _no_hold
+        """Returns the hold of a ProvisioningRequest, which pods that consume it take over."""
 
     @property
     def doubts(self) -> tuple[SourceWarning, ...]:
@@ -176,8 +180,8 @@ class ClusterCapacity:
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
                 events.append(PodGone(uid))
-            if seen is not None:
-                events.append(seen)
+            if seen is not None and found is not None:
+                events.append(self._as_consumer(found, seen))
             if uid is not None and (found is None or found.metadata.uid != uid):
                 self._state.room.remove_pod(uid)
             if found is not None:
@@ -185,6 +189,13 @@ class ClusterCapacity:
         self._set_doubts({key: () if pod is None else pod.doubts for key, pod in news.items()})
         if events:
             self._state.advance(*events)
+
+    def _as_consumer(self, found: ClusterPod, seen: PodSeen) -> PodSeen:
+        """Return what a pod takes, with the booking that it consumes where it states no other."""
+        if not found.consumes or seen.pod.hold is not None:
+            return seen
+        hold = self.hold_of((found.metadata.namespace, found.consumes))
+        return replace(seen, pod=replace(seen.pod, hold=hold))
 
     def _follow_room(self, name: NodeName, found: NodeObject | None) -> None:
         room, policy = self._state.room, self._state.policy
@@ -215,6 +226,10 @@ class ClusterCapacity:
                 self._doubts[key] = texts
             else:
                 self._doubts.pop(key, None)
+
+
+def _no_hold(_key: Key) -> HoldId | None:
+    return None
 
 
 class MarkedKeys:

@@ -18,7 +18,7 @@ from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
-from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group
+from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group, gang_of_request
 from topo.gangs.stamp import Stamp, pod_rank, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -74,6 +74,9 @@ class PodParser:
         gang_id = GangId(owner.uid if owner is not None else metadata.uid)
         if self._is_of_group(found):
             gang_id = gang_of_group(metadata.namespace, spec.group_name)
+        consumes = self._keys.consumed(annotations)
+        if consumes and self._keys.pods not in annotations:
+            gang_id = gang_of_request(metadata.namespace, consumes)
         place = annotations.get(self._keys.placement)
         note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
         common: dict[str, Any] = {
@@ -101,6 +104,7 @@ class PodParser:
                 )
             ),
             "pod_group": (metadata.namespace, group) if group else None,
+            "consumes": consumes,
             "finished": found.status.phase in FINISHED,
             "terminating": metadata.deletion_timestamp is not None,
         }

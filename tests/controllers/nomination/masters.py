@@ -14,7 +14,7 @@ from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.composition.nomination import NominationConfig, build_nomination
 from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.sources import Sources
+from master.controllers.nomination.sources import Reservations, Sources
 from master.controllers.nomination.volumes import Volumes
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
@@ -230,6 +230,18 @@ class Leader:
         return len(self.placements.state.bookings)
 
 
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What a master follows, for parts beside its gangs."""
+
+    placements: Placements
+    nodes: Any
+    pods: Any
+    writer: Writer
+    registry: prom.CollectorRegistry
+    capacity: ClusterCapacity
+
+
 @asynccontextmanager
 async def leading(
     api: ApiModel,
@@ -242,8 +254,12 @@ async def leading(
     in_volcano: bool = True,
     leads: bool = True,
     settings: GangSettings = GangSettings(),  # noqa: B008 - frozen
+    reservations: Callable[[Following], Reservations] | None = None,
 ) -> AsyncIterator[Leader]:
-    """A master that leads until the block ends, or follows, with the holds that one before kept."""
+    """A master that leads until the block ends, or follows, with the holds that one before kept.
+
+    `reservations` builds what was booked for pods before they were there.
+    """
     loop, registry = asyncio.get_running_loop(), prom.CollectorRegistry()
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
     placements.state.follow(Snapshot(Generation(1), tree))
@@ -267,6 +283,7 @@ async def leading(
     )
     writer.follow(nodes)
     writer.follow(pods)
+    following = Following(placements, nodes, pods, writer, registry, capacity)
     config = NominationConfig(
         sources=Sources(
             nodes=nodes,
@@ -283,6 +300,7 @@ async def leading(
             ),
             devices=devices,
             is_answered=lambda: True,
+            reservations=None if reservations is None else reservations(following),
         ),
         writer=writer,
         placements=placements,

@@ -35,7 +35,8 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     annotations, labels = mappings(metadata, "annotations", "labels")
     stamp = read_stamp(annotations, keys)
     if stamp is None or keys.of_pod_group in annotations:
-        return _of_group(pod, rules)
+        consumes = rules.takes_requests and keys.consumed(annotations) and not group_name(spec)
+        return _consuming(spec, rules) if consumes else _of_group(pod, rules)
     terms = read_terms(annotations, keys)
     index = pod_index(annotations, labels)
     why = _why_not(stamp, terms, index, metadata)
@@ -70,6 +71,17 @@ def _of_group(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
         return _left(f"it has no index; give it one in the annotation {rules.keys.rank}")
     place = _Place(rank, found.stamp.group(rank), found.terms)
     return _grouped(pod, rules, place, found.annotations)
+
+
+def _consuming(spec: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    """Return the outcome for a pod that consumes a ProvisioningRequest: the gate.
+
+    Its rank follows from the other pods that do, whoever made them.
+    """
+    gpus = pod_gpus(spec, rules.gpu_resources)
+    takes_some = not isinstance(gpus, Refusal) and gpus > 0
+    patch = _gate(spec, rules.keys.gate) if takes_some and not spec.get("nodeName") else []
+    return AdmissionOutcome(Result.GATED, tuple(patch)) if patch else UNCHANGED
 
 
 def _left(why: str) -> AdmissionOutcome:

@@ -41,6 +41,12 @@ def gang_of_group(namespace: str, name: str) -> GangId:
     return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/{name}")))
 
 
+@lru_cache(maxsize=1024)
+def gang_of_request(namespace: str, name: str) -> GangId:
+    """Return the id of the gang that consumes a ProvisioningRequest, whoever made its pods."""
+    return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/provisioning/{name}")))
+
+
 class Binding(StrEnum):
     """How the scheduler of a gang binds its pods, which decides what they may select."""
 
@@ -147,6 +153,8 @@ class Gang:
     takes; else it is 0.
     `is_of_kueue`: Kueue admits its job.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
+    `booked` are holds of others that its pods take over with their places: those of a request for
+    capacity that they consume.
     """
 
     id: GangId
@@ -170,6 +178,7 @@ class Gang:
     is_of_kueue: bool = False
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
+    booked: tuple[HoldId, ...] = ()
 
     def bypassed_webhook(self) -> frozenset[PodUid]:
         """Return the pods that were created without a gate and wait for planned ones; O(members).

@@ -1,10 +1,10 @@
 """The order in which gangs are placed, and the nodes that are kept for the first gang.
 
 Result: the gang to try next. Each gang is tried once whenever the free capacity grows. Gangs are
-ordered by priority, then by age. Gangs with equal requests form one bucket: once one of them is
-refused, the others are not tried. Nor are larger requests of the same family
-(`QueueRequest.family`), once each was refused for itself: its reason has its own numbers, and says
-whether it would ever fit. A gang ahead of the head is still tried.
+ordered by priority, then by age; those whose nodes are booked already come first. Gangs with equal
+requests form one bucket: once one of them is refused, the others are not tried. Nor are larger
+requests of the same family (`QueueRequest.family`), once each was refused for itself: its reason
+has its own numbers, and says whether it would ever fit. A gang ahead of the head is still tried.
 
 With `reserve`, the default, the first gang that is refused is the head. The nodes on which it would
 fit first are kept for it: gangs behind it are placed without them. They are the nodes on which the
@@ -43,6 +43,8 @@ from topo.placement.job.request import Request
 
 QueuePosition = tuple[int, float, GangId]
 """Place in the order: priority from the highest, then age, then the id."""
+_BOOKED = -(1 << 40)
+"""Ahead of every priority, which has 32 bits: a gang whose nodes are booked delays nobody."""
 
 
 class QueueOrder(StrEnum):
@@ -167,7 +169,8 @@ class PendingQueue:
 
     def join(self, gang: Gang, request: QueueRequest) -> None:
         """Add a gang, or move it to the bucket of its new request; O(log gangs)."""
-        position = (-gang.priority, gang.created_s, gang.id)
+        first = _BOOKED if gang.booked else 0
+        position = (first - gang.priority, gang.created_s, gang.id)
         if self._positions.get(gang.id) == position and self._requests[gang.id] == request:
             return
         self.leave(gang.id)

@@ -224,7 +224,8 @@ def queue_request(
     """Return the current request of a gang in the queue."""
     due_s = preempts_s(record, settings)
     request = _requested(record, need, now_s)
-    alone = len(need.members) < request.pods
+    # What is booked for one gang is refused to no other.
+    alone = len(need.members) < request.pods or bool(record.gang.booked)
     may_evict = due_s is not None and due_s <= now_s and not alone
     over = record.gang.priority if may_evict else None
     return QueueRequest(request, need.uids if alone else frozenset(), over)
@@ -258,7 +259,7 @@ def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int
         wanted=need.members,
         kept=kept,
         held=held,
-        replaced=gang.holds,
+        replaced=(*gang.holds, *gang.booked),
         without=_unusable_nodes(record, need),
         takes=gang.takes,
         fewest_gpus=gang.fewest_gpus,

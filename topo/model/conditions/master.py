@@ -155,6 +155,13 @@ class MasterCondition(Condition):
         " of --controllers",
         _NOTE,
     )
+    PROVISIONING_UNSERVED = Row(
+        "provisioning-unserved",
+        "ProvisioningRequests are to be answered, and the API server has none "
+        "([why](provisioning.md#what-it-needs))",
+        "install the definition of their kind, or take provisioning out of --controllers",
+        _NOTE,
+    )
     POD_GROUPS_UNHEEDED = Row(
         "pod-groups-unheeded",
         "kube-scheduler binds the pods of PodGroups one by one ([why](podgroups.md))",

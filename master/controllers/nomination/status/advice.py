@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from master.booking.advice import Advice
+from master.booking.advice import change_in_words
 from master.booking.planner import Planner
 from topo.gangs.machine.gang import Gang
 from topo.gangs.machine.placement_requests import current_request
-from topo.placement.advice.suggestion import SuggestionKind
 
 
 async def smallest_change(
@@ -19,14 +18,4 @@ async def smallest_change(
     """
     request = current_request(gang, clock())
     outcome = await planner.explain_outcome(planner.plan(request), None)
-    return _change(outcome.advice, text)
-
-
-def _change(advice: Advice, text: str) -> str:
-    if advice.ever:
-        why, *smaller = advice.ever
-        because = "" if why == text else f": {why}"
-        return " ".join((f"With all nodes open and empty it would not fit{because}.", *smaller))
-    # The pods of the gang exist, so that fewer pods are the last thing to suggest.
-    changes = [each for each in advice.would_fit if each.kind is not SuggestionKind.FEWER_PODS]
-    return next((each.text for each in (*changes, *advice.would_fit)), "")
+    return change_in_words(outcome.advice, text)

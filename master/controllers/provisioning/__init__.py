@@ -1,0 +1,1 @@
+"""ProvisioningRequests of the class `whole-group.<domain>`: whole groups, booked for a time."""

@@ -1,0 +1,207 @@
+"""The bookings of ProvisioningRequests: holds whose key is the uid of their request.
+
+Runs on the event loop without awaiting, so nothing else is booked between a search and its hold.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+
+from master.booking.state import BookingState
+from topo.gangs.decisions.place import answer_place
+from topo.gangs.decisions.placed import Placed
+from topo.gangs.machine.gang import GangId, Member, PodUid
+from topo.gangs.machine.instructions import Place
+from topo.model.ids import Kind, NodeName
+from topo.placement.booking.confirm import confirm_groups
+from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
+from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
+from topo.placement.job.plan import Pods
+from topo.provisioning.course import RequestUid
+from topo.provisioning.messages import Book, Held, NoRoom, Rebook
+from topo.provisioning.record import GPU_TYPE, GROUPS, MODE, node_details, shown_groups
+
+PREFIX = "provisioning/"
+"""Keys of these holds begin with it; the uid of the request follows."""
+
+
+def request_of(hold: Hold) -> RequestUid | None:
+    """Return the request that a hold was made for; None for a hold of another client."""
+    key = hold.wish.key or ""
+    return RequestUid(key.removeprefix(PREFIX)) if key.startswith(PREFIX) else None
+
+
+@dataclass
+class RequestBookings:
+    """Books whole groups for requests on the capacity of one master.
+
+    `labels` returns the labels of a node, `label_keys` are those of groups: what pods may select.
+    `server_now` is Unix time by the clock of the API servers.
+    """
+
+    state: BookingState
+    _: KW_ONLY
+    labels: Callable[[NodeName], Mapping[str, str]]
+    label_keys: Mapping[Kind, str]
+    server_now: Callable[[], float]
+    _holds: dict[RequestUid, Hold] = field(default_factory=dict)
+    _version: object = None
+    _taken: dict[HoldId, None] = field(default_factory=dict)
+    """Holds that pods took over, the latest last."""
+
+    # What there is
+
+    def holds(self) -> Mapping[RequestUid, Hold]:
+        """Return the hold of each request that has one; O(holds) after a change, else O(1)."""
+        if self._version != self.state.bookings.version:
+            found = ((request_of(hold), hold) for hold in self.state.bookings)
+            self._holds = {uid: hold for uid, hold in found if uid is not None}
+            self._version = self.state.bookings.version
+        return self._holds
+
+    def held(self, uid: RequestUid) -> Held | None:
+        """Return the booking of a request; None where there is none or its record is too long."""
+        hold = self.holds().get(uid)
+        return self._held(hold) if hold is not None else None
+
+    def note_taken(self, holds: Iterable[HoldId]) -> None:
+        """Note that pods take over holds, which are ended for that."""
+        self._taken |= dict.fromkeys(holds)
+        while len(self._taken) > _REMEMBERED:
+            del self._taken[next(iter(self._taken))]
+
+    def how_it_ended(self, hold: HoldId) -> tuple[bool, str]:
+        """Return whether pods have what a hold booked, and else why it ended; empty if unknown."""
+        if hold in self._taken:
+            return True, ""
+        ended = self.state.find_hold(hold)
+        if not isinstance(ended, Ended):
+            return False, ""
+        if ended.how == "bound":
+            return True, ""
+        return False, f"its booking {hold} was {ended.how} by somebody else"
+
+    def broken(self, uid: RequestUid) -> str:
+        """Return why the groups that are booked for a request are not to be had any more.
+
+        Of a booking that pods have a part of, only nodes that are closed count: its groups are
+        theirs by now.
+        """
+        hold = self.holds().get(uid)
+        if hold is None:
+            return ""
+        capacity, awaited = self.state.capacity, self.state.bookings.awaited(hold.id)
+        if dict(awaited) != hold.gpus:
+            found = (capacity.host(node) for node in awaited)
+            closed = [host.name for host in found if host is not None and not host.is_open]
+            return shortage(capacity, closed[0], 0) if closed else ""
+        free = capacity.with_changes(released=[hold.id])
+        found_now = confirm_groups(free, hold.wish.request, _pods_of(hold), None)
+        return found_now if isinstance(found_now, str) else ""
+
+    # What changes them
+
+    def find(self, asked: Book | Rebook) -> Held | NoRoom:
+        """Book groups for a request, new ones or those that it says; or return why not."""
+        return self.book(asked) if isinstance(asked, Book) else self.rebook(asked)
+
+    def book(self, asked: Book) -> Held | NoRoom:
+        """Book the best whole groups; or return why there are none."""
+        request = asked.terms.request
+        members = tuple(_member(asked.uid, rank) for rank in range(request.pods))
+        takes, gpus = asked.terms.takes, request.gpus_per_pod
+        tight = self.state.room.tight(takes, gpus, own=(), held=())
+        place = Place(
+            id=GangId(asked.uid), ask=0, request=request, wanted=members, takes=takes, reserve=False
+        )
+        found = answer_place(self.state.capacity, place, (), tight=tight)
+        if not isinstance(found, Placed):
+            return NoRoom(asked.uid, found.text, found.never)
+        return self._hold(
+            asked.uid,
+            HoldAsked(
+                id=_new_hold(),
+                wish=HoldRequest(found.request, asked.hold_s, _key(asked.uid)),
+                generation=self.state.generation,
+                mode=found.mode,
+                gpu_type=found.gpu_type,
+                groups=found.groups,
+            ),
+        )
+
+    def rebook(self, asked: Rebook) -> Held | NoRoom:
+        """Book the recorded nodes; or return why they are not free."""
+        request = asked.terms.request
+        plan = confirm_groups(self.state.capacity, request, asked.groups.groups, None)
+        if isinstance(plan, str):
+            return NoRoom(asked.uid, plan)
+        wish = HoldRequest(request, asked.hold_s, _key(asked.uid))
+        return self._hold(asked.uid, HoldAsked.of(wish, plan, _new_hold(), self.state.generation))
+
+    def release(self, hold: HoldId) -> None:
+        """End a booking; one that has ended is no error."""
+        self.state.advance(HoldReleased(hold))
+
+    def _hold(self, uid: RequestUid, booking: HoldAsked) -> Held | NoRoom:
+        *_, change = self.state.advance(booking)
+        if isinstance(change, HoldRefused):
+            return NoRoom(uid, f"{change.refusal.what}; {change.refusal.fix}")
+        assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
+        held = self._held(change.hold)
+        if held is None:
+            self.release(change.hold.id)
+            return NoRoom(uid, "the names of its nodes are too long for the request", never=True)
+        return held
+
+    def _held(self, hold: Hold) -> Held | None:
+        groups = _pods_of(hold)
+        nodes = node_details(groups)
+        if nodes is None:
+            return None
+        details = {
+            **nodes,
+            GROUPS: shown_groups(
+                [path for group in hold.groups for path in self._paths(group.pods)]
+            ),
+            MODE: hold.mode.value,
+            **({GPU_TYPE: hold.gpu_type} if hold.gpu_type else {}),
+            **self._common_labels(hold),
+        }
+        deadline_s = hold.deadline_s if hold.deadline_s is not None else float("inf")
+        until_s = self.server_now() + deadline_s - self.state.clock()
+        return Held(hold.id, tuple(sorted(details.items())), until_s)
+
+    def _paths(self, pods: Pods) -> list[tuple[str, ...]]:
+        """Return the innermost groups of these nodes, each once."""
+        hosts = [self.state.capacity.host(node) for node, _ in pods]
+        paths = (tuple(map(str, host.path)) for host in hosts if host is not None and host.path)
+        return list(dict.fromkeys(paths))
+
+    def _common_labels(self, hold: Hold) -> dict[str, str]:
+        """Return the name of the group of each kind that all of the nodes are in, as labelled."""
+        nodes = [self.labels(node) for node in hold.gpus]
+        found = {}
+        for kind, key in self.label_keys.items():
+            values = {labels.get(key, "") for labels in nodes}
+            if len(values) == 1 and (value := values.pop()):
+                found[str(kind)] = value
+        return found
+
+
+_REMEMBERED = 1000
+
+
+def _key(uid: RequestUid) -> str:
+    return f"{PREFIX}{uid}"
+
+
+def _new_hold() -> HoldId:
+    return HoldId(f"hold-{secrets.token_hex(6)}")
+
+
+def _pods_of(hold: Hold) -> list[Pods]:
+    return [group.pods for group in hold.groups]
+
+
+def _member(uid: RequestUid, rank: int) -> Member:
+    return Member(uid=PodUid(f"{uid}/{rank}"), name=str(rank), rank=rank, version="")

@@ -1,0 +1,393 @@
+"""The loop that answers ProvisioningRequests of our class, in the leader alone.
+
+A change only marks a request, and a marked one is observed as a whole: its object, its templates,
+its booking, its pods. So this needs no history. What the machine asks for is carried out in its
+order: a booking is on disk before it is written that there is one.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from master.booking.advice import change_in_words
+from master.booking.planner import Planner
+from master.controllers.provisioning.bookings import RequestBookings
+from master.controllers.provisioning.metrics import ProvisioningMetrics
+from master.controllers.provisioning.terms import TermsReader
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import EVENTS, Key
+from master.kube.provisioning import PROVISIONING_REQUESTS, KnownRequest, PodTemplateObject
+from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.store import Store
+from master.kube.writing.writer import Settled, Writer
+from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
+from topo.model.conditions.master import MasterCondition
+from topo.model.forest import Snapshot
+from topo.model.rest.topology import WarningDocument
+from topo.placement.booking.holds import HoldId
+from topo.provisioning.course import Condition, Phase, ProvisioningRequest, RequestUid
+from topo.provisioning.machine import Provisioning
+from topo.provisioning.messages import (
+    Book,
+    Booked,
+    Event,
+    Instruction,
+    Leading,
+    NoRoom,
+    Observed,
+    Rebook,
+    Release,
+    RoomGrew,
+    Vanished,
+    Write,
+    WriteRefused,
+)
+from topo.provisioning.terms import Terms
+from topo.publish.event_series import EventSeries, Regarding, Reporter
+from topo.publish.node_events import EventContent
+
+MANAGER = f"{MANAGER_PREFIX}provisioning"
+EVENTS_MANAGER = f"{MANAGER_PREFIX}provisioning-events"
+GATHER_S = 0.05
+LOOK_S = 1.0
+"""How often bookings are compared with what is free, if that changed."""
+SETTLING_POLL_S = 0.2
+REFUSED_S = 30.0
+"""A write that is refused, and not for its version, is tried again after so long."""
+PATIENCE_S = 10.0
+"""So long the API server may take to list requests."""
+AT_ONCE = 16
+MOST_EVENTS = 20
+MESSAGE_CHARS = 8_192
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class ProvisioningController:
+    """Answers the requests while this master leads.
+
+    `is_counted`: the groups and what is free are known. `server_now` is Unix time by the clock of
+    the API servers, which date requests and judge how long they are booked.
+    """
+
+    requests: Store[KnownRequest]
+    templates: Store[PodTemplateObject]
+    pods: Store[ClusterPod]
+    _: KW_ONLY
+    bookings: RequestBookings
+    terms: TermsReader
+    planner: Planner
+    writer: Writer
+    reporter: Reporter
+    metrics: ProvisioningMetrics
+    is_counted: Callable[[], bool]
+    server_now: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
+    machine: Provisioning = field(default_factory=Provisioning, init=False)
+    is_restored: bool = field(default=False, init=False)
+    """Whether the bookings of this term are all that the requests were or may be promised."""
+    _marked: dict[Key, None] = field(default_factory=dict, init=False)
+    _uids: dict[RequestUid, Key] = field(default_factory=dict, init=False)
+    _holds: dict[RequestUid, HoldId] = field(default_factory=dict, init=False)
+    """The last hold of each request, by which it is known how it ended."""
+    _consumers: dict[Key, dict[Key, None]] = field(default_factory=dict, init=False)
+    _consumed: dict[Key, Key] = field(default_factory=dict, init=False)
+    _began_s: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._woken = asyncio.Event()
+        self._series = EventSeries(self.reporter)
+        self._refused: list[WriteRefused] = []
+        self.metrics.follow(lambda: (each.value for each in self.requests.objects.values()))
+        self.writer.follow(self.requests)
+        self.writer.listen(MANAGER, self._settled)
+        self.writer.listen(EVENTS_MANAGER, lambda _: None)
+        self.requests.subscribe(self._follow_requests)
+        self.templates.subscribe(self._follow_templates)
+        self.pods.subscribe(self._follow_pods)
+
+    def on_forest(self, _snapshot: Snapshot) -> None:
+        """Do nothing: what a forest means for bookings shows in the capacity."""
+
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """Return that the API server has no ProvisioningRequests."""
+        waited = self._began_s is not None and self.clock() - self._began_s >= PATIENCE_S
+        if not waited or self.requests.synced:
+            return ()
+        text = "the API server lists no ProvisioningRequests of autoscaling.x-k8s.io/v1"
+        return (WarningDocument.of(MasterCondition.PROVISIONING_UNSERVED, text),)
+
+    # The loop
+
+    async def run(self) -> None:
+        """Answer requests until cancelled. An exception of the machine ends the process."""
+        self._began_s = self.clock()
+        self.machine = Provisioning()
+        self._holds.clear()
+        while not self._is_known():  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(SETTLING_POLL_S)
+        try:
+            await self._lead()
+        finally:
+            self.is_restored = False
+
+    def _is_known(self) -> bool:
+        return self.is_counted() and self.requests.synced and self.templates.synced
+
+    async def _lead(self) -> None:
+        self._mark_all()
+        await self._turn(Leading())
+        version, looked_s = self.bookings.state.version, self.clock()
+        while True:
+            self.is_restored = self.is_restored or self.machine.has_begun
+            await self._wait()
+            began_s = self.clock()
+            more: list[Event] = []
+            if began_s - looked_s >= LOOK_S and self.bookings.state.version != version:
+                version, looked_s = self.bookings.state.version, began_s
+                more.append(RoomGrew())
+                self._marked |= dict.fromkeys(
+                    self._uids[uid] for uid in self.bookings.holds() if uid in self._uids
+                )
+            await self._turn(*more)
+            self._tell()
+            await asyncio.sleep(max(GATHER_S, min(LOOK_S, self.clock() - began_s)))
+
+    async def _wait(self) -> None:
+        """Return when something is marked or due, or it is time to look at what is free."""
+        due_s = self.machine.next_s
+        wait_s = LOOK_S if due_s is None else min(LOOK_S, max(0.0, due_s - self.server_now()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._woken.wait()
+        self._woken.clear()
+
+    async def _turn(self, *more: Event) -> None:
+        """Observe what is marked, and carry out what follows, until nothing does."""
+        refused, self._refused = self._refused, []
+        marked, self._marked = tuple(self._marked), {}
+        events: list[Event] = [*refused, *self._vanished()]
+        for number, key in enumerate(marked, 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if (known := self.requests.objects.get(key)) is not None:
+                events.append(self._observed(key, known.value))
+        out = self.machine.advance(self.server_now(), *events, *more)
+        while out:
+            answers = await self._carry_out(out)
+            out = self.machine.advance(self.server_now(), *answers) if answers else ()
+
+    def _vanished(self) -> Iterator[Vanished]:
+        """Yield the requests that are gone, and bookings of requests that nobody knows."""
+        there = {known.value.uid for known in self.requests.objects.values()}
+        held = self.bookings.holds()
+        for uid in {*self._uids, *held} - there:
+            if (key := self._uids.pop(uid, None)) is not None:
+                self._marked.pop(key, None)
+            self._holds.pop(uid, None)
+            yield Vanished(uid, held[uid].id if uid in held else None)
+
+    def _observed(self, key: Key, request: ProvisioningRequest) -> Observed:
+        uid = request.uid
+        self._uids[uid] = key
+        held = self.bookings.held(uid)
+        taken, given_up = False, ""
+        if held is not None:
+            self._holds[uid] = held.hold
+        elif (before := self._holds.get(uid)) is not None:
+            taken, given_up = self.bookings.how_it_ended(before)
+        return Observed(
+            request=request,
+            asked=self.terms.read(request),
+            held=held,
+            taken=taken or (held is None and self._has_pods(key)),
+            given_up=given_up,
+            broken=self.bookings.broken(uid) if held is not None else "",
+        )
+
+    def _has_pods(self, key: Key) -> bool:
+        """Return whether pods that consume a request have nodes, or places that are theirs."""
+        found = (self.pods.objects.get(each) for each in self._consumers.get(key, ()))
+        return any(
+            pod.node is not None
+            or (isinstance(pod, GangPod) and pod.note is not None and pod.note.is_booked)
+            for pod in found
+            if pod is not None and not pod.finished
+        )
+
+    # What is to be done
+
+    async def _carry_out(self, instructions: Iterable[Instruction]) -> list[Event]:
+        """Carry out the instructions; return the answers to those that ask something."""
+        answers: list[Event] = []
+        new: list[Booked] = []
+        for each in instructions:
+            match each:
+                case Book() | Rebook():
+                    found = self.bookings.find(each)
+                    self.metrics.count_booking(found)
+                    if isinstance(found, NoRoom):
+                        answers.append(found)
+                    else:
+                        new.append(Booked(each.uid, found))
+                    await asyncio.sleep(0)
+                case Release():
+                    self.bookings.release(each.hold)
+                case Write():
+                    await self._write(each)
+        return [*answers, *await self._saved(new)]
+
+    async def _saved(self, new: Iterable[Booked]) -> list[Event]:
+        """Return bookings as booked once they are on disk; those that are not are ended again."""
+        booked = tuple(new)
+        if not booked:
+            return []
+        why = await self.bookings.state.saved.wait()
+        if not why:
+            self._holds |= {each.uid: each.held.hold for each in booked}
+            return [*booked]
+        for each in booked:
+            self.bookings.release(each.held.hold)
+        text = f"the booking cannot be written down: {why}"
+        return [NoRoom(each.uid, text) for each in booked]
+
+    async def _write(self, asked: Write) -> None:
+        request = asked.request
+        if asked.phase in {Phase.FAILED, Phase.ACCEPTED} and asked.text:
+            asked = replace(asked, text=await self._with_change(asked))
+        conditions = [_document(each, asked) for each in asked.conditions]
+        fields = {
+            "status": {"conditions": conditions, "provisioningClassDetails": dict(asked.details)}
+        }
+        self.writer.put(
+            Apply(
+                target=WriteTarget(PROVISIONING_REQUESTS, request.name, request.namespace),
+                manager=MANAGER,
+                uid=request.uid,
+                version=request.version,
+                subresource="status",
+                fields=fields,
+                force=True,
+            )
+        )
+        if asked.phase is not Phase.ACCEPTED:
+            self.metrics.count_phase(asked.phase)
+            self._note(request, asked)
+            said = {"request": request.name, "namespace": request.namespace, "why": asked.text}
+            _log.info(f"provisioning request {asked.phase}", **said)
+
+    async def _with_change(self, asked: Write) -> str:
+        """Return why there is no room, and the smallest change that would make some."""
+        record = self.machine.find(asked.request.uid)
+        terms = record.seen.asked if record is not None else None
+        if not isinstance(terms, Terms) or record is None or record.refused is None:
+            return asked.text
+        planner = self.planner
+        outcome = await planner.explain_outcome(planner.plan(terms.request), None)
+        change = change_in_words(outcome.advice, asked.text)
+        return f"{asked.text}. {change}"[:MESSAGE_CHARS] if change else asked.text
+
+    def _note(self, request: ProvisioningRequest, asked: Write) -> None:
+        """Note an Event about the request."""
+        about = Regarding(
+            PROVISIONING_REQUESTS.api_version,
+            PROVISIONING_REQUESTS.kind,
+            request.name,
+            request.uid,
+            request.namespace,
+        )
+        content = EventContent(
+            asked.phase.value,
+            asked.text,
+            "Warning" if asked.phase in {Phase.FAILED, Phase.REVOKED} else "Normal",
+            "ProvisionCapacity",
+        )
+        self._series.add(about, content, self.server_now())
+
+    def _tell(self) -> None:
+        """Write the Events that are due."""
+        for told in self._series.due(self.server_now(), MOST_EVENTS):
+            target = WriteTarget(EVENTS, told.name, told.namespace)
+            self.writer.put(
+                Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
+            )
+
+    def _settled(self, settled: Settled) -> None:
+        """Have a refused write decided again: on a newer version soon, else after a while."""
+        write, error = settled.write, settled.error
+        if error is None or not isinstance(write, Apply):
+            return
+        later_s = 0.0 if error.is_conflict or error.is_missing else REFUSED_S
+        refused = WriteRefused(RequestUid(write.uid), write.version, self.server_now() + later_s)
+        self._refused.append(refused)
+        self._mark((write.target.namespace, write.target.name))
+
+    # What changed
+
+    def _mark(self, *keys: Key) -> None:
+        self._marked |= dict.fromkeys(keys)
+        self._woken.set()
+
+    def _mark_all(self) -> None:
+        self._mark(*self.requests.objects)
+
+    def _follow_requests(self, event: StoreEvent[KnownRequest]) -> None:
+        if isinstance(event, Listed):
+            self._mark_all()
+        else:
+            self._mark(event.key)
+
+    def _follow_templates(self, event: StoreEvent[PodTemplateObject]) -> None:
+        """Mark the requests that name a template; O(requests)."""
+        if isinstance(event, Listed):
+            self._mark_all()
+            return
+        namespace, name = event.key
+        for key, known in self.requests.objects.items():
+            if key[0] == namespace and name in dict(known.value.pod_sets):
+                self._mark(key)
+
+    def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
+        if isinstance(event, Listed):
+            for gone in [each for each in self._consumed if each not in event.objects]:
+                self._follow_pod(gone, None)
+            for key, pod in event.objects.items():
+                self._follow_pod(key, pod)
+        else:
+            self._follow_pod(event.key, event.object if isinstance(event, Changed) else None)
+
+    def _follow_pod(self, key: Key, pod: ClusterPod | None) -> None:
+        """Keep which pods consume which request, and mark the request of one that changed."""
+        consumes = (key[0], pod.consumes) if pod is not None and pod.consumes else None
+        before = self._consumed.get(key)
+        if before is not None and before != consumes:
+            del self._consumed[key]
+            del self._consumers[before][key]
+            if not self._consumers[before]:
+                del self._consumers[before]
+            self._mark(before)
+        if consumes is not None:
+            self._consumed[key] = consumes
+            self._consumers.setdefault(consumes, {})[key] = None
+            self._mark(consumes)
+
+
+def _document(each: Condition, asked: Write) -> dict[str, Any]:
+    """Return a condition as it is written; that of the write says the text of the write."""
+    waits = asked.phase is Phase.ACCEPTED and each.type == Phase.PROVISIONED.value
+    is_it = bool(asked.text) and (each.type == asked.phase.value or waits)
+    return {
+        "type": each.type,
+        "status": "True" if each.is_true else "False",
+        "reason": each.reason,
+        "message": (asked.text if is_it else each.message)[:MESSAGE_CHARS],
+        "lastTransitionTime": datetime.fromtimestamp(each.since_s, UTC).strftime(_TIME),
+    }

@@ -1,0 +1,64 @@
+"""What ProvisioningRequests have booked, as the gangs and pods that consume them see it."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from master.controllers.nomination.sources import Reservation
+from master.controllers.provisioning.bookings import RequestBookings
+from master.controllers.provisioning.terms import TermsReader
+from master.kube.objects import Key
+from master.kube.provisioning import KnownRequest
+from master.kube.store import Store
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import HoldId
+from topo.provisioning.course import Phase
+from topo.provisioning.terms import Terms
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReservations:
+    """Answers from the objects and bookings of this moment. It changes neither."""
+
+    store: Store[KnownRequest]
+    bookings: RequestBookings
+    terms: TermsReader
+    server_now: Callable[[], float]
+
+    def find(self, key: Key) -> Reservation:
+        """Return what a request has for its pods; they wait until it is decided."""
+        known = self.store.objects.get(key)
+        if known is None:
+            return Reservation(awaits=f"its ProvisioningRequest {key[1]} is not there yet")
+        found = known.value
+        asked = self.terms.read(found)
+        request = asked.request if isinstance(asked, Terms) else None
+        if found.phase in {Phase.NEW, Phase.ACCEPTED}:
+            return Reservation(
+                request, awaits=f"its ProvisioningRequest {key[1]} is not decided yet"
+            )
+        hold = self.bookings.holds().get(found.uid) if self._is_promised(known) else None
+        return Reservation(request, hold.id if hold is not None else None)
+
+    def hold_of(self, key: Key) -> HoldId | None:
+        """Return the booking of a request that is not over; O(1)."""
+        known = self.store.objects.get(key)
+        if known is None or not self._is_promised(known):
+            return None
+        hold = self.bookings.holds().get(known.value.uid)
+        return hold.id if hold is not None else None
+
+    def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:
+        """Return the nodes that those holds among these book which are of requests."""
+        of_requests = {hold.id: hold for hold in self.bookings.holds().values()}
+        found = [of_requests[each] for each in holds if each in of_requests]
+        return {node for hold in found for node in hold.gpus}
+
+    def note_taken(self, holds: Iterable[HoldId]) -> None:
+        """Note that pods take over the holds among these that are of requests."""
+        self.bookings.note_taken(holds)
+
+    def _is_promised(self, known: KnownRequest) -> bool:
+        found = known.value
+        if found.phase is not Phase.PROVISIONED or found.is_leaving:
+            return False
+        return found.deadline_s is not None and self.server_now() < found.deadline_s

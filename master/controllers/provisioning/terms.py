@@ -1,0 +1,61 @@
+"""What a request asks for, from its PodTemplates as the cluster has them now."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from master.controllers.nomination.eligibility import with_eligibility
+from master.kube.gang_pod import NodeWants, node_wants
+from master.kube.objects import NodeObject
+from master.kube.provisioning import PodTemplateObject
+from master.kube.store import Store
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.model.errors import Refusal
+from topo.model.pod_requests import Amounts, others_requested, requested
+from topo.placement.job.policy import Policy
+from topo.provisioning.course import ProvisioningRequest
+from topo.provisioning.terms import Awaited, TemplatePods, Terms, read_request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermsReader:
+    """Reads requests under the settings of one master."""
+
+    templates: Store[PodTemplateObject]
+    nodes: Callable[[], Iterable[NodeObject]]
+    keys: AnnotationKeys
+    policy: Policy
+
+    def read(self, request: ProvisioningRequest) -> Terms | Refusal | Awaited:
+        """Return what a request asks for; O(its templates), with an affinity O(nodes)."""
+        found: list[tuple[PodTemplateObject, TemplatePods]] = []
+        for name, pods in request.pod_sets:
+            template = self.templates.objects.get((request.namespace, name))
+            if template is None:
+                return Awaited(f"its PodTemplate {name} is not there")
+            amounts = requested(template.template.spec, self.policy.gpu_resources)
+            annotations = template.template.metadata.annotations
+            found.append((template, TemplatePods(name, pods, sum(amounts.values()), annotations)))
+        asked = read_request(dict(request.parameters), [each for _, each in found], self.keys)
+        if isinstance(asked, Refusal):
+            return asked
+        using = [(template, each) for template, each in found if each.gpus]
+        wants = dict(enumerate(_wants(using)))
+        eligible = with_eligibility(asked, wants, self.nodes, "")
+        return Terms(eligible, self._takes(template for template, _ in using))
+
+    def _takes(self, templates: Iterable[PodTemplateObject]) -> Amounts:
+        """Return the most that a pod of any of these takes of each resource beside cards."""
+        cards = (*self.policy.gpu_resources, *self.policy.shared_resources)
+        most: dict[str, int] = {}
+        for each in templates:
+            for resource, amount in others_requested(each.template.spec, cards):
+                most[resource] = max(most.get(resource, 0), amount)
+        return tuple(sorted(most.items()))
+
+
+def _wants(using: Iterable[tuple[PodTemplateObject, TemplatePods]]) -> Iterator[NodeWants]:
+    """Yield what each pod requires of its node, by rank."""
+    for template, each in using:
+        wants = node_wants(template.template.spec)
+        for _ in range(each.pods):
+            yield wants

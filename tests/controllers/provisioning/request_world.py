@@ -1,0 +1,213 @@
+"""A cluster of four dragonflies of two nodes, and masters that answer requests for capacity."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from master.controllers.nomination.sources import Reservations
+from master.controllers.provisioning.bookings import RequestBookings
+from master.controllers.provisioning.controller import ProvisioningController
+from master.controllers.provisioning.metrics import ProvisioningMetrics
+from master.controllers.provisioning.reservations import RequestReservations
+from master.controllers.provisioning.terms import TermsReader
+from master.kube.client import Caller
+from master.kube.objects import NODES, PODS, parsed
+from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS, known_request
+from tests.controllers.nomination.masters import NODE_NAMES, Following, Leader, leading
+from tests.controllers.nomination.objects import GPU, WORDS
+from tests.kube.api_model import ApiModel
+from tests.kube.model_store import ModelStore
+from tests.publish.forests import VENDOR
+from tests.support.kubernetes import node_status
+from topo.gangs.annotation_keys import CONSUMES
+from topo.model.ids import DRAGONFLY, SWITCHBOX
+from topo.placement.booking.holds import HoldsMemory
+from topo.placement.job.policy import Policy
+from topo.publish.event_series import Reporter
+
+EPOCH_S = 1_800_000_000.0
+"""The servers' Unix time when virtual time is 0."""
+REQUESTS_AT = "/apis/autoscaling.x-k8s.io/v1/namespaces/jobs/provisioningrequests"
+LABELS = {SWITCHBOX: "metax-tech.com/switchbox", DRAGONFLY: "metax-tech.com/dragonfly"}
+
+
+def server_now() -> float:
+    return EPOCH_S + asyncio.get_running_loop().time()
+
+
+def stamp(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class RequestMaster:
+    """A master that leads: its gangs, and its controller of requests."""
+
+    leader: Leader
+    controller: ProvisioningController
+
+    @property
+    def booked(self) -> dict[str, int]:
+        """The GPUs of each node that holds book."""
+        found: dict[str, int] = {}
+        for hold in self.leader.placements.state.bookings:
+            for node, gpus in hold.gpus.items():
+                found[node] = found.get(node, 0) + gpus
+        return found
+
+
+@dataclass
+class RequestCluster:
+    """The objects of the cluster, and who may write them."""
+
+    api: ApiModel = field(default_factory=lambda: ApiModel(delay_s=0.005))
+
+    def __post_init__(self) -> None:
+        for host, groups in VENDOR_LABELS.items():
+            labels = {LABELS[kind]: name for kind, name in groups.items()}
+            self.api.add(NODES, host, metadata={"labels": labels}, spec={}, status=node_status())
+
+    def template(self, name: str = "worker", gpus: str = "8", **annotations: str) -> None:
+        """A PodTemplate, as its user or Kueue makes it."""
+        container = {"name": "main", "resources": {"limits": {GPU: gpus}}}
+        body = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
+        self.api.add(POD_TEMPLATES, name, metadata={"namespace": "jobs"}, template=body)
+
+    def ask(self, name: str, pods: int, template: str = "worker", **parameters: str) -> None:
+        """A request for so many pods of a template."""
+        spec = {
+            "provisioningClassName": WORDS.provisioning_class,
+            "podSets": [{"podTemplateRef": {"name": template}, "count": pods}],
+            "parameters": parameters,
+        }
+        metadata = {"namespace": "jobs", "creationTimestamp": stamp(server_now())}
+        self.api.add(PROVISIONING_REQUESTS, name, metadata=metadata, spec=spec)
+
+    def delete(self, name: str) -> None:
+        self.api.remove(PROVISIONING_REQUESTS, name, "jobs")
+
+    def conditions(self, name: str) -> dict[str, dict[str, str]]:
+        """The conditions of a request by type."""
+        document = self.api.objects[REQUESTS_AT, name].document
+        return {each["type"]: each for each in document.get("status", {}).get("conditions", ())}
+
+    def true(self, name: str) -> list[str]:
+        """The types of the conditions of a request that are true."""
+        return [k for k, v in self.conditions(name).items() if v["status"] == "True"]
+
+    def details(self, name: str) -> dict[str, str]:
+        document = self.api.objects[REQUESTS_AT, name].document
+        return dict(document.get("status", {}).get("provisioningClassDetails", {}))
+
+    def consumer(self, name: str, of: str, *, older: bool = False, **spec: Any) -> Any:
+        """A pod of no stamped job that consumes a request, gated by the webhook."""
+        of_name, of_class = CONSUMES[older]
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        return self.api.add(
+            PODS,
+            name,
+            metadata={
+                "namespace": "jobs",
+                "annotations": {of_name: of, of_class: WORDS.provisioning_class},
+                "creationTimestamp": stamp(server_now()),
+            },
+            spec={
+                "schedulingGates": [{"name": WORDS.gate}],
+                "containers": [container],
+                **spec,
+            },
+            status={"phase": "Pending"},
+        )
+
+    def take(self, node: str) -> None:
+        """Somebody else's pod gets a node."""
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        spec = {"nodeName": node, "containers": [container]}
+        metadata, status = {"namespace": "others"}, {"phase": "Running"}
+        self.api.add(PODS, f"taker-{node}", metadata=metadata, spec=spec, status=status)
+
+    def cordon(self, node: str) -> None:
+        self.api.edit(NODES, node, ("spec",), {"unschedulable": True})
+
+    @asynccontextmanager
+    async def master(
+        self,
+        way: Caller | None = None,
+        kept: HoldsMemory | None = None,
+        *,
+        is_served: bool = True,
+    ) -> AsyncIterator[RequestMaster]:
+        """A master that leads until the block ends."""
+        built: list[ProvisioningController] = []
+
+        def reservations(following: Following) -> Reservations:
+            return _build(self.api, following, built, is_served=is_served)
+
+        async with leading(
+            self.api,
+            way or self.api,
+            VENDOR,
+            kept,
+            in_volcano=False,
+            reservations=reservations,
+        ) as leader:
+            task = asyncio.ensure_future(built[0].run())
+            try:
+                yield RequestMaster(leader, built[0])
+                assert not task.done(), task.exception()
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+def _build(
+    api: ApiModel,
+    following: Following,
+    built: list[ProvisioningController],
+    *,
+    is_served: bool,
+) -> RequestReservations:
+    requests: Any = ModelStore(
+        api, parsed(PROVISIONING_REQUESTS, known_request), delay_s=0.02, synced=is_served
+    )
+    templates: Any = ModelStore(api, POD_TEMPLATES, delay_s=0.02)
+    nodes = following.nodes
+    bookings = RequestBookings(
+        following.placements.state,
+        labels=lambda node: nodes.objects[("", node)].metadata.labels,
+        label_keys=LABELS,
+        server_now=server_now,
+    )
+    terms = TermsReader(
+        templates=templates, nodes=nodes.objects.values, keys=WORDS, policy=Policy()
+    )
+    built.append(
+        ProvisioningController(
+            requests,
+            templates,
+            following.pods,
+            bookings=bookings,
+            terms=terms,
+            planner=following.placements.planner,
+            writer=following.writer,
+            reporter=Reporter("topo-master", "topo-master-0"),
+            metrics=ProvisioningMetrics(following.registry),
+            is_counted=following.capacity.settled.is_set,
+            server_now=server_now,
+            clock=asyncio.get_running_loop().time,
+        )
+    )
+    reservations = RequestReservations(requests, bookings, terms, server_now)
+    following.capacity.hold_of = reservations.hold_of
+    return reservations
+
+
+def _labels_of_vendor() -> Iterator[tuple[str, dict[Any, str]]]:
+    for number, name in enumerate(NODE_NAMES):
+        yield name, {SWITCHBOX: f"box-{number // 4 + 1}", DRAGONFLY: f"fly-{number // 2 + 1}"}
+
+
+VENDOR_LABELS = dict(_labels_of_vendor())

@@ -1,0 +1,179 @@
+"""The walkthroughs of docs/provisioning.md on a real API server, kube-scheduler and Kueue."""
+
+import copy
+import re
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
+from tests.e2e.scheduling.admission_master import WITH_POD_GROUPS, AdmissionMaster
+from tests.e2e.scheduling.jobs import NODES, PODS, taker
+from tests.helm.chart import NAMESPACE, golden, one, rules
+from tests.support.waiting import eventually
+
+PAGE = Path(__file__).parents[3] / "docs" / "provisioning.md"
+REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
+MASTER, POLICY = "topo-master", "topo-master-objects"
+_POLICIES_AT = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+POLICIES = {
+    "ValidatingAdmissionPolicy": _POLICIES_AT,
+    "ValidatingAdmissionPolicyBinding": _POLICIES_AT.replace("policies", "policybindings"),
+}
+_INVALID = 422
+PLACES = {
+    "PodTemplate": "/api/v1/namespaces/default/podtemplates",
+    "ProvisioningRequest": REQUESTS,
+    "Job": "/apis/batch/v1/namespaces/default/jobs",
+    "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+    "AdmissionCheck": "/apis/kueue.x-k8s.io/v1beta2/admissionchecks",
+    "ProvisioningRequestConfig": "/apis/kueue.x-k8s.io/v1beta2/provisioningrequestconfigs",
+    "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+    "LocalQueue": "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues",
+}
+
+
+def manifests(heading: str) -> Iterator[Any]:
+    """The objects that the page shows below a heading, as they stand."""
+    section = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL):
+        yield from yaml.safe_load_all(block)
+
+
+async def create(api: Api, *objects: Any) -> None:
+    for each in objects:
+        await api.create(PLACES[each["kind"]], each)
+
+
+def true(request: Any) -> set[str]:
+    conditions = request.get("status", {}).get("conditions", ())
+    return {each["type"] for each in conditions if each["status"] == "True"}
+
+
+async def bound(api: Api, prefix: str) -> list[str]:
+    """The nodes of a job's pods; empty while one of them has none."""
+    pods = [each for each in await api.items(PODS) if each["metadata"]["name"].startswith(prefix)]
+    nodes = [each["spec"].get("nodeName", "") for each in pods]
+    return sorted(nodes) if all(nodes) else []
+
+
+def booked(request: Any) -> list[str]:
+    return sorted(re.split("[,;]", request["status"]["provisioningClassDetails"]["nodes"]))
+
+
+async def test_pods_run_on_the_groups_that_were_booked_before_they_were_there(
+    api: Api, master: AdmissionMaster
+):
+    """Of the eight pairs the first is taken when the groups are booked, and free afterwards."""
+    await eventually(lambda: _is_answering(master))
+    first = min(each["metadata"]["name"] for each in await api.items(NODES))
+    await api.create(PODS, taker("taker", first))
+    template, request, job = manifests("By hand")
+    await create(api, template, request)
+    path = f"{REQUESTS}/{request['metadata']['name']}"
+    await eventually(lambda: _is(api, path, "Provisioned"))
+    nodes = booked(await api.get(path))
+    assert first not in nodes
+    await api.delete(f"{PODS}/taker")
+    master.stop()
+    master.start()
+    await create(api, job)
+    await eventually(lambda: _has(api, "train-", 4))
+    assert await bound(api, "train-") == nodes
+    assert true(await api.get(path)) == {"Accepted", "Provisioned"}
+
+
+async def test_the_manifests_of_the_walkthrough_run_with_kueue_but_for_the_name_of_the_class(
+    api: Api, master: AdmissionMaster
+):
+    await eventually(lambda: _is_answering(master))
+    *queues, job = manifests("With Kueue")
+    await create(api, *queues)
+    await create(api, job)
+    await eventually(lambda: _has(api, "sample-job-", 3))
+    (request,) = await api.items(REQUESTS)
+    assert true(request) == {"Accepted", "Provisioned"}
+    assert await bound(api, "sample-job-") == _pods_by_node(request)
+
+
+async def test_without_room_kueue_keeps_the_job_and_says_what_the_request_says(
+    api: Api, master: AdmissionMaster
+):
+    await eventually(lambda: _is_answering(master))
+    for each in await api.items(NODES):
+        await api.create(PODS, taker(f"taker-{each['metadata']['name']}", each["metadata"]["name"]))
+    *queues, job = manifests("With Kueue")
+    await create(api, *queues)
+    job["metadata"]["annotations"]["provreq.kueue.x-k8s.io/ValidUntilSeconds"] = "5"
+    await create(api, job)
+    await eventually(lambda: _any(api, "Failed"))
+    (request, *_) = await api.items(REQUESTS)
+    failed = {each["type"]: each for each in request["status"]["conditions"]}["Failed"]
+    assert "GPU" in failed["message"]
+    await eventually(lambda: _is_told(api, failed["message"][:60]))
+    assert not [
+        each for each in await api.items(PODS) if each["metadata"]["name"].startswith("sample-job-")
+    ]
+
+
+async def test_a_master_answers_no_request_of_another_class(api: Api, cluster: Cluster):
+    """The chart's admission policy refuses it, whatever its role allows."""
+    await api.namespace(NAMESPACE)
+    rights = [copy.deepcopy(each) for _, each in rules(golden(WITH_POD_GROUPS), MASTER)]
+    await service_account(api, NAMESPACE, MASTER, rights)
+    for kind, path in POLICIES.items():
+        await api.create(path, copy.deepcopy(one(golden(WITH_POD_GROUPS), kind, POLICY)))
+    template, request, _ = manifests("By hand")
+    other = copy.deepcopy(request)
+    other["metadata"]["name"] = "other"
+    other["spec"]["provisioningClassName"] = "queued-provisioning.gke.io"
+    await create(api, template, request, other)
+    answer = {"status": {"provisioningClassDetails": {"groups": "all"}}}
+    access = await account_access(cluster, NAMESPACE, MASTER)
+    async with cluster.api(access) as account:
+        await eventually(lambda: _refused(account.merge(f"{REQUESTS}/other/status", answer)))
+        assert not await _refused(account.merge(f"{REQUESTS}/train/status", answer))
+
+
+async def _refused(call: Awaitable[Any]) -> bool:
+    """Whether the policy refuses a call; raises what else the server refuses it for."""
+    try:
+        await call
+    except ApiError as error:
+        if error.status != _INVALID:
+            raise
+        return True
+    return False
+
+
+def _pods_by_node(request: Any) -> list[str]:
+    text = request["status"]["provisioningClassDetails"]["nodes"]
+    found: list[str] = []
+    for each in re.split("[,;]", text):
+        node, _, pods = each.partition(":")
+        found += [node] * int(pods or 1)
+    return sorted(found)
+
+
+async def _is_answering(master: AdmissionMaster) -> bool:
+    return bool(await master.url())
+
+
+async def _is(api: Api, path: str, condition: str) -> bool:
+    return condition in true(await api.get(path))
+
+
+async def _has(api: Api, prefix: str, pods: int) -> bool:
+    return len(await bound(api, prefix)) == pods
+
+
+async def _any(api: Api, condition: str) -> bool:
+    return any(condition in true(each) for each in await api.items(REQUESTS))
+
+
+async def _is_told(api: Api, text: str) -> bool:
+    workloads = await api.items("/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads")
+    return any(text in str(each.get("status", {})) for each in workloads)

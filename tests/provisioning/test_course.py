@@ -1,0 +1,247 @@
+"""The course of one request, step by step, and what is refused on the way."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.gangs.jobs import dragonflies
+from tests.provisioning.world import KilledError, Leader, World
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.placement.booking.events import HoldReleased
+from topo.placement.booking.holds import HoldsMemory
+from topo.placement.job.request import Request
+from topo.provisioning.course import Phase, Times, read_times
+from topo.provisioning.machine import Provisioning
+from topo.provisioning.messages import Book, Leading, Observed, Release, Write
+from topo.provisioning.record import BookedGroups, node_details, read_nodes
+from topo.provisioning.terms import Awaited, TemplatePods, Terms, read_request
+
+KEYS = AnnotationKeys("metax-tech.com")
+PAIR = Request(pods=2, gpus_per_pod=8, group_size=16)
+
+
+def one_request() -> tuple[World, Leader, str]:
+    world = World(lambda: dragonflies(1))
+    uid = world.ask("one", PAIR)
+    leader = world.lead()
+    leader.turn()
+    return world, leader, uid
+
+
+def test_a_request_is_accepted_booked_promised_and_ended_in_this_order() -> None:
+    world, leader, _ = one_request()
+    world.now_s += 600
+    leader.turn()
+    done = [each for _, _, out in leader.told for each in out]
+    assert [type(each) for each in done] == [Write, Book, Write, Write, Release]
+    phases = [each.phase for each in done if isinstance(each, Write)]
+    assert phases == [Phase.ACCEPTED, Phase.PROVISIONED, Phase.EXPIRED]
+
+
+def test_the_same_events_give_the_same_instructions() -> None:
+    world, leader, uid = one_request()
+    world.ask("two", PAIR)
+    leader.turn()
+    world.now_s += 600
+    leader.turn()
+    assert world.api.requests[uid].phase is Phase.EXPIRED  # type: ignore[index]
+    again = Provisioning()
+    for now_s, events, out in leader.told:
+        assert again.advance(now_s, *events) == out
+
+
+def test_nothing_is_decided_before_all_requests_were_observed() -> None:
+    world, leader, _ = one_request()
+    (_, events, _), *_ = leader.told
+    assert Provisioning().advance(world.now_s, *events[:-1]) == ()
+
+
+def test_a_booking_that_would_end_before_its_promise_is_made_anew() -> None:
+    """Its leader died between the booking and the promise, and nobody led for a minute."""
+    world = World(lambda: dragonflies(1))
+    uid = world.ask("one", PAIR, parameters=(("BookingSeconds", "100"),))
+    first = world.lead()
+    world.dies_after = 3
+    with pytest.raises(KilledError):
+        first.turn()
+    assert world.api.requests[uid].phase is Phase.ACCEPTED
+    assert world.saved.holds
+    world.now_s += 61
+    second = world.lead()
+    second.turn()
+    hold, deadline_s = second.hold_of(uid), world.api.requests[uid].deadline_s
+    assert hold is not None
+    assert hold.deadline_s is not None
+    assert deadline_s is not None
+    assert hold.deadline_s > deadline_s
+
+
+def test_a_lost_booking_is_made_again_on_the_same_nodes() -> None:
+    world = World(lambda: dragonflies(2, 2))
+    uid = world.ask("one", PAIR)
+    world.lead().turn()
+    nodes = read_nodes(dict(world.api.requests[uid].details))
+    world.saved = HoldsMemory(1, ())
+    world.now_s += 100
+    second = world.lead()
+    second.turn()
+    hold = second.hold_of(uid)
+    assert hold is not None
+    assert BookedGroups(tuple(group.pods for group in hold.groups)) == nodes
+    assert hold.deadline_s == world.now_s + 500 + 60
+
+
+def test_a_lost_booking_whose_nodes_are_taken_is_revoked() -> None:
+    world = World(lambda: dragonflies(1))
+    uid = world.ask("one", PAIR)
+    world.lead().turn()
+    world.saved = HoldsMemory(1, ())
+    second = world.lead()
+    second.bookings_capacity.book("somebody", {NodeName("n1-1-2"): 8})
+    second.turn()
+    found = world.api.requests[uid]
+    assert found.phase is Phase.REVOKED
+    revoked = found.condition(Phase.REVOKED)
+    assert revoked is not None
+    assert "its nodes are not free" in revoked.message
+
+
+def test_of_two_leaders_bookings_that_counts_which_was_written() -> None:
+    """The first wrote its promise late; the second, without its state, had booked other nodes."""
+    world = World(lambda: dragonflies(2))
+    uid = world.ask("one", PAIR)
+    first = world.lead()
+    world.dies_after = 4
+    with pytest.raises(KilledError):
+        first.turn()
+    (late,) = first.late
+    world.saved = HoldsMemory(1, ())
+    second = world.lead()
+    second.bookings_capacity.book("somebody", {NodeName("n1-1-1"): 8})
+    world.api.write(late)
+    second.turn()
+    found = world.api.requests[uid]
+    assert found.phase is Phase.REVOKED
+    assert second.hold_of(uid) is None
+
+
+def test_a_hold_that_somebody_else_releases_is_made_again_or_lost() -> None:
+    world, leader, uid = one_request()
+    hold = leader.hold_of(uid)  # type: ignore[arg-type]
+    assert hold is not None
+    leader.bookings.advance(world.now_s, HoldReleased(hold.id))
+    leader.turn()
+    assert leader.hold_of(uid) is not None  # type: ignore[arg-type]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.from_regex(r"[a-z][a-z0-9.-]{0,20}[a-z0-9]", fullmatch=True),
+                st.integers(1, 99_999),
+            ),
+            min_size=1,
+            max_size=5,
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_nodes_of_a_record_are_read_as_they_were_written(groups):
+    named = tuple(tuple((NodeName(node), pods) for node, pods in group) for group in groups)
+    details = node_details(named)
+    assert details is not None
+    assert read_nodes(details) == BookedGroups(named)
+
+
+def test_a_record_of_many_nodes_is_cut_into_details_and_one_that_is_too_long_is_none() -> None:
+    long = [[(NodeName(f"{'n' * 58}-{number:04}"), 1)] for number in range(2000)]
+    details = node_details([tuple(each) for each in long])
+    assert details is not None
+    assert len(details) > 1
+    assert max(map(len, details.values())) == 32_768
+    assert read_nodes(details) == BookedGroups(tuple(tuple(each) for each in long))
+    assert node_details([tuple(each) for each in long * 20]) is None
+
+
+@pytest.mark.parametrize("text", ["", "n1,,n2", "n1;", "n1:0", "N1", "n1:x", "n1 "])
+def test_a_record_that_somebody_changed_is_none(text: str) -> None:
+    assert read_nodes({"nodes": text}) is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "annotations", "found"),
+    [
+        ({}, {}, "8 pods of 8, one group"),
+        ({"gpu-group-size": "16"}, {}, "8 pods of 8, groups of 16"),
+        ({"metax-tech.com/gpu-group-size": "16"}, {}, "8 pods of 8, groups of 16"),
+        ({}, {"metax-tech.com/gpu-group-size": "16"}, "8 pods of 8, groups of 16"),
+        ({"gpu-group-size": "32"}, {"metax-tech.com/gpu-group-size": "16"}, "groups of 32"),
+        ({"maxRunDurationSeconds": "600"}, {}, "one group"),
+        ({"gpu-group-size": "12"}, {}, "no multiple of the 8 GPUs of a pod"),
+        ({"gpu-group-size": "many"}, {}, "gpu-group-size is 'many'"),
+        ({"BookingSeconds": "0"}, {}, "BookingSeconds is '0'"),
+        ({"BookingSeconds": "2d"}, {}, "give seconds from 1 to 82800"),
+        ({"ValidUntilSeconds": "-1"}, {}, "ValidUntilSeconds is '-1'"),
+    ],
+)
+def test_what_a_request_asks_for_is_read_from_parameters_and_templates(
+    parameters: dict[str, str], annotations: dict[str, str], found: str
+) -> None:
+    templates = [
+        TemplatePods("master", 1, 8, {}),
+        TemplatePods("worker", 7, 8, annotations),
+        TemplatePods("logs", 3, 0, {}),
+    ]
+    read = read_request(parameters, templates, KEYS)
+    if isinstance(read, Refusal):
+        shown = str(read)
+    else:
+        groups = f"groups of {read.group_size}" if read.group_size else "one group"
+        shown = f"{read.pods} pods of {read.gpus_per_pod}, {groups}"
+    assert found in shown
+
+
+def test_a_request_without_gpus_and_one_that_is_too_large_are_refused() -> None:
+    assert "no pod of the request takes whole GPUs" in str(
+        read_request({}, [TemplatePods("logs", 3, 0, {})], KEYS)
+    )
+    assert "10001 pods" in str(read_request({}, [TemplatePods("all", 10_001, 8, {})], KEYS))
+
+
+def test_times_are_whole_seconds_with_the_defaults_of_the_cluster_autoscaler() -> None:
+    assert read_times({}) == Times(600, 600)
+    assert read_times({"BookingSeconds": "1.9", "ValidUntilSeconds": "2m"}) == Times(1, 120)
+
+
+def test_a_new_leader_books_nothing_before_earlier_promises_can_no_longer_arrive() -> None:
+    """Its template is not there either, so that nothing else would be written of the first."""
+    world = World(lambda: dragonflies(1))
+    first = world.ask("first", PAIR)
+    world.dies_after = 3
+    leader = world.lead()
+    with pytest.raises(KilledError):
+        leader.turn()
+    world.saved = HoldsMemory(1, ())
+    second = world.ask("second", PAIR)
+    machine, now_s = Provisioning(), world.now_s
+    waits = Observed(request=world.api.requests[first], asked=Awaited("its template is gone"))
+    other = Observed(request=world.api.requests[second], asked=Terms(PAIR))
+    writes = machine.advance(now_s, waits, other, Leading())
+    assert [type(each) for each in writes] == [Write, Write]
+    for each in writes:
+        assert isinstance(each, Write)
+        assert world.api.write(each)
+    assert not machine.has_begun
+    other = replace(other, request=world.api.requests[second])
+    assert machine.advance(now_s, other) == ()
+    waits = replace(waits, request=world.api.requests[first])
+    (book,) = machine.advance(now_s, waits)
+    assert isinstance(book, Book)
+    assert book.uid == second
+    assert machine.has_begun

@@ -1,0 +1,1 @@
+"""Capacity that is asked for by a ProvisioningRequest: its course, as a pure state machine."""

@@ -1,0 +1,372 @@
+"""The course of ProvisioningRequests: from the wish to booked groups, until the time is over.
+
+    New → Accepted → Provisioned → BookingExpired
+                   ↘ Failed      ↘ CapacityRevoked
+
+Each request is observed as a whole: its object, and its booking. What is due follows from these two
+alone, so a leader that died anywhere is a difference like any other.
+
+Why no request is Provisioned without its capacity. The condition is written only for a booking that
+is on disk and that lasts longer than the condition promises (`SLACK_S`). A booking ends only after
+the object says so: expired, revoked, failed, or gone. A leader that finds a promise without a
+booking books the recorded nodes again, which the bookings refuse where anybody else has a GPU of
+them; then the capacity is revoked.
+
+Why a write of a leader that is none any more does no harm. Each names the version of the object
+that it was decided on, and is refused on any other. A promise of a dead leader could still arrive
+where the next one knows no booking for it. So that one first has a new version of each such request
+(`_LOOKING`), and books nothing for anybody before (`has_begun`).
+
+Cost: O(1) for an event, O(requests that wait) if there is more room.
+
+Example: a request whose groups fit.
+    Leading, Observed(no condition)           Write Accepted
+    Observed(Accepted)                        Book
+    Booked(hold h)                            Write Provisioned, the groups in its details
+    Observed(Provisioned, hold h)             nothing until its time is over
+    advance(600 s later)                      Write BookingExpired
+    Observed(BookingExpired, hold h)          Release h
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from topo.model.errors import Refusal, require
+from topo.placement.booking.holds import HoldId
+from topo.provisioning.course import Phase, ProvisioningRequest, RequestUid, conditions_after
+from topo.provisioning.messages import (
+    Book,
+    Booked,
+    Event,
+    Instruction,
+    Leading,
+    NoRoom,
+    Observed,
+    Rebook,
+    Release,
+    RoomGrew,
+    Vanished,
+    Write,
+    WriteRefused,
+)
+from topo.provisioning.record import read_nodes
+from topo.provisioning.terms import Awaited, Terms
+
+SLACK_S = 60.0
+"""So much longer than promised a booking lasts: its end is written first, and a write that fails is
+tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is known of a request.
+
+    `written`: what was written for the version that is known, and is not seen yet. `again_s`: when
+    a refused write is tried again. `refused`: why there is no room, until there is more.
+    """
+
+    seen: Observed
+    is_booking: bool = False
+    written: Phase | None = None
+    again_s: float = 0.0
+    refused: NoRoom | None = None
+
+    @property
+    def request(self) -> ProvisioningRequest:
+        """The request."""
+        return self.seen.request
+
+
+class Provisioning:
+    """All requests of our class. Not thread-safe: one controller owns it while it leads."""
+
+    def __init__(self) -> None:
+        self._leading = False
+        self._records: dict[RequestUid, Record] = {}
+        self._touched: dict[RequestUid, None] = {}
+        self._unfenced: dict[RequestUid, None] = {}
+        """Requests that may yet be promised what an earlier leader had booked."""
+
+    # Queries
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it leads, and no promise of an earlier leader can arrive any more."""
+        return self._leading and not self._unfenced
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def records(self) -> Iterable[Record]:
+        """Return what is known of each request."""
+        return self._records.values()
+
+    def find(self, uid: RequestUid) -> Record | None:
+        """Return what is known of a request."""
+        return self._records.get(uid)
+
+    @property
+    def next_s(self) -> float | None:
+        """The Unix time at which something is due without an event; None for never. O(requests)."""
+        return min(
+            (due for each in self._records.values() for due in _due_times(each)), default=None
+        )
+
+    # Events
+
+    def advance(self, now_s: float, *events: Event) -> tuple[Instruction, ...]:
+        """Apply the time and the events in their order; return the instructions that follow.
+
+        Before `Leading` events are only recorded. Bookings are asked for in the order in which the
+        requests were made.
+        """
+        out: list[Instruction] = []
+        for event in events:
+            out += self._HANDLERS[type(event)](self, event, now_s)
+        if not self._leading:
+            return ()
+        for uid, record in self._records.items():
+            if any(due <= now_s for due in _due_times(record)):
+                self._touched[uid] = None
+        ordered = sorted(
+            (self._records[uid] for uid in self._touched if uid in self._records),
+            key=lambda record: (record.request.created_s, record.request.uid),
+        )
+        self._touched.clear()
+        for record in ordered:
+            out += self._settle(record, now_s)
+        return tuple(out)
+
+    def _observed(self, event: Observed, _now_s: float) -> Iterable[Instruction]:
+        uid = event.request.uid
+        before = self._records.get(uid)
+        if before is None:
+            record = Record(seen=event)
+        elif before.request.version != event.request.version:
+            record = replace(before, seen=event, written=None, again_s=0.0)
+            self._fence(uid)
+        else:
+            record = replace(before, seen=event)
+        self._put(record)
+        return ()
+
+    def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
+        self._records.pop(event.uid, None)
+        self._fence(event.uid)
+        return (Release(event.uid, event.hold),) if event.hold is not None else ()
+
+    def _took_over(self, _event: Leading, _now_s: float) -> Iterable[Instruction]:
+        self._leading = True
+        self._touched |= dict.fromkeys(self._records)
+        for uid, record in self._records.items():
+            waits = record.request.phase is Phase.ACCEPTED and record.seen.held is None
+            if waits and not record.request.is_leaving:
+                self._unfenced[uid] = None
+        return ()
+
+    def _booked(self, event: Booked, _now_s: float) -> Iterable[Instruction]:
+        record = self._records.get(event.uid)
+        if record is None:  # it went while its groups were searched
+            return (Release(event.uid, event.held.hold),)
+        seen = replace(record.seen, held=event.held, given_up="", broken="")
+        self._put(replace(record, seen=seen, is_booking=False, refused=None))
+        return ()
+
+    def _no_room(self, event: NoRoom, _now_s: float) -> Iterable[Instruction]:
+        record = self._records.get(event.uid)
+        if record is not None:
+            self._put(replace(record, is_booking=False, refused=event))
+        return ()
+
+    def _room_grew(self, _event: RoomGrew, _now_s: float) -> Iterable[Instruction]:
+        for record in tuple(self._records.values()):
+            waits = record.request.phase is Phase.ACCEPTED
+            if waits and record.refused is not None and not record.refused.never:
+                self._put(replace(record, refused=None))
+        return ()
+
+    def _write_refused(self, event: WriteRefused, now_s: float) -> Iterable[Instruction]:
+        record = self._records.get(event.uid)
+        if record is not None and record.request.version == event.version:
+            self._put(replace(record, written=None, again_s=event.again_s))
+            if event.again_s > now_s:  # not for its version: nobody else may write it either
+                self._fence(event.uid)
+        return ()
+
+    def _fence(self, uid: RequestUid) -> None:
+        """Note that no earlier promise can reach a request; after the last of them all go on."""
+        if uid not in self._unfenced:
+            return
+        del self._unfenced[uid]
+        if not self._unfenced:
+            self._touched |= dict.fromkeys(self._records)
+
+    _HANDLERS: Mapping[type, Callable[..., Iterable[Instruction]]] = {
+        Observed: _observed,
+        Vanished: _vanished,
+        Leading: _took_over,
+        Booked: _booked,
+        NoRoom: _no_room,
+        RoomGrew: _room_grew,
+        WriteRefused: _write_refused,
+    }
+
+    # Decisions
+
+    def _settle(self, record: Record, now_s: float) -> Iterator[Instruction]:
+        """Yield what a request needs now: one write or one booking, and the end of one."""
+        seen, request = record.seen, record.request
+        phase = request.phase
+        if request.is_leaving or phase.is_over:
+            if seen.held is not None:
+                yield self._end_booking(record, seen.held.hold)
+            return
+        if record.written is not None or record.is_booking or now_s < record.again_s:
+            return
+        if phase is Phase.PROVISIONED:
+            yield from self._settle_provisioned(record, now_s)
+        elif phase is Phase.ACCEPTED:
+            yield from self._settle_accepted(record, now_s)
+        elif isinstance(seen.asked, Refusal):
+            yield self._write(record, Phase.FAILED, str(seen.asked), now_s)
+        elif isinstance(seen.asked, Terms):
+            yield self._write(record, Phase.ACCEPTED, "", now_s)
+        elif now_s >= _valid_until_s(request):
+            yield self._write(record, Phase.FAILED, seen.asked.text, now_s)
+
+    def _settle_accepted(self, record: Record, now_s: float) -> Iterator[Instruction]:
+        held, request = record.seen.held, record.request
+        if held is None:
+            yield from self._settle_waiting(record, now_s)
+        elif held.until_s >= now_s + request.times.booking_s:
+            yield self._write(record, Phase.PROVISIONED, _PROMISE, now_s, details=held.details)
+        else:  # it would end before what is promised
+            yield self._end_booking(record, held.hold)
+            yield from self._settle_waiting(self._records[request.uid], now_s)
+
+    def _settle_waiting(self, record: Record, now_s: float) -> Iterator[Instruction]:
+        """Yield what is due for a request that is accepted and has no booking."""
+        asked, request, refused = record.seen.asked, record.request, record.refused
+        waiting, is_late = request.condition(Phase.PROVISIONED), now_s >= _valid_until_s(request)
+        said = waiting.message if waiting is not None else ""
+        if request.uid in self._unfenced:
+            text = next(each for each in _LOOKING if each != said)
+            yield self._write(record, Phase.ACCEPTED, text, now_s)
+        elif isinstance(asked, Refusal):
+            yield self._write(record, Phase.FAILED, str(asked), now_s)
+        elif refused is not None:
+            if refused.never or is_late:
+                yield self._write(record, Phase.FAILED, refused.text, now_s)
+            elif said in {"", *_LOOKING}:
+                yield self._write(record, Phase.ACCEPTED, refused.text, now_s)
+        elif isinstance(asked, Awaited):
+            if is_late:
+                yield self._write(record, Phase.FAILED, asked.text, now_s)
+        elif not self._unfenced:
+            self._put(replace(record, is_booking=True), is_settled=True)
+            yield Book(request.uid, asked, request.times.booking_s + SLACK_S)
+
+    def _settle_provisioned(self, record: Record, now_s: float) -> Iterator[Instruction]:
+        seen, request = record.seen, record.request
+        deadline_s = request.deadline_s
+        require(deadline_s is not None, "provisioning: provisioned and without a time")
+        left_s = (deadline_s or 0.0) - now_s
+        if left_s <= 0:
+            yield self._write(record, Phase.EXPIRED, _EXPIRED, now_s)
+        elif seen.taken:
+            return
+        elif why := seen.broken or (seen.given_up if seen.held is None else ""):
+            yield self._write(record, Phase.REVOKED, why, now_s)
+        elif seen.held is None:
+            yield self._recover(record, left_s, now_s)
+        elif read_nodes(dict(seen.held.details)) != read_nodes(dict(request.details)):
+            # Another leader wrote what it had booked, and this one has booked something else.
+            yield self._end_booking(record, seen.held.hold)
+            yield self._recover(self._records[request.uid], left_s, now_s)
+
+    def _recover(self, record: Record, left_s: float, now_s: float) -> Rebook | Write:
+        """Return what is due for a promise of which no booking is left."""
+        request, asked = record.request, record.seen.asked
+        groups = read_nodes(dict(request.details))
+        if record.refused is not None:
+            why = f"the booking was lost, and its nodes are not free: {record.refused.text}"
+        elif groups is None or not isinstance(asked, Terms):
+            why = "the booking was lost, and what was booked cannot be read any more"
+        else:
+            self._put(replace(record, is_booking=True), is_settled=True)
+            return Rebook(request.uid, asked, groups, left_s + SLACK_S)
+        return self._write(record, Phase.REVOKED, why, now_s)
+
+    def _end_booking(self, record: Record, hold: HoldId) -> Release:
+        self._put(replace(record, seen=replace(record.seen, held=None)), is_settled=True)
+        return Release(record.request.uid, hold)
+
+    def _write(
+        self,
+        record: Record,
+        phase: Phase,
+        text: str,
+        now_s: float,
+        *,
+        details: tuple[tuple[str, str], ...] | None = None,
+    ) -> Write:
+        request = record.request
+        message = text or ("" if phase is Phase.ACCEPTED else phase.value)
+        self._put(replace(record, written=phase), is_settled=True)
+        return Write(
+            request,
+            phase,
+            text,
+            tuple(conditions_after(request, phase, message, now_s)),
+            request.details if details is None else details,
+        )
+
+    def _put(self, record: Record, *, is_settled: bool = False) -> None:
+        uid = record.request.uid
+        self._records[uid] = record
+        if not is_settled:
+            self._touched[uid] = None
+
+    # Checks
+
+    def validate(self) -> None:
+        """Raise `BrokenInvariantError` with the first invariant that does not hold; O(requests)."""
+        known = self._unfenced.keys() <= self._records.keys()
+        require(known, "provisioning: nobody is left to be fenced, and all wait for it")
+        holds = [each.seen.held.hold for each in self._records.values() if each.seen.held]
+        require(len(holds) == len(set(holds)), "provisioning: two requests have one booking")
+        for uid, record in self._records.items():
+            require(uid == record.request.uid, f"provisioning: {uid} is filed under another name")
+            require(
+                not (record.is_booking and record.seen.held is not None),
+                f"provisioning: {uid} is booked, and asks for a booking",
+            )
+            promised = record.written is Phase.PROVISIONED and not record.request.is_leaving
+            require(
+                not promised or record.request.phase is Phase.ACCEPTED,
+                f"provisioning: {uid} is promised what it had",
+            )
+
+
+_PROMISE = "whole groups are booked for it; their names are in provisioningClassDetails"
+_LOOKING = ("another leader looks for whole groups", "a new leader looks for whole groups")
+"""Two texts, so that each write of one is a new version."""
+_EXPIRED = "the time of the booking is over; pods that have its nodes keep them"
+
+
+def _valid_until_s(request: ProvisioningRequest) -> float:
+    return request.created_s + request.times.valid_s
+
+
+def _due_times(record: Record) -> Iterator[float]:
+    """Yield when a request changes by time alone."""
+    request = record.request
+    phase = request.phase
+    if request.is_leaving or phase.is_over or record.written is not None or record.is_booking:
+        return
+    if record.again_s:
+        yield record.again_s
+    elif phase is Phase.PROVISIONED and request.deadline_s is not None:
+        yield request.deadline_s
+    elif record.refused is not None or isinstance(record.seen.asked, Awaited):
+        yield _valid_until_s(request)

@@ -1,0 +1,129 @@
+"""The events and the instructions of the machine of requests."""
+
+from dataclasses import dataclass
+
+from topo.model.errors import Refusal
+from topo.placement.booking.holds import HoldId
+from topo.provisioning.course import Condition, Phase, ProvisioningRequest, RequestUid
+from topo.provisioning.record import BookedGroups
+from topo.provisioning.terms import Awaited, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The booking of a request: its hold, what is written of it, and when it would end by itself.
+
+    `until_s` is Unix time by the clock of the API servers.
+    """
+
+    hold: HoldId
+    details: tuple[tuple[str, str], ...]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A request and its booking as they are now.
+
+    `asked`: what it asks for, why that cannot be read, or what it waits for. `held`: its booking,
+    None where there is none. `taken`: pods have what was booked. `given_up`: why its booking was
+    ended by somebody else. `broken`: why the booked groups are not to be had any more.
+    """
+
+    request: ProvisioningRequest
+    asked: Terms | Refusal | Awaited
+    held: Held | None = None
+    taken: bool = False
+    given_up: str = ""
+    broken: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """The request is gone; `hold` is what is left of its booking."""
+
+    uid: RequestUid
+    hold: HoldId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """All requests were observed: the machine decides from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """The answer to `Book` or `Rebook`: its groups are booked, and that is on disk."""
+
+    uid: RequestUid
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The other answer: why not, with numbers. `never`: not on an empty cluster either."""
+
+    uid: RequestUid
+    text: str
+    never: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoomGrew:
+    """Something is free that was not before, so what was refused may fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRefused:
+    """The write of a request in `version` was refused; `again_s`: when to write again."""
+
+    uid: RequestUid
+    version: str
+    again_s: float
+
+
+Event = Observed | Vanished | Leading | Booked | NoRoom | RoomGrew | WriteRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """Find whole groups for a request and book them for `hold_s` seconds."""
+
+    uid: RequestUid
+    terms: Terms
+    hold_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rebook:
+    """Book the nodes once more that the request says are booked, or answer why not."""
+
+    uid: RequestUid
+    terms: Terms
+    groups: BookedGroups
+    hold_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """End a booking; one that has ended is no error."""
+
+    uid: RequestUid
+    hold: HoldId
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write the conditions and details of a request, if it still has this version.
+
+    `phase` is what the write is for, and its condition says `text`.
+    """
+
+    request: ProvisioningRequest
+    phase: Phase
+    text: str
+    conditions: tuple[Condition, ...]
+    details: tuple[tuple[str, str], ...]
+
+
+Instruction = Book | Rebook | Release | Write
