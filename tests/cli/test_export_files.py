@@ -70,6 +70,26 @@ def test_nfd_has_an_object_for_each_node_with_the_labels_of_the_domain(topo: Top
 
 
 @pytest.mark.parametrize(
+    ("scheduler", "kinds"),
+    [
+        ("kueue", ["Topology", "ResourceFlavor"]),
+        ("kai", ["Topology"]),
+        ("koordinator", ["ClusterNetworkTopology"]),
+    ],
+)
+def test_a_scheduler_has_the_objects_that_its_controller_would_make(
+    topo: Topo, scheduler: str, kinds: list[str]
+) -> None:
+    made = list(yaml.safe_load_all(topo("export", "-f", scheduler).stdout))
+    assert [each["kind"] for each in made] == kinds
+    assert "metax-tech.com/dragonfly" in str(made[0]["spec"])
+    assert {each["metadata"]["labels"]["app.kubernetes.io/managed-by"] for each in made} == {
+        "topo-export"
+    }
+    assert topo("export", "-f", scheduler, "--kind", "rack").exit_code == Exit.REFUSED
+
+
+@pytest.mark.parametrize(
     "words",
     [("-f", "dot", "--forget"), ("-f", "slurm-tree", "--devices"), ("-f", "dot", "--exit-code")],
 )

@@ -1,4 +1,4 @@
-"""What `topo export` writes from the tree: Slurm's topology files, NFD's objects.
+"""What `topo export` writes from the tree: Slurm's topology files, objects of NFD and schedulers.
 
 A file is replaced whole, and only where it changes: slurmctld may read it at any moment, and a
 file that keeps its time needs no `scontrol reconfigure`.
@@ -6,7 +6,7 @@ file that keeps its time needs no `scontrol reconfigure`.
 
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +17,22 @@ from topo.kit.files import AbsentFile, NotAFile, read_bounded, replace_whole
 from topo.model.errors import Refusal
 from topo.model.forest import Forest
 from topo.model.ids import Kind
-from topo.publish.node_features import can_name, manifest, node_features
+from topo.publish.node_features import MANAGED_BY, can_name, manifest, node_features
 from topo.publish.node_labels import label_keys
 from topo.publish.slurm.document import SlurmChoice, slurm_file
+from topo.publish.topologies import kai, koordinator, kueue
+from topo.publish.topologies.chains import TierChain, tier_chains
+from topo.publish.topologies.wanted import WantedObjects, documents
 
 MAX_FILE_BYTES = 64 << 20
 _SHOWN = 5
 _MODE = 0o644
+_TOPOLOGIES: Mapping[str, tuple[Callable[[Iterable[TierChain]], WantedObjects], str]] = {
+    "kueue": (kueue.kueue_objects, kueue.API_VERSION),
+    "kai": (kai.kai_objects, kai.API_VERSION),
+    "koordinator": (koordinator.koordinator_objects, koordinator.API_VERSION),
+}
+"""What each format is made of, and the version of its objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +62,36 @@ def node_feature_objects(
 
     Raises `CliError` where there is none: applied with `--prune` it would delete all.
     """
+    keys = _keys(domain, kinds)
+    text = _unless_empty(manifest(node_features(forest, keys, namespace)), keys)
+    unnameable = tuple(node.name for node in forest.nodes() if not can_name(node.name))
+    return ForestFile(text=text, remarks=_remark(unnameable, "cannot be named in a label"))
+
+
+def topology_objects(
+    forest: Forest, domain: str, kinds: Sequence[str], scheduler: str
+) -> ForestFile:
+    """Return the topologies of a scheduler for the tiers of these kinds, else of the known ones.
+
+    Raises `CliError` where there is none.
+    """
+    keys = _keys(domain, kinds)
+    objects, api_version = _TOPOLOGIES[scheduler]
+    wanted = objects(tier_chains(forest, keys, domain))
+    made = documents(wanted, api_version, dict([MANAGED_BY]))
+    return ForestFile(text=_unless_empty(manifest(made), keys))
+
+
+def _keys(domain: str, kinds: Sequence[str]) -> Mapping[Kind, str]:
     keys = label_keys(domain, {Kind(kind): f"{domain}/{kind}" for kind in kinds})
-    if kinds:
-        keys = {kind: key for kind, key in keys.items() if kind in kinds}
-    text = manifest(node_features(forest, keys, namespace))
+    return {kind: key for kind, key in keys.items() if not kinds or kind in kinds}
+
+
+def _unless_empty(text: str, keys: Mapping[Kind, str]) -> str:
     if not text:
         fix = f"kinds of groups have labels: {', '.join(keys)}; name others with --kind"
         raise CliError(Exit.REFUSED, Refusal("no node is in a group", "the answer", fix))
-    unnameable = tuple(node.name for node in forest.nodes() if not can_name(node.name))
-    return ForestFile(text=text, remarks=_remark(unnameable, "cannot be named in a label"))
+    return text
 
 
 def _remark(names: Sequence[str], why: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from master.kube.objects import Metadata, Resource
 from master.kube.schema.slim import slim
+from topo.publish.topologies import kai, koordinator, kueue
 
 
 @slim
@@ -48,20 +49,21 @@ class ClusterQueueObject:
     spec: ClusterQueueSpec = field(default_factory=ClusterQueueSpec)
 
 
-_KUEUE = "kueue.x-k8s.io/v1beta2"
-KUEUE_TOPOLOGIES = Resource(_KUEUE, "Topology", "topologies", TopologyObject, namespaced=False)
+KUEUE_TOPOLOGIES = Resource(
+    kueue.API_VERSION, kueue.TOPOLOGY, "topologies", TopologyObject, namespaced=False
+)
 KUEUE_FLAVORS = Resource(
-    _KUEUE, "ResourceFlavor", "resourceflavors", TopologyObject, namespaced=False
+    kueue.API_VERSION, kueue.FLAVOR, "resourceflavors", TopologyObject, namespaced=False
 )
 CLUSTER_QUEUES = Resource(
-    _KUEUE, "ClusterQueue", "clusterqueues", ClusterQueueObject, namespaced=False
+    kueue.API_VERSION, "ClusterQueue", "clusterqueues", ClusterQueueObject, namespaced=False
 )
 KAI_TOPOLOGIES = Resource(
-    "kai.scheduler/v1alpha1", "Topology", "topologies", TopologyObject, namespaced=False
+    kai.API_VERSION, kai.TOPOLOGY, "topologies", TopologyObject, namespaced=False
 )
 KOORDINATOR_TOPOLOGIES = Resource(
-    "scheduling.koordinator.sh/v1alpha1",
-    "ClusterNetworkTopology",
+    koordinator.API_VERSION,
+    koordinator.TOPOLOGY,
     "clusternetworktopologies",
     TopologyObject,
     namespaced=False,

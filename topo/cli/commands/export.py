@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo export`: the fabric in the formats of others: graphs, Slurm's files, NFD's objects."""
+"""`topo export`: the fabric in the formats of others: graphs, files, objects of schedulers."""
 
 import sys
 from dataclasses import dataclass
@@ -30,8 +30,12 @@ class ExportFormat(StrEnum):
     SLURM_BLOCK = "slurm-block"
     SLURM_YAML = "slurm-yaml"
     NFD = "nfd"
+    KUEUE = "kueue"
+    KAI = "kai"
+    KOORDINATOR = "koordinator"
 
 
+OF_SCHEDULERS = (ExportFormat.KUEUE, ExportFormat.KAI, ExportFormat.KOORDINATOR)
 GRAPHS = (ExportFormat.NODE_LINK, ExportFormat.GRAPHML, ExportFormat.DOT)
 
 
@@ -54,7 +58,7 @@ class TreeOptions:
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help="Blocks, or labels, of groups of this kind; may be repeated. slurm-…, nfd.",
+            help="Blocks, or labels, of groups of this kind; may be repeated. No graphs.",
         ),
     ] = None
     block_size: Annotated[
@@ -75,7 +79,9 @@ class TreeOptions:
     ] = False
     domain: Annotated[
         str,
-        typer.Option(metavar="DOMAIN", help="What NFD's labels begin with: the master's --domain."),
+        typer.Option(
+            metavar="DOMAIN", help="What labels begin with: the master's --domain. Objects only."
+        ),
     ] = "metax-tech.com"
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Where NFD's objects go.")] = (
         "node-feature-discovery"
@@ -92,7 +98,7 @@ def export(
             "-f",
             help="node-link for networkx and d3, graphml for Gephi and yEd, dot for Graphviz; "
             "slurm-tree, slurm-block (topology.conf), slurm-yaml (topology.yaml); nfd for objects "
-            "of Node Feature Discovery.",
+            "of Node Feature Discovery; kueue, kai, koordinator for their topologies.",
         ),
     ] = ExportFormat.NODE_LINK,
     output: Annotated[
@@ -103,17 +109,17 @@ def export(
     ] = _STANDARD_OUTPUT,
     exit_code: Annotated[
         bool,
-        typer.Option("--exit-code", help="End with 6 where a file of slurm-… or nfd was changed."),
+        typer.Option("--exit-code", help="End with 6 where the file was changed. No graphs."),
     ] = False,
     graph: GraphOptions,
     tree: TreeOptions,
     options: MasterOptions,
 ) -> None:
     """Write the fabric as a graph: groups, nodes, GPUs, NICs, and the wires between nodes; or as
-    topology files of Slurm, or as objects of Node Feature Discovery.
+    topology files of Slurm, or as objects of Node Feature Discovery, Kueue, KAI or Koordinator.
     """
     if export_format in GRAPHS:
-        _refuse_given(tree != TreeOptions() or exit_code, "slurm-… and nfd", export_format)
+        _refuse_given(tree != TreeOptions() or exit_code, "files and objects", export_format)
         _export_graph(export_format, graph, output, options)
         return
     _refuse_given(graph != GraphOptions(), "graphs", export_format)
@@ -148,6 +154,8 @@ def _forest_file(
     kinds = tree.kind or []
     if export_format is ExportFormat.NFD:
         return forest_files.node_feature_objects(forest, tree.domain, kinds, tree.namespace)
+    if export_format in OF_SCHEDULERS:
+        return forest_files.topology_objects(forest, tree.domain, kinds, export_format)
     choice = SlurmChoice(
         format=SlurmFormat(export_format.value),
         kinds=tuple(map(Kind, kinds)),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from topo.publish.topologies.chains import TierChain
 from topo.publish.topologies.wanted import ObjectName, WantedObjects, levels
 
+API_VERSION = "kai.scheduler/v1alpha1"
 TOPOLOGY = "Topology"
 
 

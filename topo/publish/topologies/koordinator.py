@@ -15,6 +15,7 @@ from topo.model.ids import Kind
 from topo.publish.topologies.chains import TierChain
 from topo.publish.topologies.wanted import ObjectName, WantedObjects
 
+API_VERSION = "scheduling.koordinator.sh/v1alpha1"
 TOPOLOGY, NAME = "ClusterNetworkTopology", "default"
 _NODES = "NodeTopologyLayer"
 _LABEL, _LAYER, _PARENT = "labelKey", "topologyLayer", "parentTopologyLayer"

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from topo.publish.topologies.chains import TierChain
 from topo.publish.topologies.wanted import ObjectName, WantedObjects, levels
 
+API_VERSION = "kueue.x-k8s.io/v1beta2"
 TOPOLOGY, FLAVOR = "Topology", "ResourceFlavor"
 EVERY_NODE = {"kubernetes.io/os": "linux"}
 """Every kubelet sets it on its node."""
