@@ -60,7 +60,7 @@ _HIGH = "random-high"
 _BOX_NODES = 16
 _MOST_LIVE = 28
 """Jobs that wait or run at once."""
-_LEAST_LIFE_S, _MOST_LIFE_S = 2.0, 8.0
+_LEAST_LIFE_S, _MOST_LIFE_S = 1.0, 3.0
 _LOOK_S, _STUCK_S = 0.2, 300.0
 
 
@@ -69,8 +69,8 @@ def wishes(seed: int, count: int) -> Iterator[Wish]:
     rng = random.Random(seed)  # noqa: S311 - the same jobs each time
     for at in range(count):
         gpus, size = rng.choice((8, 8, 8, 4)), rng.choice((16, 16, 32, 64))
-        groups = max(1, round(rng.lognormvariate(math.log(2), 0.7)))
-        pods = min(groups, 256 // size) * (size // gpus)
+        groups = max(1, round(rng.lognormvariate(math.log(1.3), 0.7)))
+        pods = min(groups, 128 // size) * (size // gpus)
         yield Wish(
             name=f"random-{at}",
             pods=pods,
