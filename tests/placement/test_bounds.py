@@ -1,6 +1,7 @@
 """Bounds are never beaten, and what is called proven is."""
 
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import example, given
@@ -16,6 +17,7 @@ from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.certificate import least_domains, least_inside
 from topo.placement.quality.measure import candidate_of
+from topo.placement.search import domain_bounds as bounds_module
 from topo.placement.search.domain_bounds import domain_bounds
 from topo.placement.search.window_rule import FEW, fewest, fewest_domains, window
 from topo.placement.view import view_of
@@ -173,3 +175,20 @@ def test_nothing_better_is_in_a_domain_that_is_said_to_improve_nothing(tops, k, 
     for bound in bounds:
         for key in keys.values():
             assert not bound.cannot_improve(key) or key <= keys[bound.domain]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=5), min_size=1, max_size=4),
+    st.sampled_from((1, 2, 3, 4)),
+    st.integers(1, 20),
+    st.sampled_from((16, 24, 32, 64)),
+)
+def test_bounds_of_a_few_domains_are_those_that_numpy_finds(tops, k, pods, canonical_gpus):
+    capacity = cluster(*tops, policy=Policy(canonical_gpus=canonical_gpus))
+    view = view_of(capacity, Request(pods=pods, gpus_per_pod=8, group_size=8 * k), "A")
+    able = np.flatnonzero(view.holds(2) >= view.shape.m)
+    if view.shape.tier != 1 or not able.size or view.free.max() >= pods:
+        return
+    listed = [*domain_bounds(view, 2, able)]
+    with patch.object(bounds_module, "FEW", 0):
+        assert [*domain_bounds(view, 2, able)] == listed

@@ -36,6 +36,8 @@ MOST_STATES = 1 << 15
 """States of the bound's table times numbers of groups that a domain may take."""
 MOST_POINTS = 1 << 17
 """Top domains times numbers of groups for which children are counted."""
+AT_ONCE = 1 << 14
+"""Children times needs that are compared in one step of numpy; above, it is faster row by row."""
 _IMPOSSIBLE = 10_000
 """More children than any job in so few states has; twice as many fit in a `Costs`."""
 Costs = NDArray[np.int16]
@@ -133,8 +135,11 @@ def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
 
 def _reach(found: Costs, held: Counts, needs: Counts) -> None:
     """Write into `found` the children needed, by need and domain; `held` is by child and domain."""
-    for row, need in zip(found, needs.tolist(), strict=True):
-        np.add.reduce(held < need, axis=0, dtype=np.int16, out=row)
+    if found.size * len(held) <= AT_ONCE:
+        np.add.reduce(held < needs[:, None, None], axis=1, dtype=np.int16, out=found)
+    else:
+        for row, need in zip(found, needs.tolist(), strict=True):
+            np.add.reduce(held < need, axis=0, dtype=np.int16, out=row)
     found += 1
     found[found > len(held)] = _IMPOSSIBLE
 

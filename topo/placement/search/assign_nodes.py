@@ -18,12 +18,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from itertools import accumulate, groupby
+from operator import itemgetter
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView, NodeSlots
 from topo.placement.job.plan import Allocation, DomainRef, GroupsOnNodes, PlannedGroup, Pods
 from topo.placement.view import FreeView
 
+_PODS = itemgetter(1)
 _Loose = deque[tuple[NodeName, int, DomainRef]]
 """Nodes, with the pods that are not in a group yet, and their domains."""
 
@@ -81,7 +83,7 @@ class _Dealer:
 
     def __init__(self, nodes: NodeSlots, pods: int) -> None:
         self._nodes, self._one_each = nodes, len(nodes) == pods
-        self._ends = [] if self._one_each else [*accumulate(pods for _, pods in nodes)]
+        self._ends = [] if self._one_each else [*accumulate(map(_PODS, nodes))]
         self._at = self._dealt = self._all = 0
         """The next node, the pods of it that are in a group already, and all pods that are."""
 
@@ -115,32 +117,32 @@ def _chosen(
 ) -> list[tuple[int, int]]:
     """Return which nodes of a tier-1 domain take how many pods; `need` is (domain, pods)."""
     at, pods = need
-    slots = view.slots
-    if len(node_slots) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
-        return [(i, 1) for i in range(pods)]
+    slots, used = view.slots, capacity.used
+    if len(node_slots) == slots.free_list[at] and not slots.penalized:
+        if not slots.busy.item(at):
+            return [(i, 1) for i in range(pods)]
+        # Of nodes with a slot each those that are in use already come first.
+        order = sorted(range(len(node_slots)), key=lambda i: not used(node_slots[i][0]))
+        return [(i, 1) for i in sorted(order[:pods])]
     # Least penalty first, then nodes that are in use already, then the fullest.
-    ranked = sorted((*_rank(capacity, node), i) for i, node in enumerate(node_slots))
-    taken: dict[int, int] = {}
-    for place, (penalty, empty, minus, i) in enumerate(ranked):
-        if -minus < pods:
-            taken[i] = -minus
-            pods += minus
+    own = [each for _, each in node_slots]
+    kinds = [not used(name) for name, _ in node_slots]
+    if slots.penalized:
+        penalties = [capacity.penalty((node,)) // node[1] for node in node_slots]
+        kinds = [2 * more + kind for more, kind in zip(penalties, kinds, strict=True)]
+    ranked = sorted(range(len(own)), key=lambda i: (kinds[i], -own[i]))
+    taken: list[tuple[int, int]] = []
+    for place, i in enumerate(ranked):
+        if own[i] < pods:
+            taken.append((i, own[i]))
+            pods -= own[i]
             continue
         # All behind this one are smaller: the last of its kind that still suffices is the best.
-        fitting = [
-            (-less, j)
-            for worse, unused, less, j in ranked[place:]
-            if (worse, unused) == (penalty, empty) and -less >= pods
-        ]
-        taken[min(fitting)[1]] = pods
+        fitting = [(own[j], j) for j in ranked[place:] if kinds[j] == kinds[i] and own[j] >= pods]
+        taken.append((min(fitting)[1], pods))
         break
-    return sorted(taken.items())
-
-
-def _rank(capacity: CapacityView, node: tuple[NodeName, int]) -> tuple[int, bool, int]:
-    name, slots = node
-    host = capacity.host(name)
-    return (host.penalty, capacity.free(name) == host.gpus, -slots) if host else (0, True, -slots)
+    taken.sort()
+    return taken
 
 
 def _next_loose(loose: _Loose, pods: int) -> tuple[Pods, tuple[DomainRef, ...]]:

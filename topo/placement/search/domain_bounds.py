@@ -12,9 +12,9 @@ Why it is right: every bound leaves out a condition, so no placement can be belo
 - Slots: of so many children, the largest is at least the first of the last window that covers the
   need (step 3 in docs/placement.md, "The window rule").
 
-Cost: a few passes over all tier-1 domains. Slots are looked at only where the numbers before tie,
-and not where the children of one domain have exactly the sizes that the job needs: no profile is
-better than that.
+Cost: a few passes over all tier-1 domains, or a step for each child where only a few domains can
+hold the job. Slots are looked at only where the numbers before tie, and not where the children of
+one domain have exactly the sizes that the job needs: no profile is better than that.
 
 Example: a job of 16 pods, groups of 8. Switchbox A has 9, 8, 8 free slots, B has 9, 9, 7; both
 hold it in 2 children and lose 2 of their groups (A has 3, B 2). So B comes first by its top
@@ -34,6 +34,8 @@ from topo.placement.quality.certificate import least_inside, rows_of
 from topo.placement.quality.measure import Key, leximax_key, profile_of
 from topo.placement.view import FreeView, JobShape
 
+FEW = 128
+"""Children up to which plain lists are faster."""
 Sizes = tuple[tuple[int, int], ...]
 """Free slots of domains, and how many of each size, the largest first."""
 
@@ -87,7 +89,7 @@ class DomainBounds:
 
     def __init__(
         self,
-        columns: tuple[Counts, Counts, Counts, DomainIndices],
+        columns: tuple[list[int], list[int], list[int], list[int]],
         slots: Callable[[int], Key],
         depth: int,
     ) -> None:
@@ -100,13 +102,19 @@ class DomainBounds:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, at: int) -> DomainBound:
-        children, lost, top, domain = (column.item(at) for column in self._columns)
-        return DomainBound(children, lost, top, self._slots(at), domain, self._depth)
+        children, lost, tops, domains = self._columns
+        slots = self._slots(at)
+        return DomainBound(children[at], lost[at], tops[at], slots, domains[at], self._depth)
 
 
 def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBounds:
     """Return the bounds of the domains that are able to hold the whole job, the least first."""
     shape, layout = view.shape, view.layout
+    rows = layout.children_of(tier).rows
+    if rows is not None and shape.tier == shape.canonical_tier == tier - 1 == 1:
+        width = rows.shape[1]
+        if width * len(able) <= FEW:
+            return _bounds_of_few(view, able.tolist(), width)
     children = _children(view, tier, able)
     lost = _lost(view, tier, able)
     top_of = layout.starts_in(tier, layout.tiers)[able]
@@ -119,7 +127,7 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
         used = view.free_canonical[outer]
         order = np.lexsort((able, used, tops, lost, children))
         used = used[order]
-        columns = children[order], lost[order], tops[order], able[order]
+        columns = _lists(children[order], lost[order], tops[order], able[order])
         return DomainBounds(columns, lambda i: _least_key(((used.item(i), 1),), shape.pods), depth)
     order = np.lexsort((able, tops, lost, children))
     children, lost, tops, able = (each[order] for each in (children, lost, tops, able))
@@ -128,8 +136,118 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
     slots = _slots(view, tier, able[:tied], (int(children[0]), int(lost[0])))
     keys = [*slots.values()]
     able = np.concatenate((np.fromiter(slots, np.intp, tied), able[tied:]))
-    columns = children, lost, tops, able
+    columns = _lists(children, lost, tops, able)
     return DomainBounds(columns, lambda i: keys[i] if i < tied else (), depth)
+
+
+def _lists(*columns: Counts) -> tuple[list[int], list[int], list[int], list[int]]:
+    children, lost, tops, domains = (column.tolist() for column in columns)
+    return children, lost, tops, domains
+
+
+def _bounds_of_few(view: FreeView, domains: list[int], width: int) -> DomainBounds:
+    """Return the same bounds of a few domains of tier 2 with groups in tier 1, canonical ones too.
+
+    No domain has more than `width` children.
+    """
+    layout, shape = view.layout, view.shape
+    firsts, top_of = layout.firsts[2], layout.of[layout.tiers]
+    free, tops_before = view.free.data, view.tops_before.data
+    found: list[tuple[int, int, int, int, list[int]]] = []
+    for domain in domains:
+        first, last = firsts[domain], firsts[domain + 1]
+        own = sorted(free[first:last], reverse=True)
+        children, lost = _children_of_few(shape, own), _lost_of_few(view, first, last)
+        top = tops_before[top_of[first]] if lost > 0 else 0
+        found.append((children, lost, top, domain, own))
+    found.sort()
+    best = found[0][:3]
+    tied = [(domain, own) for *numbers, domain, own in found if (*numbers,) == best]
+    slots = _slots_of_few(shape, tied, best[:2], width)
+    rest = found[len(tied) :]
+    columns = (
+        [*[best[0]] * len(tied), *(each[0] for each in rest)],
+        [*[best[1]] * len(tied), *(each[1] for each in rest)],
+        [*[best[2]] * len(tied), *(each[2] for each in rest)],
+        [*slots, *(each[3] for each in rest)],
+    )
+    keys = [*slots.values(), *[()] * len(rest)]
+    return DomainBounds(columns, keys.__getitem__, layout.tiers - 1)
+
+
+def _children_of_few(shape: JobShape, own: list[int]) -> int:
+    """Return the fewest of some children that hold the job, the most free slots first."""
+    k, r = shape.k, shape.r
+    need, children = shape.m, 0
+    if r:
+        # The host of the tail holds at most so many groups beside it, others the rest.
+        need -= max([(slots - r) // k for slots in own if slots >= r])
+        children = 1
+    for slots in own:
+        if need <= 0:
+            break
+        need -= slots // k
+        children += 1
+    return children
+
+
+def _lost_of_few(view: FreeView, first: int, last: int) -> int:
+    """Return the fewest canonical groups that the job costs in a range of tier-1 domains."""
+    shape = view.shape
+    canonical, r = shape.canonical, shape.r
+    if canonical != shape.k or r:
+        rest = sum([slots % canonical for slots in view.slots.free_list[first:last]])
+        lost = max(0, -(-(shape.pods - rest) // canonical))
+    else:
+        lost = shape.m
+    if canonical != shape.k:
+        return lost
+    beside = not r or any(slots % canonical >= r for slots in view.free.data[first:last])
+    return max(lost, shape.m + (not beside))
+
+
+def _slots_of_few(
+    shape: JobShape, tied: list[tuple[int, list[int]]], least: tuple[int, int], width: int
+) -> dict[int, Key]:
+    """Return what `_slots` does, for children that are sorted."""
+    count, lost = least
+    exact = _exact_sizes(shape, 2, count)
+    if sum([size // shape.canonical * times for size, times in exact]) <= lost:
+        for domain, own in tied:
+            if all(own.count(size) >= times for size, times in exact):
+                key = _least_key(exact, shape.pods)
+                return dict.fromkeys((domain, *(each for each, _ in tied)), key)
+    if width < count:
+        return dict.fromkeys((domain for domain, _ in tied), ())
+    rows = [own + [0] * (width - len(own)) for _, own in tied]
+    keys = [_key_of_few(shape, row, count) for row in rows]
+    return _least_first([domain for domain, _ in tied], keys)
+
+
+def _key_of_few(shape: JobShape, row: list[int], count: int) -> Key:
+    """Return what `_keys` does for a row."""
+    k = shape.k
+    last = _last_window_of_few([slots // k for slots in row], count, shape.m)
+    if shape.r:
+        last = min(last, _last_window_of_few(row, count, shape.pods))
+    largest = row[last]
+    often = min(sum([slots >= largest for slots in row]) - last, count)
+    missing = shape.pods - largest * often
+    if count - often != (missing > 0):
+        return ((1, largest, often),)
+    if missing <= 0:
+        return _least_key(((largest, often),), shape.pods)
+    smallest = min([largest, *(slots for slots in row if slots >= missing)])
+    return _least_key(((largest, often), (smallest, 1)), shape.pods)
+
+
+def _last_window_of_few(row: list[int], count: int, need: int) -> int:
+    covered = sum(row[:count])
+    for at in range(1, len(row) - count + 1):
+        covered += row[at + count - 1] - row[at - 1]
+        if covered < need:
+            return at - 1
+    return max(0, len(row) - count)
 
 
 def _children(view: FreeView, tier: int, able: DomainIndices) -> Counts:
