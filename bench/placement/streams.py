@@ -15,7 +15,8 @@ from topo.placement.capacity.capacity import Capacity
 from topo.sim.baselines import STRICT
 from topo.sim.streams.figures import Figures, average
 from topo.sim.streams.jobs import MIXES, Flow, draw_jobs
-from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, run
+from topo.sim.streams.reservation import ReservingStream
+from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Stream, run
 from topo.sim.worlds import maps
 
 GRIDS: Mapping[str, tuple[int, int, int]] = {
@@ -24,6 +25,9 @@ GRIDS: Mapping[str, tuple[int, int, int]] = {
     "48": (4, 6, 48),
 }
 """The three even clusters: top groups, domains in each, nodes in each."""
+RESERVED: Mapping[str, tuple[int, int, int]] = {"2": (8, 16, 2), "16": (4, 4, 16)}
+"""Even clusters on which the first big job that waits has a reservation; 64 GPUs are four domains,
+and half of one."""
 FIRST_SEED = 3_001
 """Streams count their seeds up from here."""
 LINGJUN = Path(__file__).parents[3] / "shared" / "data" / "traces" / "lingjun_topo.csv"
@@ -35,9 +39,11 @@ Runs = Mapping[str, Sequence[Figures]]
 
 
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
-    """Item 8 on three even clusters, item 9 on the real map."""
+    """Item 8 on three even clusters, with reservations on two, item 9 on the real map."""
     for shape in GRIDS:
         yield from _even(shape, scale, progress)
+    for shape in RESERVED:
+        yield from _reserved(shape, scale, progress)
     yield from _lingjun(scale, progress)
 
 
@@ -61,6 +67,29 @@ def on_grid(shape: str, what: tuple[str, Sequence[str]], seeds: int, jobs: int) 
     return _runs(capacity, (mix, 1.0), policies, (seeds, jobs))
 
 
+def _reserved(shape: str, scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """What stays whole, and how long big jobs wait, where the first of them has a reservation."""
+    seeds, jobs = scale.stream_seeds, scale.stream_jobs * 2 // 5
+    where = f"reservation, domains of {shape}"
+    progress(f"{where}: {seeds} seeds x {jobs:,} jobs")
+    runs = in_child(on_reserved, shape, seeds, jobs)
+    for policy, figures in runs.items():
+        yield _one(f"{where}, over-span of {policy}", figures)
+    ours = runs[OURS]
+    judged = _integrity, at_least(-2)
+    yield _difference(f"{where}: group integrity - {VOLCANO}", ours, runs[VOLCANO], judged)
+    for other in (VOLCANO, KUEUE):
+        name = f"{where}: big-job wait / {other}"
+        yield _ratio(name, ours, runs[other], (_big_wait, at_most(1.15)))
+
+
+def on_reserved(shape: str, seeds: int, jobs: int) -> Runs:
+    """Jobs of which half have a tail, at load 0.95."""
+    capacity = maps.capacity_of(maps.grid(*RESERVED[shape]))
+    policies = OURS, VOLCANO, KUEUE
+    return _runs(capacity, ("uneven", 0.95), policies, (seeds, jobs), queue=ReservingStream)
+
+
 def on_lingjun(seeds: int, jobs: int) -> Runs:
     """Whole groups required and preferred on the real map, load 0.9, 2 % tails."""
     capacity = maps.capacity_of(maps.read_map(LINGJUN))
@@ -68,13 +97,21 @@ def on_lingjun(seeds: int, jobs: int) -> Runs:
 
 
 def _runs(
-    capacity: Capacity, load: tuple[str, float], policies: Sequence[str], size: tuple[int, int]
+    capacity: Capacity,
+    load: tuple[str, float],
+    policies: Sequence[str],
+    size: tuple[int, int],
+    *,
+    queue: type[Stream] = Stream,
 ) -> Runs:
     seeds, jobs = size
     gpus = sum(host.gpus for host in capacity.hosts())
     flow = Flow(jobs=jobs, load=load[1], capacity_gpus=gpus)
     streams = [draw_jobs(MIXES[load[0]], flow, FIRST_SEED + seed) for seed in range(seeds)]
-    return {policy: [run(capacity, jobs, policy) for jobs in streams] for policy in policies}
+    return {
+        policy: [run(capacity, jobs, policy, queue=queue) for jobs in streams]
+        for policy in policies
+    }
 
 
 def _compared(where: str, shape: str, runs: Runs) -> Iterator[Figure]:

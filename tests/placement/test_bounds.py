@@ -182,10 +182,12 @@ def test_nothing_better_is_in_a_domain_that_is_said_to_improve_nothing(tops, k, 
     st.sampled_from((1, 2, 3, 4)),
     st.integers(1, 20),
     st.sampled_from((16, 24, 32, 64)),
+    st.integers(0, 3),
 )
-def test_bounds_of_a_few_domains_are_those_that_numpy_finds(tops, k, pods, canonical_gpus):
+def test_bounds_of_a_few_domains_are_those_that_numpy_finds(tops, k, pods, canonical_gpus, kept):
     capacity = cluster(*tops, policy=Policy(canonical_gpus=canonical_gpus))
     view = view_of(capacity, Request(pods=pods, gpus_per_pod=8, group_size=8 * k), "A")
+    view = view.only(np.maximum(view.free - kept, 0)) if kept else view
     able = np.flatnonzero(view.holds(2) >= view.shape.m)
     if view.shape.tier != 1 or not able.size or view.free.max() >= pods:
         return
