@@ -126,7 +126,7 @@ def _chosen(
         return [(i, 1) for i in sorted(order[:pods])]
     # Least penalty first, then nodes that are in use already, then the fullest.
     own = [each for _, each in node_slots]
-    kinds = [not used(name) for name, _ in node_slots]
+    kinds = [int(not used(name)) for name, _ in node_slots]
     if slots.penalized:
         penalties = [capacity.penalty((node,)) // node[1] for node in node_slots]
         kinds = [2 * more + kind for more, kind in zip(penalties, kinds, strict=True)]
