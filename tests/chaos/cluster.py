@@ -37,7 +37,7 @@ class Cluster:
         home, self.ports = place
         self.files = DemoFiles(home)
         self.truth, self._now, self._found = truth, now, found
-        prepare(self.files, world)
+        prepare(self.files, world, self.ports)
         made = programs(self.files, world, truth.wiring.world, self.ports)
         self._programs = {program.name: program for program in made}
         beat = f"--beat-interval={truth.bounds.stale_s / DiscoverySettings().stale_beats}"

@@ -25,7 +25,7 @@ from topo.discovery.manager.rules import Closed, LoginAuth, ManagerMapping
 from topo.discovery.manager.translation import Grant, map_login
 from topo.kit.tls import server_context
 from topo.model.observation import ManagedTopology, ManagerReported, SourceFailed, SourceRecovered
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 from topo.sim.clustermanager.server import Simulator
 
 

@@ -19,8 +19,8 @@ from tests.support.waiting import CEILING_S
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
 from topo.model.observation import ManagedTopology
+from topo.sim.certificates import Authority
 from topo.sim.clustermanager.api import MAX_TOKENS, LoginSessions
-from topo.sim.clustermanager.certificates import Authority
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]

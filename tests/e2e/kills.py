@@ -19,7 +19,10 @@ from typing import Any
 from tests.e2e.conftest import NODES, RunningDemo, Witness, running
 from tests.support.waiting import eventually_in_a_thread as eventually
 
-VICTIMS = ("topo-master", "cluster manager", *(f"topo-worker {node}" for node in sorted(NODES)))
+VICTIMS = (
+    *("topo-master", "cluster manager", "kubernetes"),
+    *(f"topo-worker {node}" for node in sorted(NODES)),
+)
 LONGEST_PAUSE_S = 6.0
 """Between two kills: some come while workers still wait between their tries, some long after."""
 

@@ -103,7 +103,7 @@ def _are_replaced(demo: RunningDemo, before: dict[str, int]) -> bool:
 def test_everything_killed_at_once_comes_back(demo: RunningDemo) -> None:
     witness = Witness(demo)
     with witness.at_work():
-        kill(demo, "topo-master", "cluster manager", *WORKERS)
+        kill(demo, "topo-master", "cluster manager", "kubernetes", *WORKERS)
         eventually(lambda: not demo.is_ready())
         eventually(demo.is_ready)
     assert witness.wrong == []
@@ -193,7 +193,7 @@ def test_however_the_demo_ends_no_process_is_left(
     own_demo: RunningDemo, number: signal.Signals
 ) -> None:
     pids = set(own_demo.told()["pids"].values())
-    assert len(pids) == 10
+    assert len(pids) == 11
     own_demo.process.send_signal(number)
     code = own_demo.process.wait(CEILING_S)
     eventually(lambda: not any(map(alive, pids)))
@@ -229,7 +229,9 @@ def test_the_secrets_of_the_demo_are_the_users_alone_and_in_no_log(demo: Running
         for line in file.read_text().splitlines()
     }
     values.add((secrets / "manager" / "secret" / "password").read_text().strip())
-    assert len(values) == 10
+    for kubeconfig in (secrets / "kubernetes").glob("*.kubeconfig"):
+        values.add(json.loads(kubeconfig.read_text())["users"][0]["user"]["token"])
+    assert len(values) == 12
     logged = "".join(log.read_text() for log in (demo.directory / "logs").iterdir()) + demo.text
     assert not [value for value in values if value in logged]
     for pid in demo.told()["pids"].values():

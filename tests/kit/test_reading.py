@@ -20,7 +20,7 @@ from topo.kit.secrets import read_secret
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context, server_context
 from topo.model.errors import BadInputError, Refusal
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 
 def _socket(path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.worker.masters import TestMaster, listening
 from topo.kit.tls import server_context
 from topo.model.wire import Report
 from topo.sim.bundles import write_bundle
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 from topo.sim.worlds.presets import demo_world
 
 pytestmark = pytest.mark.slow

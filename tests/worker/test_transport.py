@@ -15,7 +15,7 @@ from tests.worker.masters import TestMaster, listening
 from tests.worker.samples import FACTS, NODE
 from topo.kit.tls import server_context
 from topo.model.wire import TRY_LIMIT_S, Report
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 from worker import transport
 from worker.transport import MasterConnection, ReportLostError, Trouble
 

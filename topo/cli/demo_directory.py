@@ -33,7 +33,8 @@ _FILE = "demo.json"
 class Demo:
     """What other terminals need of a running demo; `pids` maps a process's name to its number.
 
-    `token_file` has the token for calls that write; `prometheus` is the URL of one, if it runs.
+    `token_file` has the token for calls that write; `prometheus` is the URL of one, if it runs,
+    `kubernetes` the directory of the kubeconfigs, if jobs are played.
     """
 
     master: str
@@ -43,6 +44,7 @@ class Demo:
     pids: Mapping[str, int] = field(default_factory=dict)
     token_file: str = ""
     prometheus: str = ""
+    kubernetes: str = ""
 
     def replay_dir(self, node: str) -> Path:
         """Return the directory that the worker of a node replays from."""

@@ -42,6 +42,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "demo cut": ("topo demo cut node-sample3",),
     "demo fault": ("topo demo fault 'gpu 2 of node-sample1 fails'",),
     "demo heal": ("topo demo heal",),
+    "demo submit": (
+        "topo demo submit",
+        "topo demo submit big --pods 6 --within switchbox",
+        "topo demo submit short --run 30",
+    ),
+    "demo jobs": ("topo demo jobs",),
+    "demo finish": ("topo demo finish train-1",),
     "demo status": ("topo demo status",),
     "sim place": ("topo sim place --pods 4 --gpus 8 --group-size 16",),
 }

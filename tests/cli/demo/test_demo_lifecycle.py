@@ -68,7 +68,7 @@ async def test_a_demo_from_start_to_end() -> None:
     assert "● switchbox-sample1  switchbox  Ready  2/2 nodes · 4 GPUs" in screen.text
     first = running_demo()
     assert first is not None
-    assert len(first.pids) == 4
+    assert len(first.pids) == 5
     os.kill(first.pids["topo-worker node-sample1"], signal.SIGKILL)
     await screen.shows("topo-worker node-sample1 (pid")
     os.kill(first.pids["topo-master"], signal.SIGKILL)

@@ -21,6 +21,7 @@ from topo.cli.exit_codes import Exit
 from topo.recording.possible import facts_of, impossible
 from topo.recording.timeline import parse_faults
 from topo.sim.bundles import bundle_of, write_bundle
+from topo.sim.kubernetes import access
 from topo.sim.worlds.presets import demo_world, nvlink_world, world
 
 
@@ -128,8 +129,10 @@ def test_what_is_suggested_can_be_done_in_that_world(
 ) -> None:
     monkeypatch.setattr(suggestions, "command", lambda: "topo")
     simulated = worlds.chosen(world_name)
-    told = Demo("http://127.0.0.1:9001", "/x", (), world_name, {"topo-worker node-3": 42})
+    pids = {"topo-worker node-3": 42}
+    told = Demo("http://127.0.0.1:9001", "/x", (), world_name, pids, kubernetes="/x/kubernetes")
     commands = [command for command, _ in suggestions.tries(simulated, told)]
+    assert ("topo demo submit" in commands) == (len(simulated.nodes) > 1)
     assert commands[0] == f"topo {breaks}"
     assert f"topo place {job}" in commands
     assert ("kill -9 42" in commands) == (world_name == "nvl72-18x4")
@@ -163,11 +166,12 @@ def test_the_banner_of_a_world_fits_80_columns(monkeypatch: pytest.MonkeyPatch) 
     simulated = worlds.chosen("nvl72-18x4")
     out = io.StringIO()
     said = Messages(Console(file=out, width=80, highlight=False))
-    said.print_starting(simulated, plan.DemoPorts(1, 2, 3), plan.DemoPorts(9001, 2, 9443))
+    ports = plan.DemoPorts(1, 2, 3, kubernetes=4, admission=5)
+    said.print_starting(simulated, ports, plan.DemoPorts(9001, 2, 9443))
     said.print_suggestions(simulated, Demo("http://127.0.0.1:1", "/x", (), "nvl72-18x4"))
     lines = out.getvalue().splitlines()
     assert lines[:2] == [
-        "starting 18 workers and a master on this machine",
+        "starting a Kubernetes, 18 workers and a master on this machine",
         "port 9001 is taken, using 1 instead",
     ]
     assert max(map(len, lines)) <= 80
@@ -249,7 +253,7 @@ def test_prometheus_reads_the_master_and_each_worker_by_the_name_of_its_node(
     files, small = plan.DemoFiles(tmp_path), world(0, 1, 2)
     names = [str(node.name) for node in small.nodes]
     ports = plan.DemoPorts(1, 2, 3, prometheus=4, workers=(5, 6))
-    plan.prepare(files, small)
+    plan.prepare(files, small, ports)
     made = Prometheus("/bin/prometheus", tmp_path / "rules.yaml").program(files, names, ports)
     config = json.loads((files.prometheus / "prometheus.yml").read_text())
     master, workers = (each["static_configs"] for each in config["scrape_configs"])
@@ -268,17 +272,22 @@ def test_prometheus_reads_the_master_and_each_worker_by_the_name_of_its_node(
 
 
 def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
-    files = plan.DemoFiles(tmp_path)
-    plan.prepare(files, demo_world())
+    files, ports = plan.DemoFiles(tmp_path), plan.DemoPorts(1, 2, 3, kubernetes=4, admission=5)
+    plan.prepare(files, demo_world(), ports)
     secrets = [files.worker_token(node).read_text() for node in NODES]
     secrets.append((files.manager / "secret" / "password").read_text().strip())
     secrets.append(files.api_token.read_text())
-    assert len(set(secrets)) == 10
-    ports = plan.DemoPorts(1, 2, 3)
+    users = (access.MASTER, access.ADMIN)
+    secrets += [
+        access.KubeAccess.read(access.kubeconfig_file(files.kubernetes, user)).token
+        for user in users
+    ]
+    assert len(set(secrets)) == 12
     programs = plan.programs(files, demo_world(), "demo", ports)
-    assert [program.name for program in programs[:3]] == [
+    assert [program.name for program in programs[:4]] == [
         "topo-master",
         "cluster manager",
+        "kubernetes",
         "topo-worker node-sample1",
     ]
     open_to_others = [
@@ -294,8 +303,10 @@ def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
 def test_a_world_without_switchboxes_needs_no_manager(tmp_path: Path) -> None:
     files = plan.DemoFiles(tmp_path)
     small = world(0, 1, 4)
-    plan.prepare(files, small)
-    programs = plan.programs(files, small, "0x1x4", plan.DemoPorts(1, 2, 3))
-    assert "cluster manager" not in {program.name for program in programs}
+    ports = plan.DemoPorts(1, 2, 3)
+    plan.prepare(files, small, ports)
+    programs = plan.programs(files, small, "0x1x4", ports)
+    assert not {"cluster manager", "kubernetes"} & {program.name for program in programs}
+    assert "--kubernetes=off" in programs[0].argv
     assert "--mode=auto" in programs[0].argv
     assert "--node-number=4" in programs[0].argv

@@ -35,7 +35,7 @@ from topo.model.observation import (
     ManagedTopology,
     ManagerReported,
 )
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 pytestmark = pytest.mark.virtual_time
 

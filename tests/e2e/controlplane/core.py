@@ -10,7 +10,7 @@ from tests.e2e.controlplane.client import Access
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.controlplane.programs import KUBE
 from topo.kit.files import write_private
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 LOOPBACK = "127.0.0.1"
 POD_GROUPS = ("--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",)

@@ -10,7 +10,7 @@ from tests.e2e.controlplane.core import Files, Ports
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.controlplane.programs import TOOLS, VOLCANO, module_folder
 from tests.helm.chart import run
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 HYPERNODES = "hypernodes.topology.volcano.sh"
 NEEDED = (

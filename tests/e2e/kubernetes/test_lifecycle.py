@@ -19,7 +19,7 @@ from tests.e2e.scheduling.asking import batch_job
 from tests.e2e.scheduling.jobs import BATCH_JOBS, are_as_planned, are_whole, bound, pods_of
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually, eventually_nothing
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 from topo.sim.clustermanager.faults import ManagerFaultKind
 
 SELDOM = {

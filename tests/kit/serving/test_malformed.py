@@ -17,7 +17,7 @@ from topo.kit.serving.connections import Connections
 from topo.kit.serving.malformed import LINES, SPAN_S
 from topo.kit.serving.problem import Handler
 from topo.kit.tls import server_context
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("logging_as_it_was")]
 

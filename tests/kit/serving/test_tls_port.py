@@ -14,7 +14,7 @@ from tests.support.waiting import CEILING_S, eventually
 from topo.kit.serving.connections import Connections
 from topo.kit.tasks import Site, start
 from topo.kit.tls import client_context, server_context
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 LIMIT = 8
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -32,7 +32,7 @@ from master.kube.credentials.config import KubeConfig
 from master.kube.errors import Failure, KubeError
 from tests.kube.plain import client_of, kubeconfig
 from topo.model.errors import BadInputError
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 NODES = Call(method="GET", path="/api/v1/nodes")
 

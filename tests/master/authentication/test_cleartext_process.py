@@ -19,7 +19,7 @@ from tests.master.world import TOKEN
 from tests.support.network import BEYOND, own_network
 from tests.support.waiting import CEILING_S
 from topo.sim.bundles import write_bundle
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 from topo.sim.worlds.presets import demo_world
 
 pytestmark = pytest.mark.slow

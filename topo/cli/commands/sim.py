@@ -97,6 +97,49 @@ def clustermanager(
 
 
 @app.command()
+def kubernetes(
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIRECTORY",
+            help="Holds its authority (ca.pem), kubeconfigs and objects.",
+        ),
+    ],
+    world: WorldName = "demo",
+    *,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="HTTPS port.")],
+    admission_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Where the master's webhook is on this machine.")
+    ],
+) -> None:
+    """Run a simulated Kubernetes: an API server, Jobs, a scheduler and kubelets."""
+    import asyncio
+
+    from topo.cli import worlds
+    from topo.cli.exit_codes import CliError, Exit
+    from topo.model.errors import Refusal
+    from topo.sim.kubernetes.access import NAMESPACE, prepare_access
+    from topo.sim.kubernetes.install import ADMISSION
+    from topo.sim.kubernetes.server import LOOPBACK, KubernetesSettings, serve
+
+    settings = KubernetesSettings(
+        directory=directory,
+        nodes=worlds.chosen(world).nodes,
+        port=port,
+        services={(NAMESPACE, ADMISSION): (LOOPBACK, admission_port)},
+    )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        prepare_access(directory, LOOPBACK, port)
+        asyncio.run(serve(settings))
+    except OSError as error:
+        refusal = Refusal(
+            str(error.strerror or error), f"{directory}, port {port}", "choose others"
+        )
+        raise CliError(Exit.FINDING, refusal) from None
+
+
+@app.command()
 def workers(
     world: WorldName = "demo",
     *,

@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
+from topo.cli.demo import job_commands
 from topo.cli.options import Output, OutputFormat
 
 app = typer.Typer(
     invoke_without_command=True,
     help="A simulated cluster of real processes on this machine; cut its cables, heal it.",
 )
+for command in (job_commands.submit, job_commands.jobs, job_commands.finish):
+    app.command()(command)
 NodeName = Annotated[
     str | None, typer.Argument(metavar="NODE", help="A node of the demo.", show_default=False)
 ]
@@ -28,6 +31,9 @@ def demo(
     once: Annotated[
         bool, typer.Option("--once", help="Start, print the tree, stop: for scripts.")
     ] = False,
+    jobs: Annotated[
+        bool, typer.Option("--jobs/--no-jobs", help="A Kubernetes beside it, for jobs of groups.")
+    ] = True,
     prometheus: Annotated[
         bool, typer.Option("--prometheus", help="A Prometheus beside it, for dashboards.")
     ] = False,
@@ -58,7 +64,9 @@ def demo(
         raise usage("alert rules without a Prometheus", "--alert-rules", fix)
     scraper = beside.found(alert_rules) if prometheus else None
     messages = Messages(terminal.out())
-    code = asyncio.run(run_demo(simulated, world, messages, once=once, prometheus=scraper))
+    code = asyncio.run(
+        run_demo(simulated, world, messages, once=once, jobs=jobs, prometheus=scraper)
+    )
     raise typer.Exit(code)
 
 

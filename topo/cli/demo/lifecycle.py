@@ -73,6 +73,7 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
     messages: Messages,
     *,
     once: bool,
+    jobs: bool = True,
     prometheus: Prometheus | None = None,
     usual_ports: tuple[int, int, int] = USUAL_PORTS,
     chosen: Chosen = programs,
@@ -89,11 +90,11 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
     scraped = names if prometheus and not is_fleet(world) else ()
     with (
         DemoDirectory() as home,
-        _ports(usual_ports, scraped, is_watched=prometheus is not None) as ports,
+        _ports(usual_ports, scraped, jobs=jobs, is_watched=prometheus is not None) as ports,
         on_signals(lambda _: task and task.cancel(), *_ENDING),
     ):
         files = DemoFiles(home.path)
-        prepare(files, world)
+        prepare(files, world, ports)
         demo = Demo(
             master=ports.master,
             recordings=str(files.recordings),
@@ -101,6 +102,7 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
             world=world_name,
             token_file=str(files.api_token),
             prometheus=ports.url(ports.prometheus) if prometheus else "",
+            kubernetes=str(files.kubernetes) if jobs else "",
         )
         messages.print_starting(world, ports, DemoPorts(*usual_ports))
         started = _RunningDemo(home, demo, messages)
@@ -125,12 +127,19 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
 
 @contextmanager
 def _ports(
-    usual: tuple[int, int, int], scraped: Sequence[str], *, is_watched: bool
+    usual: tuple[int, int, int], scraped: Sequence[str], *, jobs: bool, is_watched: bool
 ) -> Iterator[DemoPorts]:
     """The ports of the demo; that of a Prometheus too, and of the workers that it reads."""
-    own = (PROMETHEUS_PORT if is_watched else 0, *(0 for _ in scraped))
-    with claimed_ports((*usual, *own)) as (api, reports, manager, prometheus, *workers):
-        yield DemoPorts(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
+    own = (0, 0, PROMETHEUS_PORT if is_watched else 0, *(0 for _ in scraped))
+    with claimed_ports((*usual, *own)) as claimed:
+        api, reports, manager, kubernetes, admission, prometheus, *workers = claimed
+        yield DemoPorts(
+            *(api, reports, manager),
+            kubernetes=kubernetes if jobs else 0,
+            admission=admission,
+            prometheus=prometheus,
+            workers=tuple(workers),
+        )
 
 
 async def _until_ready(

@@ -45,9 +45,10 @@ class Messages:
     def print_starting(self, world: World, ports: DemoPorts, usual: DemoPorts) -> None:
         """Print that the demo starts, and which usual ports are replaced because they are taken."""
         managed, nodes = is_managed(world), len(world.nodes)
-        manager = "a cluster manager, " if managed else ""
-        workers = f"{nodes} worker{plural(nodes)}"
-        self._print(f"starting {manager}{workers} and a master on this machine")
+        parts = ["a cluster manager"] if managed else []
+        parts += ["a Kubernetes"] if ports.kubernetes else []
+        parts.append(f"{nodes} worker{plural(nodes)}")
+        self._print(f"starting {', '.join(parts)} and a master on this machine")
         needed = ("api", "reports", "manager") if managed else ("api", "reports")
         for wanted, port in ((getattr(usual, name), getattr(ports, name)) for name in needed):
             if wanted != port:

@@ -40,6 +40,10 @@ class DemoPorts:
     api: int
     reports: int
     manager: int
+    kubernetes: int = field(default=0, kw_only=True)
+    """The API server; 0 where no jobs are played."""
+    admission: int = field(default=0, kw_only=True)
+    """The master's webhook for jobs."""
     prometheus: int = field(default=0, kw_only=True)
     workers: tuple[int, ...] = field(default=(), kw_only=True)
 
@@ -115,6 +119,8 @@ class DemoFiles:
         self.secrets = home / "secrets"
         self.manager = self.secrets / "manager"
         """The cluster manager's authority and accounts."""
+        self.kubernetes = self.secrets / "kubernetes"
+        """The API server's authority, kubeconfigs and objects."""
         self.worker_tokens = self.secrets / "worker-tokens"
         """The master's file: one token bound to each node."""
         self.api_token = self.secrets / "api-token"
@@ -125,9 +131,10 @@ class DemoFiles:
         return self.secrets / f"{node}.token"
 
 
-def prepare(files: DemoFiles, world: World) -> None:
+def prepare(files: DemoFiles, world: World, ports: DemoPorts) -> None:
     """Write recordings and fresh secrets; the directory above them is private already."""
-    from topo.sim.clustermanager.certificates import Authority  # noqa: PLC0415 - 0.1 s
+    from topo.sim.certificates import Authority  # noqa: PLC0415 - 0.1 s
+    from topo.sim.kubernetes.access import prepare_access  # noqa: PLC0415
 
     for folder in (files.recordings, files.manager / "secret", files.logs, files.state):
         folder.mkdir(parents=True)
@@ -144,6 +151,9 @@ def prepare(files: DemoFiles, world: World) -> None:
     write_private(files.api_token, secrets.token_urlsafe(24).encode())
     # The master looks at these when it starts, and it starts together with their owner.
     Authority.at(files.manager)
+    if ports.kubernetes:
+        files.kubernetes.mkdir()
+        prepare_access(files.kubernetes, LOOPBACK, ports.kubernetes)
     write_private(files.manager / "secret" / "username", b"metax\n")
     write_private(files.manager / "secret" / "password", f"{secrets.token_urlsafe(18)}\n".encode())
 
@@ -161,7 +171,10 @@ def is_fleet(world: World) -> bool:
 def programs(
     files: DemoFiles, world: World, world_name: str, ports: DemoPorts
 ) -> tuple[Program, ...]:
-    """Return the master, the cluster manager where the world has switchboxes, a worker per node."""
+    """Return the processes: a master, a worker per node, and what this demo has besides.
+
+    That is a cluster manager where the world has switchboxes, and Kubernetes where jobs are played.
+    """
     managed = is_managed(world)
     if is_fleet(world):
         workers = [_fleet(files, world_name, ports)]
@@ -172,7 +185,8 @@ def programs(
             for node, metrics in zip(world.nodes, at, strict=True)
         ]
     manager = [_manager(files, world_name, ports)] if managed else []
-    return (_master(files, world, ports, managed=managed), *manager, *workers)
+    kubernetes = [_kubernetes(files, world_name, ports)] if ports.kubernetes else []
+    return (_master(files, world, ports, managed=managed), *manager, *kubernetes, *workers)
 
 
 def _master(files: DemoFiles, world: World, ports: DemoPorts, *, managed: bool) -> Program:
@@ -187,7 +201,7 @@ def _master(files: DemoFiles, world: World, ports: DemoPorts, *, managed: bool) 
     argv = (
         _script("topo-master"),
         f"--mode={'switchbox' if managed else 'auto'}",
-        "--kubernetes=off",  # also where the demo runs in a pod
+        *_kubernetes_flags(files, ports),
         f"--bind-address={LOOPBACK}",
         f"--server-port={ports.api}",
         f"--rpc-server-port={ports.reports}",
@@ -208,6 +222,30 @@ def _manager(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
     command = (_script("topo"), "sim", "clustermanager", str(files.manager), world_name)
     argv = (*command, f"--port={ports.manager}")
     return Program("cluster manager", argv, files.logs / "cluster-manager.log")
+
+
+def _kubernetes_flags(files: DemoFiles, ports: DemoPorts) -> tuple[str, ...]:
+    """Return the flags of a master that places jobs; without jobs it has no Kubernetes at all."""
+    if not ports.kubernetes:
+        return ("--kubernetes=off",)  # also where the demo runs in a pod
+    from topo.sim.kubernetes.access import MASTER, NAMESPACE, kubeconfig_file  # noqa: PLC0415
+
+    return (
+        "--kubernetes=on",
+        f"--kubeconfig={kubeconfig_file(files.kubernetes, MASTER)}",
+        f"--pod-namespace={NAMESPACE}",
+        "--pod-name=topo-master-0",
+        "--leader-elect=false",
+        "--placement=nomination",
+        "--controllers=nomination",
+        f"--admission-port={ports.admission}",
+    )
+
+
+def _kubernetes(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
+    command = (_script("topo"), "sim", "kubernetes", str(files.kubernetes), world_name)
+    argv = (*command, f"--port={ports.kubernetes}", f"--admission-port={ports.admission}")
+    return Program("kubernetes", argv, files.logs / "kubernetes.log")
 
 
 def _fleet(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:

@@ -25,6 +25,9 @@ def tries(world: World, demo: Demo) -> Iterator[Try]:
     pods = min(2, len(world.nodes))
     job = f"--pods {pods} --gpus {node.hardware.gpus}"
     yield f"{topo} place {job}", "which nodes a job should get"
+    if demo.kubernetes and len(world.nodes) > 1:
+        yield f"{topo} demo submit", "a job in pairs of pods waits for whole groups, and runs"
+        yield f"{topo} why train-1", "where it goes, or why it waits"
     if victim := demo.pids.get(f"topo-worker {node.name}"):
         yield f"kill -9 {victim}", "a worker: it is started again"
 

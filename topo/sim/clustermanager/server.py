@@ -28,8 +28,8 @@ from topo.kit.tasks import on_signals
 from topo.kit.tls import reload_certificate, server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology
+from topo.sim.certificates import Authority
 from topo.sim.clustermanager.api import LoginSessions, build_api
-from topo.sim.clustermanager.certificates import Authority
 from topo.sim.clustermanager.control import READY_FILE, TOKEN_FILE, build_control
 from topo.sim.clustermanager.faults import Faults, ManagerFaultKind
 from topo.sim.clustermanager.inventory import Inventory

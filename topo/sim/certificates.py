@@ -1,4 +1,4 @@
-"""A certificate authority for the simulated cluster manager, and bad leaves on demand."""
+"""A certificate authority for simulated servers, and bad leaves on demand."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -45,11 +45,11 @@ class Authority:
         issuer = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
         signer, key = Signer(issuer.subject, self._key()), new_key()
         valid = _span(-_DAY if expired else _VALID)
-        subject = f"simulated cluster manager {name}"
+        subject = f"simulated {name}"
         return self._write(name, signer.server(subject, hosts, key, valid=valid), key)
 
     def _create(self) -> None:
-        signer = Signer(common_name("simulated cluster manager CA"), new_key())
+        signer = Signer(common_name("simulation CA"), new_key())
         self._write("ca", signer.authority(_span(10 * _VALID)), signer.key)
 
     def _write(

@@ -1,0 +1,1 @@
+"""A simulated Kubernetes: an API server, controllers of jobs, a scheduler and kubelets."""

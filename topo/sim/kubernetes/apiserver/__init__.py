@@ -1,0 +1,1 @@
+"""The API server of the simulated Kubernetes: objects, versions, watches, rules, webhooks."""
