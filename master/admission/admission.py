@@ -17,6 +17,8 @@ from master.admission.tiers import KnownTiers
 from master.admission.volcano_config_check import ConfigMapName, SchedulerConfigReader
 from master.controllers.table import HYPERNODES, LABELS, POD_GROUPS, PROVISIONING
 from master.kube.client import Caller
+from master.kube.dra.counts import DeviceCounts
+from master.kube.dra.gpus import GpuClaims
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.settings import MasterSettings
@@ -41,27 +43,35 @@ class Admission:
     tiers: KnownTiers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedObjects:
+    """What pods and their templates name: PodGroups of Kubernetes, and claims of devices."""
+
+    groups: Store[SchedulingGroupObject]
+    devices: DeviceCounts
+
+
 def build_admission(
     settings: MasterSettings,
     client: Caller,
     registry: prom.CollectorRegistry,
     *,
     tiers: KnownTiers,
-    groups: Store[SchedulingGroupObject],
+    named: NamedObjects,
     acts: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Admission:
     """Build the parts of the webhook; nothing is served yet.
 
-    `acts` returns whether this master leads. `tiers` are the tiers of the HyperNodes, `groups` the
-    PodGroups of Kubernetes.
+    `acts` returns whether this master leads. `tiers` are the tiers of the HyperNodes, `named`
+    what pods name.
     """
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(ADMISSION, settings.pod_namespace)
     is_own = settings.admission_certificates == "own"
     volcano_config = ConfigMapName(*settings.volcano_config)
     reader = SchedulerConfigReader(client, volcano_config, settings.policy.gpu_resources, registry)
-    rules = _rules(settings, tiers, groups, reader)
+    rules = _rules(settings, tiers, named, reader)
     return Admission(
         app=admission_app(rules, settings.admission_invalid, metrics),
         tls=tls,
@@ -88,25 +98,28 @@ def build_admission(
 def _rules(
     settings: MasterSettings,
     tiers: KnownTiers,
-    groups: Store[SchedulingGroupObject],
+    named: NamedObjects,
     reader: SchedulerConfigReader,
 ) -> Callable[[], Rules]:
     """Return what returns the rules of this master as they are now."""
     makes_groups = POD_GROUPS in settings.controllers
     no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
+    claims = GpuClaims(named.devices, settings.policy.gpu_resources)
     fixed = Rules(
         keys=AnnotationKeys(settings.domain),
         takes_requests=PROVISIONING in settings.controllers,
         gpu_resources=settings.policy.gpu_resources,
         way=Way(settings.placement),
         label_keys=settings.label_keys if LABELS in settings.controllers else {},
-        named_group=partial(_named_group, groups),
+        named_group=partial(_named_group, named.groups),
+        claim_template=claims.of_template,
+        shared_claim=claims.of_claim,
     )
     return lambda: replace(
         fixed,
         tiers=tiers.now(),
         unheeded=no_tree or reader.unheeded,
-        makes_groups=makes_groups and groups.synced,
+        makes_groups=makes_groups and named.groups.synced,
     )
 
 

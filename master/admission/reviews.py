@@ -42,11 +42,15 @@ _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The answer, and the kind and result to count; `answer` is empty if none is possible yet."""
+    """The answer, and the kind and result to count; `answer` is empty if none is possible yet.
+
+    `is_awaited`: it names an object that is not known, and is worth another look.
+    """
 
     answer: bytes
     kind: str
     result: str
+    is_awaited: bool = False
 
 
 def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
@@ -66,14 +70,15 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
         outcome = AdmissionOutcome(Result.LEFT, warnings=(_MISSHAPEN,))
     if outcome.result is Result.UNDECIDED:
         return Reviewed(b"", name, outcome.result.value)
+    is_awaited = outcome.result is Result.AWAITED
     if outcome.refusal is None:
         answer = _answer(uid, patch=outcome.patch, warnings=outcome.warnings)
-        return Reviewed(answer, name, outcome.result.value)
+        return Reviewed(answer, name, outcome.result.value, is_awaited)
     if invalid == "deny":
-        return Reviewed(_answer(uid, refused=outcome.refusal), name, REFUSED)
+        return Reviewed(_answer(uid, refused=outcome.refusal), name, REFUSED, is_awaited)
     text = f"the job runs without groups: {outcome.refusal}"
     answer = _answer(uid, patch=outcome.patch, warnings=(text, *outcome.warnings))
-    return Reviewed(answer, name, outcome.result.value)
+    return Reviewed(answer, name, outcome.result.value, is_awaited)
 
 
 def _token(uid: str) -> str:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
 from master.admission.reviews import Invalid, Reviewed, review
-from topo.gangs.admission.outcome import Result, Rules
+from topo.gangs.admission.outcome import Rules
 from topo.kit.serving.bodies import Bodies
 from topo.kit.serving.problem import answer_expectation, problem, problems
 from topo.model.errors import BadInputError
@@ -81,10 +81,10 @@ def admission_app(
 
 
 async def _patiently(judge: Callable[[], Awaitable[Reviewed]]) -> Reviewed:
-    """Return what was judged, again where a PodGroup is not known that was created just before."""
+    """Return what was judged, again where what it names may have been created just before."""
     found = await judge()
     for _ in range(LOOKS):
-        if found.result != Result.AWAITED:
+        if not found.is_awaited:
             break
         await asyncio.sleep(LOOK_S)
         found = await judge()

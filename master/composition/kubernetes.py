@@ -2,7 +2,7 @@
 
 import time
 
-from master.admission.admission import Admission, build_admission
+from master.admission.admission import Admission, NamedObjects, build_admission
 from master.admission.tiers import KnownTiers
 from master.availability import Availability
 from master.cluster import Cluster, cluster_controllers
@@ -120,7 +120,7 @@ def admission(core: Core, cluster: Cluster | None, availability: Availability) -
         cluster.client,
         core.registry,
         tiers=tiers,
-        groups=cluster.scheduling_groups,
+        named=NamedObjects(groups=cluster.scheduling_groups, devices=cluster.devices),
         acts=lambda: replica.role.acts,
         clock=time.monotonic,
     )

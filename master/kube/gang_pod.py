@@ -103,6 +103,7 @@ class GangPod(ClusterPod):
     `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
     why its gate was opened without a plan; that holds for the whole gang, also under a later
     leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
+    `claimed_gpus`: how many of its GPUs it has by claims of devices.
     `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
     claim of devices that is its own the template, and the claim, empty before it is made.
     `is_of_kueue`: Kueue admits its job.
@@ -127,6 +128,7 @@ class GangPod(ClusterPod):
     created_s: float = 0.0
     wants: NodeWants | None = None
     fixed: NodeName | None = None
+    claimed_gpus: int = 0
     claims: tuple[str, ...] = ()
     device_claims: tuple[tuple[str, str], ...] = ()
     is_of_kueue: bool = False

@@ -70,6 +70,8 @@ class AnnotationKeys:
         """Stamped annotation: pods of a whole group."""
         self.of_template = (*self.asked, self.pods, self.rank_offset, self.pods_per_group)
         """All annotations that the pods of one template have in common."""
+        self.claimed_gpus = f"{domain}/gang-claimed-gpus"
+        """Stamped annotation: the GPUs that a pod has by claims of devices."""
         self.pod_group = f"{domain}/gang-pod-group"
         """Stamped annotation: the PodGroup of Kubernetes that is made for the gang."""
         self.topology_key = f"{domain}/gang-topology-key"

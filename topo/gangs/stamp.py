@@ -15,6 +15,7 @@ from topo.gangs.job_kinds import kinds
 from topo.gangs.terms import shown
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS
+from topo.model.machine import MAX_GPUS
 
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
@@ -57,6 +58,17 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
             return Refusal(what, f"metadata.annotations[{name}]", fix)
         found.append(number)
     return Stamp(*found)
+
+
+def read_claimed(
+    annotations: Mapping[str, object], keys: AnnotationKeys, *, has_claims: bool
+) -> int:
+    """Return the GPUs that a pod has by claims of devices, as its template was stamped.
+
+    0 without a stamp, and for a pod that claims nothing.
+    """
+    number = read_number(annotations.get(keys.claimed_gpus)) if has_claims else None
+    return min(number or 0, MAX_GPUS)
 
 
 def pod_rank(

@@ -12,6 +12,7 @@ from master.kube.schema.slim import slim
 
 _OF_RESOURCES = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that a scheduler makes for extended resources in a pod's requests."""
+_SHOWN_CHARS = 32
 _COUNTED_MODES = frozenset({"", "ExactCount"})
 
 
@@ -49,8 +50,15 @@ class _ExactRequest:
 
 
 @slim
+class _SubRequest:
+    device_class_name: str = ""
+
+
+@slim
 class _DeviceRequest:
+    name: str = ""
     exactly: _ExactRequest | None = None
+    first_available: tuple[_SubRequest, ...] = ()
 
 
 @slim
@@ -111,6 +119,7 @@ class ResourceClaimObject:
     """A ResourceClaim and the devices that it has."""
 
     metadata: Metadata
+    spec: _ClaimSpec = field(default_factory=_ClaimSpec)
     status: _ClaimStatus = field(default_factory=_ClaimStatus)
 
 
@@ -132,16 +141,22 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTemplate:
-    """What the master keeps of a ResourceClaimTemplate: its least number of devices by class."""
+    """What the master keeps of a ResourceClaimTemplate: its least number of devices by class.
+
+    `undecided`: classes of which it asks for no fixed number of untainted devices, each with the
+    request and the field that says so.
+    """
 
     metadata: ObjectIdentity
     devices: tuple[tuple[str, int], ...]
+    undecided: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClaim:
     """What the master keeps of a ResourceClaim: its devices, and the pods that may use them.
 
+    `classes` are those that a claim which no pod owns asks for: pods may share it.
     `is_of_resources`: the scheduler made the claim for an extended resource in a pod's requests.
     """
 
@@ -149,6 +164,7 @@ class DeviceClaim:
     devices: tuple[DeviceId, ...]
     pods: tuple[Key, ...]
     is_of_resources: bool
+    classes: tuple[str, ...] = ()
 
 
 def device_class(found: DeviceClassObject) -> DeviceClass:
@@ -167,14 +183,36 @@ def claim_template(found: ClaimTemplateObject) -> ClaimTemplate:
     that tolerates taints of devices, or that takes no device (`adminAccess`).
     """
     counts: dict[str, int] = {}
+    undecided: list[tuple[str, str]] = []
     for request in found.spec.spec.devices.requests:
-        asked = request.exactly
-        if asked is None or asked.allocation_mode not in _COUNTED_MODES:
-            continue
-        if not (asked.admin_access or asked.tolerations):
+        if (field_name := _undecided_by(request)) is not None:
+            why = f"request {request.name!r} has {field_name}"
+            undecided += [(name, why) for name in _classes_of(request)]
+        elif (asked := request.exactly) is not None and not asked.admin_access:
             name = asked.device_class_name
             counts[name] = counts.get(name, 0) + asked.count
-    return ClaimTemplate(metadata=found.metadata.identity, devices=tuple(sorted(counts.items())))
+    return ClaimTemplate(
+        metadata=found.metadata.identity,
+        devices=tuple(sorted(counts.items())),
+        undecided=tuple(undecided),
+    )
+
+
+def _undecided_by(request: _DeviceRequest) -> str | None:
+    """Return the field for which a request takes no fixed number of untainted devices."""
+    asked = request.exactly
+    if asked is None:
+        return "firstAvailable" if request.first_available else None
+    if asked.admin_access:
+        return None
+    if asked.allocation_mode not in _COUNTED_MODES:
+        return f"allocationMode {asked.allocation_mode[:_SHOWN_CHARS]}"
+    return "tolerations" if asked.tolerations else None
+
+
+def _classes_of(request: _DeviceRequest) -> tuple[str, ...]:
+    exact = (request.exactly.device_class_name,) if request.exactly is not None else ()
+    return (*exact, *(each.device_class_name for each in request.first_available))
 
 
 def device_claim(found: ResourceClaimObject) -> DeviceClaim:
@@ -192,7 +230,13 @@ def device_claim(found: ResourceClaimObject) -> DeviceClaim:
             if each.resource == "pods"
         ),
         is_of_resources=_OF_RESOURCES in metadata.annotations,
+        classes=() if metadata.owner_references else _shared_classes(found.spec.devices),
     )
+
+
+def _shared_classes(asked: _Devices) -> tuple[str, ...]:
+    """Return the classes of the devices that a claim asks for, each once."""
+    return tuple(dict.fromkeys(name for each in asked.requests for name in _classes_of(each)))
 
 
 DEVICE_CLASSES = Resource(

@@ -43,6 +43,14 @@ Changes = Callable[[Iterable[NodeName], Iterable[Key] | None], None]
 """Takes the nodes of which other devices are free, and the pods of such claims, None for all."""
 
 
+IsBooked = Callable[[Key, NodeName], bool]
+"""Returns whether the devices that a pod claims are booked as GPUs of a node."""
+
+
+def _never(_pod: Key, _node: NodeName) -> bool:
+    return False
+
+
 class NodeDevices(NamedTuple):
     """Devices of a node by class, in thousandths: all of them, and those that claims have."""
 
@@ -80,6 +88,16 @@ class DeviceCounts:
         templates.subscribe(self._follow_templates)
 
     @property
+    def classes(self) -> Mapping[Key, DeviceClass]:
+        """All classes of devices."""
+        return self._classes.objects
+
+    @property
+    def claims(self) -> Mapping[Key, DeviceClaim]:
+        """All claims."""
+        return self._claims.objects
+
+    @property
     def is_known(self) -> bool:
         """Whether devices are counted."""
         stores = (self._slices, self._classes, self.templates, self._claims)
@@ -97,18 +115,21 @@ class DeviceCounts:
             taken[resource] = _UNIT * sum(device in self._taken for device in devices)
         return NodeDevices(there, tuple(sorted(each for each in taken.items() if each[1])))
 
-    def extended(self, node: NodeName, stated: Container[str]) -> dict[str, str]:
+    def extended(
+        self, node: NodeName, stated: Container[str], is_booked: IsBooked = _never
+    ) -> dict[str, str]:
         """Return the extended resources beside the stated ones that classes give a node.
 
         A device that a claim for such a resource has is not free, and the pod takes the resource:
-        so it is among those that the node has. O(devices x classes).
+        so it is among those that the node has. So is that of a claim whose pod `is_booked` with it
+        on that node. O(devices x classes).
         """
         slices = self._slices_of(node)
         found: dict[str, str] = {}
         for each in self._counted_classes() if slices else ():
-            names = (f"{_IMPLICIT}{each.metadata.name}", each.extended_resource)
-            new = [name for name in names if name and name not in stated]
-            number = sum(map(self._is_for_resources, _devices(slices, each)))
+            new = [name for name in resources_of(each) if name not in stated]
+            devices = _devices(slices, each) if new else ()
+            number = sum(self._is_booked(device, node, is_booked) for device in devices)
             found |= dict.fromkeys(new, str(number))
         return found
 
@@ -134,7 +155,7 @@ class DeviceCounts:
             template = self.templates.objects.get((pod.metadata.namespace, name))
             for of_class, count in template.devices if template is not None else ():
                 known = self._classes.objects.get(("", of_class))
-                if known is not None and self._is_counted(known):
+                if known is not None and self.is_counted(known):
                     resource = f"{DEVICE_CLASS}{of_class}"
                     found[resource] = found.get(resource, 0) + _UNIT * count
         return tuple(sorted(found.items()))
@@ -145,9 +166,10 @@ class DeviceCounts:
         return tuple(newest(slices.values())) if slices and self.is_known else ()
 
     def _counted_classes(self) -> Iterator[DeviceClass]:
-        return (each for each in self._classes.objects.values() if self._is_counted(each))
+        return (each for each in self._classes.objects.values() if self.is_counted(each))
 
-    def _is_counted(self, found: DeviceClass) -> bool:
+    def is_counted(self, found: DeviceClass) -> bool:
+        """Return whether the devices of a class are counted by node."""
         name = found.metadata.name
         if name not in self._counted:
             self._counted[name] = found.selection is not None and not any(
@@ -157,9 +179,12 @@ class DeviceCounts:
             )
         return self._counted[name]
 
-    def _is_for_resources(self, device: DeviceId) -> bool:
+    def _is_booked(self, device: DeviceId, node: NodeName, is_booked: IsBooked) -> bool:
+        """Return whether a device is free, or its pod takes it as a resource of the node."""
         claim = self._taken.get(device)
-        return claim is None or claim.is_of_resources
+        if claim is None or claim.is_of_resources:
+            return True
+        return any(is_booked(pod, node) for pod in claim.pods)
 
     # What the reflectors tell
 
@@ -253,6 +278,12 @@ def with_devices(takes: Amounts, devices: Amounts) -> Amounts:
 def device_claims_of(pod: ClusterPod) -> tuple[tuple[str, str], ...]:
     """Return the template and the claim of each claim of devices of a pod."""
     return pod.device_claims if isinstance(pod, GangPod) else ()
+
+
+def resources_of(found: DeviceClass) -> tuple[str, ...]:
+    """Return the extended resources by which pods may name devices of a class."""
+    implicit = f"{_IMPLICIT}{found.metadata.name}"
+    return (implicit, found.extended_resource) if found.extended_resource else (implicit,)
 
 
 def _devices(slices: Iterable[DeviceSlice], of_class: DeviceClass) -> Iterator[DeviceId]:

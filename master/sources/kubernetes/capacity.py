@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from master.booking.state import BookingState
 from master.kube.dra.counts import DeviceCounts, device_claims_of, with_devices
-from master.kube.gang_pod import ClusterPod
+from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.sources.kubernetes import nodes
@@ -122,16 +122,18 @@ class ClusterCapacity:
 
     def _devices_told(self, nodes: Iterable[NodeName], pods: Iterable[Key] | None) -> None:
         """Read these nodes again, and count once more what these pods take, None for all."""
-        for name in nodes:
-            key = "", str(name)
-            if key in self._known_nodes:
-                self._known_nodes[key] = _UNREAD
-                self._marked_nodes.some[key] = None
+        self._marked_nodes.some |= dict.fromkeys(self._read_again(nodes))
         known = self._known_pods
         for pod in known.values() if pods is None else filter(None, map(known.get, pods)):
             if device_claims_of(pod):
                 self._book_room(pod)
         self._woken.set()
+
+    def _read_again(self, nodes: Iterable[NodeName]) -> list[Key]:
+        """Forget what is known of these nodes; return the keys of those that were known."""
+        keys = [key for key in {("", str(name)) for name in nodes} if key in self._known_nodes]
+        self._known_nodes |= dict.fromkeys(keys, _UNREAD)
+        return keys
 
     def _mark_nodes(self) -> None:
         if not self._lost_all:
@@ -166,15 +168,24 @@ class ClusterCapacity:
 
     def _extended(self, found: NodeObject) -> NodeObject:
         """Return the node with the extended resources of its devices."""
-        more = self._devices.extended(NodeName(found.metadata.name), found.status.allocatable)
+        name, stated = NodeName(found.metadata.name), found.status.allocatable
+        more = self._devices.extended(name, stated, self._is_booked)
         return nodes.with_allocatable(found, more) if more else found
+
+    def _is_booked(self, key: Key, node: NodeName) -> bool:
+        """Return whether the GPUs that a pod claims are booked on the node."""
+        return _claims_gpus_of(self._known_pods.get(key)) == node
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
         """Book and release pods; one of the same name may be another pod."""
         before = self._known_pods
         events: list[Event] = []
         uids = {key: before[key].metadata.uid for key in keys if key in before}
+        claiming = [_claims_gpus_of(before.get(key)) for key in keys]
         news = _changed_objects(keys, self._pods.objects, before)
+        claiming += [_claims_gpus_of(found) for found in news.values()]
+        # A device is on its node as a GPU or as one that is taken, never as both: so at once.
+        self._follow_nodes(self._read_again(filter(None, claiming)))
         for key, found in news.items():
             seen = None if found is None else self.counted(found)
             uid = uids.get(key)
@@ -230,6 +241,13 @@ class ClusterCapacity:
 
 def _no_hold(_key: Key) -> HoldId | None:
     return None
+
+
+def _claims_gpus_of(pod: ClusterPod | None) -> NodeName | None:
+    """Return the node on which GPUs are booked that a pod claims; None for none."""
+    if not isinstance(pod, GangPod) or not pod.claimed_gpus or pod.booking is None:
+        return None
+    return pod.booking.pod.node
 
 
 class MarkedKeys:

@@ -19,7 +19,7 @@ from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
 from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group, gang_of_request
-from topo.gangs.stamp import Stamp, pod_rank, read_stamp
+from topo.gangs.stamp import Stamp, pod_rank, read_claimed, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
@@ -79,6 +79,9 @@ class PodParser:
             gang_id = gang_of_request(metadata.namespace, consumes)
         place = annotations.get(self._keys.placement)
         note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
+        is_of_gang = self._keys.gate in gates or not self._marks.isdisjoint(annotations)
+        has_claims = is_of_gang and bool(spec.resource_claims)
+        claimed = read_claimed(annotations, self._keys, has_claims=has_claims)
         common: dict[str, Any] = {
             "metadata": metadata.identity,
             "gang_id": gang_id,
@@ -91,10 +94,10 @@ class PodParser:
             "priority": spec.priority,
             "is_preemptable": preemptable not in _FALSE,
             "resource": whole,
-            "gpus": amounts.get(whole, 0),
+            "gpus": amounts.get(whole, 0) + claimed,
             "shared": _same(self._shared(amounts)),
-            "booking": self._booking(found, amounts, note, is_held=bool(gates)),
-            "names_cards": bool(amounts),
+            "booking": self._booking(found, amounts, note, claimed=claimed, is_held=bool(gates)),
+            "names_cards": bool(amounts) or claimed > 0,
             "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
             "takes": _same(
                 others_requested(
@@ -108,8 +111,8 @@ class PodParser:
             "finished": found.status.phase in FINISHED,
             "terminating": metadata.deletion_timestamp is not None,
         }
-        if common["gated"] or not self._marks.isdisjoint(annotations):
-            return self._gang_pod(found, common, (note, unplanned))
+        if is_of_gang:
+            return self._gang_pod(found, {**common, "claimed_gpus": claimed}, (note, unplanned))
         return ClusterPod(**common)
 
     def _shared(self, amounts: Mapping[str, int]) -> Amounts:
@@ -127,7 +130,13 @@ class PodParser:
         return ended_pod(self.parse(found))
 
     def _booking(
-        self, found: PodObject, amounts: Mapping[str, int], note: Note | None, *, is_held: bool
+        self,
+        found: PodObject,
+        amounts: Mapping[str, int],
+        note: Note | None,
+        *,
+        claimed: int,
+        is_held: bool,
     ) -> PodSeen | None:
         """Return what the pod takes of GPUs or shared cards on its node; None for nothing.
 
@@ -141,9 +150,9 @@ class PodParser:
         waits = not (is_leaving or is_held)
         planned = note.node if note is not None and note.is_booked else ""
         node = bound_to or (waits and (planned or found.status.nominated_node_name))
-        if not node or not amounts or found.status.phase in FINISHED:
+        if not node or not (amounts or claimed) or found.status.phase in FINISHED:
             return None
-        gpus = sum(amounts.get(name, 0) for name in self._policy.gpu_resources)
+        gpus = claimed + sum(amounts.get(name, 0) for name in self._policy.gpu_resources)
         hold = metadata.annotations.get(self._policy.hold_key, "")
         is_hold = 0 < len(hold) <= MAX_HOLD_CHARS and hold.isprintable()
         pod = Pod(

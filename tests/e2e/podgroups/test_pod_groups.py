@@ -56,13 +56,6 @@ async def codes(master: AdmissionMaster) -> set[str]:
         return {each["code"] for each in (await answer.json())["warnings"]}
 
 
-async def gang_of(master: AdmissionMaster, name: str) -> dict[str, Any]:
-    """What the master says of a gang; empty where it says nothing."""
-    async with ClientSession() as session, session.get(f"{await master.url()}/v1/gangs") as answer:
-        gangs = (await answer.json())["gangs"]
-    return next((each for each in gangs if each["name"] == name), {})
-
-
 async def are_labelled(api: Api, key: str) -> bool:
     """Whether all nodes have the label."""
     nodes = await api.items("/api/v1/nodes")
@@ -170,7 +163,7 @@ async def test_the_pods_of_a_pod_group_that_asks_for_groups_are_a_gang_whoever_o
     assert len({homes(world, "switchbox")[node] for node in nodes}) == 1
 
     async def is_known_as_bound() -> bool:
-        gang = await gang_of(master, "own")
+        gang = await master.gang("own")
         return (gang["kind"], gang["state"], gang["bound"]) == ("PodGroup", "bound", 4)
 
     await eventually(is_known_as_bound)
@@ -213,7 +206,7 @@ async def test_a_native_job_of_one_group_is_kept_in_one_domain_by_kube_scheduler
     assert are_whole(world, "dragonfly", await nodes_of(api, "native"), 2)
 
     async def is_told() -> bool:
-        gang = await gang_of(master, "native")
+        gang = await master.gang("native")
         return gang.get("state") == "bound" and "in one dragonfly (hard, tier 1)" in gang["text"]
 
     await eventually(is_told)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aiohttp import ClientSession
+
 from tests.e2e.controlplane.admission import CONFIGURATIONS, NAME, is_trusted
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
@@ -49,6 +51,12 @@ class AdmissionMaster:
     def start(self) -> None:
         """Start it once more."""
         self.program.start()
+
+    async def gang(self, name: str) -> dict[str, Any]:
+        """What the master says of a gang; empty where it says nothing."""
+        async with ClientSession() as session, session.get(f"{await self.url()}/v1/gangs") as said:
+            gangs = (await said.json())["gangs"]
+        return next((each for each in gangs if each["name"] == name), {})
 
     async def disturb(self) -> None:
         """Leave it alone: the only one is not killed while jobs arrive."""

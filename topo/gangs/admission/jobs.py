@@ -24,13 +24,13 @@ from topo.gangs.admission import (
     uncounted,
     unread_keys,
 )
+from topo.gangs.admission.claimed import UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import (
     JobParts,
     Template,
     field_path,
-    pod_gpus,
     too_many_containers,
 )
 from topo.gangs.json_patch import Operation, Path, entries, mapping, remove
@@ -52,6 +52,15 @@ class _Left:
 
 
 @dataclass(frozen=True, slots=True)
+class _Member:
+    """A template whose pods take GPUs: those of one pod, and how many of them it claims."""
+
+    template: Template
+    gpus: int
+    claimed: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Gang:
     """The pods that start together: the terms of their groups, and their templates by rank.
 
@@ -59,9 +68,14 @@ class _Gang:
     """
 
     terms: GroupTerms
-    templates: Sequence[Template]
+    members: Sequence[_Member]
     request: Request
     warning: str
+
+    @property
+    def templates(self) -> list[Template]:
+        """The templates by rank."""
+        return [each.template for each in self.members]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +100,15 @@ def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admission
     found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
     if found is None:
         return UNDECIDED
+    is_awaited = isinstance(found, UnknownTemplate)
+    if isinstance(found, UnknownTemplate):
+        found = found.refusal
     keys, templates = rules.keys, parts.templates
     if isinstance(found, AdmissionOutcome):
         patch = (*found.patch, *_without(job, templates, (keys.ungrouped,)))
         result = found.result if patch else Result.UNCHANGED
         return replace(found, result=result, patch=patch)
-    stamps = (keys.pods, keys.rank_offset, keys.pods_per_group)
+    stamps = (keys.pods, keys.rank_offset, keys.pods_per_group, keys.claimed_gpus)
     why = found.text if isinstance(found, _Left) else str(found)
     patch = (
         *_without(job, templates, stamps),
@@ -100,7 +117,8 @@ def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admission
     )
     if isinstance(found, _Left):
         return AdmissionOutcome(Result.LEFT, patch, (found.text,))
-    return AdmissionOutcome(Result.INVALID, patch, refusal=found)
+    result = Result.AWAITED if is_awaited else Result.INVALID
+    return AdmissionOutcome(result, patch, refusal=found)
 
 
 def _asked(
@@ -135,9 +153,10 @@ def _place(path: Path, name: str) -> str:
 
 def _stamped(
     job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
-) -> AdmissionOutcome | Refusal | _Left | None:
+) -> AdmissionOutcome | Refusal | UnknownTemplate | _Left | None:
     """Return the stamps of a job that asks for groups; None if they are still unknown."""
-    gang = _gang(parts, asked, rules)
+    namespace = str(mapping(job.get("metadata")).get("namespace") or "")
+    gang = _gang(parts, asked, rules, namespace)
     if not isinstance(gang, _Gang):
         return gang
     wanted = _annotations(gang, asked, rules.keys)
@@ -245,7 +264,9 @@ def _without_copied_group(
     return (*fields, *_without(job, parts.templates, (keys.pod_group, keys.topology_key)))
 
 
-def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:
+def _gang(
+    parts: JobParts, asked: _Asked, rules: Rules, namespace: str
+) -> _Gang | Refusal | UnknownTemplate | _Left:
     """Return the gang that the job becomes, or why it cannot become one."""
     keys = rules.keys
     terms = read_terms(asked.values, keys)
@@ -254,22 +275,22 @@ def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Le
     own = parts.own or _own_node(parts.templates)
     if own or parts.flaw is not None:
         return parts.flaw or _Left(f"{own}, so {keys.size} is left alone; remove one of the two")
-    members = _members(parts.templates, rules)
-    if isinstance(members, Refusal):
+    members = _members(parts.templates, rules, namespace)
+    if isinstance(members, Refusal | UnknownTemplate):
         return members
-    pods = sum(each.pods for each, _ in members)
+    pods = sum(each.template.pods for each in members)
     if not pods:
         return _Left(f"the job has no pods yet; those that it gets run without {keys.size}")
-    most = max(gpus for _, gpus in members)
+    most = max(each.gpus for each in members)
     request = Request(pods=pods, gpus_per_pod=most, group_size=terms.group_size)
     misfit = _misfit(request, keys, asked.places[keys.size])
-    return misfit or _Gang(terms, [each for each, _ in members], request, _unlike(members))
+    return misfit or _Gang(terms, members, request, _unlike(members))
 
 
-def _unlike(members: Sequence[tuple[Template, int]]) -> str:
+def _unlike(members: Sequence[_Member]) -> str:
     """Return how pods that take different numbers of GPUs are counted; empty for equal ones."""
-    most = max(gpus for _, gpus in members)
-    fewer = [f"{each.name} {gpus}" for each, gpus in members if gpus < most]
+    most = max(each.gpus for each in members)
+    fewer = [f"{each.template.name} {each.gpus}" for each in members if each.gpus < most]
     if not fewer:
         return ""
     return f"of pods with fewer GPUs ({', '.join(fewer)}) each is planned as one of {most} GPUs"
@@ -294,10 +315,13 @@ def _annotations(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the path of each template, and the annotations for its pods."""
     offset = 0
-    for each in gang.templates:
-        stamp = _stamp(gang.request, offset)
-        yield each.path, {**asked.values, **stamp.annotations(keys)}
-        offset += each.pods
+    for each in gang.members:
+        stamp, template = _stamp(gang.request, offset), each.template
+        values = {**asked.values, **stamp.annotations(keys)}
+        if each.claimed or keys.claimed_gpus in template.annotations:
+            values[keys.claimed_gpus] = str(each.claimed)
+        yield template.path, values
+        offset += template.pods
 
 
 def _stamp(request: Request, offset: int) -> Stamp:
@@ -305,25 +329,25 @@ def _stamp(request: Request, offset: int) -> Stamp:
 
 
 def _members(
-    templates: Sequence[Template], rules: Rules
-) -> Sequence[tuple[Template, int]] | Refusal:
-    """Return the templates whose pods take GPUs, each with the GPUs of one pod; or a refusal.
+    templates: Sequence[Template], rules: Rules, namespace: str
+) -> Sequence[_Member] | Refusal | UnknownTemplate:
+    """Return the templates whose pods take GPUs; or a refusal.
 
     It is refused if no pod takes any, or if there are too many containers.
     """
     refusal = too_many_containers(sum(each.containers for each in templates))
     if refusal is not None:
         return refusal
-    members: list[tuple[Template, int]] = []
+    members: list[_Member] = []
     for each in templates:
         path = (*each.path, "spec")
-        gpus = pod_gpus(each.spec, rules.gpu_resources, path)
-        if isinstance(gpus, Refusal):
-            return gpus
-        if gpus:
-            members.append((each, gpus))
+        found = gpus_of(each.spec, namespace, rules, path)
+        if isinstance(found, Refusal | UnknownTemplate):
+            return found
+        if found.gpus:
+            members.append(_Member(each, found.gpus, found.claimed))
     if not members:
-        fix = f"give the containers a limit of {rules.gpu_resources[0]}"
+        fix = f"give the containers a limit of {rules.gpu_resources[0]}, or claims of GPUs"
         return Refusal("no pod takes whole GPUs", "spec", fix)
     return members
 

@@ -21,6 +21,18 @@ class NamedGroup:
     min_count: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimedGpus:
+    """The GPUs of one claim of devices; `undecided`: what of it says no number, empty if all do."""
+
+    gpus: int
+    undecided: str = ""
+
+
+def _nothing_known(_namespace: str, _name: str) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """The rules of one master.
@@ -35,6 +47,10 @@ class Rules:
     name ends with `token`, which differs from review to review. `named_group` returns the PodGroup
     of a namespace and a name, None for one that is not known. `label_keys` are the labels of nodes
     by kind of group, for jobs whose nodes kube-scheduler chooses.
+
+    Two are for GPUs that pods claim: `claim_template` returns those of a claim that is made of a
+    ResourceClaimTemplate, `shared_claim` those of a ResourceClaim, each by namespace and name; None
+    for one that is not known.
     """
 
     keys: AnnotationKeys
@@ -46,7 +62,9 @@ class Rules:
     makes_groups: bool = False
     token: str = ""
     label_keys: Mapping[Kind, str] = field(default_factory=dict)
-    named_group: Callable[[str, str], NamedGroup | None] = lambda _namespace, _name: None
+    named_group: Callable[[str, str], NamedGroup | None] = _nothing_known
+    claim_template: Callable[[str, str], ClaimedGpus | None] = _nothing_known
+    shared_claim: Callable[[str, str], ClaimedGpus | None] = _nothing_known
 
 
 class Result(StrEnum):
@@ -67,7 +85,7 @@ class Result(StrEnum):
     INVALID = "invalid"
     """What is asked of its groups cannot be."""
     AWAITED = "awaited"
-    """A pod whose PodGroup of Kubernetes is not known: it may ask for groups."""
+    """A pod whose PodGroup of Kubernetes, or a job whose claim template, is not known."""
     UNDECIDED = "undecided"
     """Which groups there are is not known yet."""
 

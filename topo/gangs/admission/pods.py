@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from topo.gangs.admission.claimed import PodGpus, UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import AWAITED, UNCHANGED, AdmissionOutcome, Result, Rules
-from topo.gangs.admission.scheduling_groups import group_name, grouped_pod
+from topo.gangs.admission.scheduling_groups import GroupedPod, group_name, grouped_pod
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.templates import pod_gpus
 from topo.gangs.json_patch import Operation, add, entries, mapping, mappings, sequence
-from topo.gangs.stamp import Stamp, pod_index, read_number, read_stamp
+from topo.gangs.stamp import Stamp, pod_index, read_claimed, read_number, read_stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.errors import Refusal
 
@@ -43,7 +44,9 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
         return _left(why)
     gpus = pod_gpus(spec, rules.gpu_resources)
-    if isinstance(gpus, Refusal) or not gpus:
+    has_claims = bool(sequence(spec.get("resourceClaims")))
+    claimed = read_claimed(annotations, keys, has_claims=has_claims)
+    if isinstance(gpus, Refusal) or not gpus + claimed:
         return UNCHANGED
     rank = stamp.rank_offset + index
     return _grouped(pod, rules, _Place(rank, stamp.group(rank), terms), {})
@@ -52,19 +55,26 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
 def _of_group(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """Return the outcome for a pod whose job is not stamped: its PodGroup may ask for groups."""
     metadata, spec = mappings(pod, "metadata", "spec")
-    gpus = pod_gpus(spec, rules.gpu_resources)
-    if isinstance(gpus, Refusal) or not gpus:
+    name, namespace = group_name(spec), str(metadata.get("namespace", ""))
+    named = rules.named_group(namespace, name) if name else None
+    if not name or (named is not None and rules.keys.size not in named.annotations):
         return UNCHANGED
-    name = group_name(spec)
-    named = rules.named_group(str(metadata.get("namespace", "")), name) if name else None
-    if named is None:
-        return AWAITED if name else UNCHANGED
-    found = grouped_pod(name, named, gpus, rules)
-    if found is None:
+    gpus = gpus_of(spec, namespace, rules)
+    if isinstance(gpus, PodGpus) and not gpus.gpus:
         return UNCHANGED
+    if named is None or isinstance(gpus, UnknownTemplate):
+        return AWAITED
+    found = gpus if isinstance(gpus, Refusal) else grouped_pod(name, named, gpus, rules)
+    return UNCHANGED if found is None else _with_rank(pod, rules, found)
+
+
+def _with_rank(
+    pod: Mapping[str, Any], rules: Rules, found: GroupedPod | Refusal
+) -> AdmissionOutcome:
+    """Return the outcome for a pod whose PodGroup asks for groups."""
     if isinstance(found, Refusal):
         return _left(str(found))
-    annotations, labels = mappings(metadata, "annotations", "labels")
+    annotations, labels = mappings(mapping(pod.get("metadata")), "annotations", "labels")
     rank = read_number(annotations.get(rules.keys.rank))
     rank = rank if rank is not None else pod_index(annotations, labels)
     if rank is None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from topo.gangs.admission.claimed import PodGpus
 from topo.gangs.admission.outcome import NamedGroup, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import Template
@@ -71,27 +72,29 @@ def group_name(spec: Mapping[str, Any]) -> str:
 
 
 def grouped_pod(
-    name: str, named: NamedGroup, gpus: int, rules: Rules
+    name: str, named: NamedGroup, gpus: PodGpus, rules: Rules
 ) -> GroupedPod | Refusal | None:
-    """Return what a pod of `gpus` GPUs gets from its PodGroup `named`.
+    """Return what a pod with these GPUs gets from its PodGroup `named`.
 
     None where that asks for no groups.
     """
     terms = read_terms(named.annotations, rules.keys)
     if not isinstance(terms, GroupTerms):
         return terms
-    request = Request(pods=named.min_count, gpus_per_pod=gpus, group_size=terms.group_size)
+    request = Request(pods=named.min_count, gpus_per_pod=gpus.gpus, group_size=terms.group_size)
     if (refusal := flaw(request)) is not None:
         return Refusal(refusal.what, f"metadata.annotations[{rules.keys.size}]", refusal.fix)
     stamp = Stamp(named.min_count, 0, request.pods_per_group)
     asked = {
         key: str(named.annotations[key]) for key in rules.keys.asked if key in named.annotations
     }
+    claimed = {rules.keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
     return GroupedPod(
         terms=terms,
         stamp=stamp,
         annotations={
             **asked,
+            **claimed,
             **stamp.annotations(rules.keys),
             rules.keys.of_pod_group: name,
         },
