@@ -5,7 +5,7 @@ Runs on the event loop without awaiting, so nothing else is booked between a sea
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from master.booking.state import BookingState
 from topo.gangs.decisions.place import answer_place
@@ -20,6 +20,7 @@ from topo.placement.job.plan import Pods
 from topo.provisioning.course import RequestUid
 from topo.provisioning.messages import Book, Held, NoRoom, Rebook
 from topo.provisioning.record import GPU_TYPE, GROUPS, MODE, node_details, shown_groups
+from topo.provisioning.terms import Terms
 
 PREFIX = "provisioning/"
 """Keys of these holds begin with it; the uid of the request follows."""
@@ -48,6 +49,9 @@ class RequestBookings:
     _version: object = None
     _taken: dict[HoldId, None] = field(default_factory=dict)
     """Holds that pods took over, the latest last."""
+    _refused: dict[Terms, NoRoom] = field(default_factory=dict)
+    """What was refused at one moment: equal requests are searched for once."""
+    _refused_at: object = None
 
     # What there is
 
@@ -108,6 +112,11 @@ class RequestBookings:
     def book(self, asked: Book) -> Held | NoRoom:
         """Book the best whole groups; or return why there are none."""
         request = asked.terms.request
+        # What nodes have beside GPUs has no version, so that a refusal counts for a second.
+        if self._refused_at != (at := (self.state.version, int(self.state.clock()))):
+            self._refused, self._refused_at = {}, at
+        if (known := self._refused.get(asked.terms)) is not None:
+            return replace(known, uid=asked.uid)
         members = tuple(_member(asked.uid, rank) for rank in range(request.pods))
         takes, gpus = asked.terms.takes, request.gpus_per_pod
         tight = self.state.room.tight(takes, gpus, own=(), held=())
@@ -116,7 +125,9 @@ class RequestBookings:
         )
         found = answer_place(self.state.capacity, place, (), tight=tight)
         if not isinstance(found, Placed):
-            return NoRoom(asked.uid, found.text, found.never)
+            refused = NoRoom(asked.uid, found.text, found.never)
+            self._refused[asked.terms] = refused
+            return refused
         return self._hold(
             asked.uid,
             HoldAsked(

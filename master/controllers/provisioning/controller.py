@@ -60,6 +60,8 @@ LOOK_S = 1.0
 SETTLING_POLL_S = 0.2
 REFUSED_S = 30.0
 """A write that is refused, and not for its version, is tried again after so long."""
+RETRY_S = 10.0
+"""What was refused is tried again after so long also if no GPUs became free, but processors."""
 PATIENCE_S = 10.0
 """So long the API server may take to list requests."""
 AT_ONCE = 16
@@ -151,7 +153,9 @@ class ProvisioningController:
             await self._wait()
             began_s = self.clock()
             more: list[Event] = []
-            if began_s - looked_s >= LOOK_S and self.bookings.state.version != version:
+            since_s = began_s - looked_s
+            has_changed = since_s >= LOOK_S and self.bookings.state.version != version
+            if has_changed or since_s >= RETRY_S:
                 version, looked_s = self.bookings.state.version, began_s
                 more.append(RoomGrew())
                 self._marked |= dict.fromkeys(

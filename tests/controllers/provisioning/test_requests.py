@@ -10,12 +10,14 @@ from tests.controllers.nomination.masters import FLIES, Way, until
 from tests.controllers.nomination.objects import PAIR, WORDS, gated_pod
 from tests.controllers.provisioning.request_world import (
     EPOCH_S,
+    REQUESTS_AT,
     RequestCluster,
     server_now,
     stamp,
 )
 from tests.kube.api_model import Stored
 from topo.gangs.annotation_keys import CONSUMES
+from topo.gangs.stamp import Stamp
 from topo.model.ids import NodeName
 
 pytestmark = pytest.mark.virtual_time
@@ -132,6 +134,21 @@ async def test_a_booking_whose_node_is_closed_is_revoked_and_given_back():
         assert not master.booked
 
 
+async def test_a_booking_that_a_person_releases_is_revoked():
+    cluster = RequestCluster()
+    async with cluster.master() as master:
+        cluster.template()
+        cluster.ask("one", 2, **{"gpu-group-size": "16"})
+        await until(lambda: "Provisioned" in cluster.true("one"))
+        await asyncio.sleep(1)
+        (hold,) = master.leader.placements.state.holds()
+        master.leader.placements.holds.release(hold.id)
+        cluster.api.touch(REQUESTS_AT, "one")
+        await asyncio.sleep(5)
+        assert cluster.true("one") == ["Accepted", "Provisioned", "CapacityRevoked"]
+        assert "released by somebody else" in str(cluster.conditions("one")["CapacityRevoked"])
+
+
 async def test_a_deleted_request_gives_its_groups_back():
     cluster = RequestCluster()
     async with cluster.master() as master:
@@ -184,6 +201,26 @@ async def test_pods_of_a_stamped_job_take_over_what_their_request_booked():
         ]
         await until(lambda: all(map(is_open, pods)))
         assert {node_of(pod) for pod in pods} == booked
+
+
+async def test_what_is_booked_is_had_although_a_larger_gang_is_first_in_the_queue():
+    """It waits for all nodes, and keeps what becomes free."""
+    cluster = RequestCluster()
+    async with cluster.master():
+        cluster.template()
+        cluster.ask("one", 2, **{"gpu-group-size": "16"})
+        await until(lambda: "Provisioned" in cluster.true("one"))
+        booked = {*cluster.details("one")["nodes"].split(",")}
+        all_nodes = Stamp(pods=8, rank_offset=0, pods_per_group=2)
+        large = [
+            cluster.api.add(PODS, f"large-{rank}", **gated_pod(rank, all_nodes), status={})
+            for rank in range(8)
+        ]
+        await asyncio.sleep(10)
+        pods = [cluster.consumer(f"pod-{index}", "one") for index in range(2)]
+        await until(lambda: all(map(is_open, pods)))
+        assert {node_of(pod) for pod in pods} == booked
+        assert not any(map(is_open, large))
 
 
 async def test_pods_wait_until_their_request_is_decided_and_are_placed_in_any_case():
