@@ -28,7 +28,16 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "topo place --pods 2 --gpus 8 --hold 10m",
     ),
     "fragmentation": ("topo fragmentation",),
-    "export": ("topo export -o fabric.json", "topo export --format dot -o - | dot -Tsvg > it.svg"),
+    "export": (
+        "topo export -o fabric.json",
+        "topo export --format dot -o - | dot -Tsvg > it.svg",
+        "topo export --format slurm-tree -o /etc/slurm/topology.conf --exit-code",
+    ),
+    "wiring": ("topo wiring check plan.csv",),
+    "wiring check": (
+        "topo wiring check plan.csv",
+        "topo wiring check plan.csv --seen subnet-1.txt -o csv",
+    ),
     "gangs": ("topo gangs --namespace train",),
     "why": ("topo why pytorch-demo", "topo why train/pytorch-demo --history"),
     "parse": ("mx-smi topo -m | topo parse -", "topo parse nvidia-smi.txt -o json"),

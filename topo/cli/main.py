@@ -27,6 +27,7 @@ with needs("cli"):
         sim,
         version,
         views,
+        wiring,
     )
     from topo.cli.demo import commands as demo
     from topo.cli.examples import complete_help
@@ -132,6 +133,7 @@ def _with_commands(made: typer.Typer) -> typer.Typer:
     made.command()(gangs.gangs)
     made.command()(gangs.why)
     made.add_typer(gates.app, name="gates")
+    made.add_typer(wiring.app, name="wiring")
     made.command()(parse.parse)
     made.command()(version.version)
     made.add_typer(demo.app, name="demo")

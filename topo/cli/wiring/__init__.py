@@ -1,0 +1,1 @@
+"""`topo wiring`: files read, findings written."""

@@ -1,0 +1,75 @@
+"""What `topo wiring` compares: a plan from a file, and cables from dumps or from a master."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from topo.cli.exit_codes import CliError, Exit
+from topo.diagnosis.wiring.seen import UNNAMED, Seen, SeenCable, plan_of, seen_in_dumps
+from topo.facts.infiniband import ibnetdiscover
+from topo.facts.plans import read_plan
+from topo.facts.plans.plan import End, Plan
+from topo.kit.files import read_bounded
+from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
+from topo.model.rest.topology import TopologyDocument, is_group, walk
+
+_T = TypeVar("_T")
+MAX_FILE_BYTES = 256 << 20
+"""A dump of 10,000 hosts with 8 adapters has 60 MB."""
+
+
+def plan_in(path: Path) -> Plan:
+    """Return the plan of a file; of a dump it is what was seen then. Raises `CliError`."""
+    text = _text(path)
+    if ibnetdiscover.recognises(text):
+        return plan_of(seen_in_dumps([_dump(path, text)]))
+    return _or_error(read_plan(text), path)
+
+
+def seen_in(paths: Sequence[Path]) -> Seen:
+    """Return what the dumps of these files show. Raises `CliError`."""
+    return seen_in_dumps([_dump(path, _text(path)) for path in paths])
+
+
+def seen_by(document: TopologyDocument) -> Seen:
+    """Return the wires between nodes that a master shows; one that is down is not there."""
+    cables: list[SeenCable] = []
+    for wire in document["wires"]:
+        if wire["state"] == "down":
+            continue
+        far = End(f"{UNNAMED}{wire['server']}", "1")
+        if wire["peer"] is not None and wire["peer_slot"] is not None:
+            far = End(wire["peer"], str(wire["peer_slot"]))
+        cables.append(SeenCable(End(wire["node"], str(wire["slot"])), far))
+    return Seen(tuple(cables), frozenset(_looked_at(document)))
+
+
+def _looked_at(document: TopologyDocument) -> Iterable[str]:
+    """Yield the nodes whose wires would be known: those with one, and those that are Ready."""
+    for wire in document["wires"]:
+        yield wire["node"]
+        if wire["peer"] is not None:
+            yield wire["peer"]
+    for _, each in walk([*document["groups"], *document["unplaced"]]):
+        if not is_group(each) and each["status"] == "Ready":
+            yield each["name"]
+
+
+def _text(path: Path) -> str:
+    found = read_bounded(path, MAX_FILE_BYTES)
+    if isinstance(found, Refusal):
+        raise CliError(Exit.USAGE, found)
+    return found.decode("utf-8", "replace").replace("\r", "")
+
+
+def _dump(path: Path, text: str) -> FabricDump:
+    found = _or_error(ibnetdiscover.read(text), path)
+    (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
+    return dump
+
+
+def _or_error(found: _T | Refusal, path: Path) -> _T:
+    if isinstance(found, Refusal):
+        raise CliError(Exit.USAGE, Refusal(found.what, f"{path}, {found.where}", found.fix))
+    return found

@@ -1,0 +1,115 @@
+"""The findings about cables for people, who may print them, and for programs."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+from topo.diagnosis.wiring.compare import CableState, CableVerdict, Comparison, Finding
+from topo.diagnosis.wiring.report import (
+    STEPS,
+    CableLine,
+    Place,
+    action_of,
+    counts,
+    lines,
+    places,
+    say_move,
+)
+
+WIDTH = 80
+_VERDICT_WIDTH = 12
+
+
+def as_text(comparison: Comparison, notes: Sequence[str]) -> str:
+    """Return the findings by place, no line longer than a sheet of paper is wide."""
+    found = counts(comparison)
+    told = [f"{count} {verdict}" for verdict, count in found.items()]
+    head = f"{comparison.planned} planned cables: {comparison.right} connected as planned"
+    text = _wrapped(", ".join([head, *told]), "")
+    text += [line for note in notes for line in _wrapped(f"note: {note}", "")]
+    for place in places(comparison.findings):
+        text += ["", *_wrapped(_heading(place), "")]
+        text += [line for finding in place.findings for line in _finding(finding)]
+    steps = [f"{verdict}: {step}" for verdict in found if (step := STEPS.get(verdict))]
+    text += ["" for _ in steps[:1]]
+    text += [line for step in steps for line in _wrapped(step, "")]
+    return "".join(f"{line}\n" for line in text)
+
+
+def _heading(place: Place) -> str:
+    cables = f"{place.cables} cable{'s' if place.cables != 1 else ''}"
+    if not place.moves:
+        return f"{place.name}: {cables}"
+    moves = f"{place.moves} move{'s mend' if place.moves != 1 else ' mends'}"
+    return f"{place.name}: {cables}, {moves} {place.mended}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    for cable in finding.cables:
+        said = _cable(finding, cable)
+        said += f" [{cable.plan.label}]" if cable.plan is not None and cable.plan.label else ""
+        yield from _wrapped(said, f"  {finding.verdict:<{_VERDICT_WIDTH}}")
+    for move in finding.moves:
+        yield from _wrapped(say_move(move), f"  {'':<{_VERDICT_WIDTH - 3}}-> ")
+
+
+def _cable(finding: Finding, cable: CableState) -> str:
+    if finding.moves:
+        return f"{cable.end} is connected with {cable.found}, not with {cable.planned}"
+    said = f"{cable.end} - {cable.planned or cable.found}"
+    return f"{said}: {finding.text}" if finding.verdict is CableVerdict.SLOW else said
+
+
+def _wrapped(text: str, mark: str) -> list[str]:
+    further = " " * max(len(mark), 2)
+    return wrap(text, WIDTH, initial_indent=mark, subsequent_indent=further, break_on_hyphens=False)
+
+
+def as_csv(comparison: Comparison) -> str:
+    """Return a line for each cable that is not as planned (RFC 4180)."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(CableLine._fields)
+    rows.writerows(lines(places(comparison.findings)))
+    return text.getvalue()
+
+
+def as_document(comparison: Comparison, notes: Sequence[str]) -> Mapping[str, Any]:
+    """Return the findings by place as a document for programs."""
+    return {
+        "planned": comparison.planned,
+        "right": comparison.right,
+        "counts": {str(verdict): count for verdict, count in counts(comparison).items()},
+        "notes": list(notes),
+        "places": [
+            {
+                "name": place.name,
+                "cables": place.cables,
+                "moves": place.moves,
+                "mended": place.mended,
+                "findings": [_finding_document(each) for each in place.findings],
+            }
+            for place in places(comparison.findings)
+        ],
+    }
+
+
+def _finding_document(finding: Finding) -> Mapping[str, Any]:
+    return {
+        "verdict": str(finding.verdict),
+        "text": finding.text,
+        "cables": [
+            {
+                "end": cable.end._asdict(),
+                "planned": cable.planned._asdict() if cable.planned is not None else None,
+                "found": cable.found._asdict() if cable.found is not None else None,
+                "rate": cable.rate,
+                "line": cable.plan.line if cable.plan is not None else None,
+                "label": cable.plan.label if cable.plan is not None else "",
+            }
+            for cable in finding.cables
+        ],
+        "actions": list(action_of(finding)),
+    }

@@ -1,0 +1,284 @@
+"""What differs between a plan of cables and the cables that are there, with the moves that mend it.
+
+Found: for each cable that is not as planned one finding, and for cables whose plugs are exchanged
+one finding for all of them.
+
+How: a port takes one plug, so the plan is a matching of ports, and what is seen another. A port
+that both have has two neighbours at most, one of each; so the two matchings together fall into
+circles and chains in which planned and seen cables alternate.
+
+- A circle of one planned and one seen cable is a cable as planned.
+- A circle of two is a swap: the four plugs are those of two cables, joined the other way. One
+  exchange of two plugs mends both. A circle of k needs k - 1 exchanges.
+- A chain pairs each planned cable with the seen one beside it: one end is right, the other is
+  elsewhere, one plug moves. Chains are told from the end where the planned port is free, so that
+  each move has a free port to go to. What is left over at an end is a missing or an unplanned
+  cable.
+
+Why that is right: each exchange of two plugs opens one circle into two, and a circle of one is
+mended; so k - 1 are needed and enough. Each planned cable that is not there needs a plug of its own
+moved, so the moves of a chain cannot be fewer. Different circles and chains share no port: their
+faults are independent. O(cables).
+
+Example: planned a-1, b-2, c-3; seen a-2, b-1, c-4. The circle a-1-b-2 is a swap of a and b:
+exchange the plugs in 1 and 2. The chain 3-c-4: the plug of c is in 4, move it to 3.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
+
+from topo.diagnosis.wiring.seen import UNNAMED, Names, Seen, SeenCable
+from topo.facts.plans.plan import End, Plan, PlannedCable
+
+_SLOW = 0.9
+"""Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
+
+
+class CableVerdict(StrEnum):
+    """What is wrong with a cable, worst first."""
+
+    SWAP = "swap"
+    WRONG_END = "wrong-end"
+    WRONG_RAIL = "wrong-rail"
+    WRONG_PORT = "wrong-port"
+    MISSING = "missing"
+    UNPLANNED = "unplanned"
+    SLOW = "slow"
+    UNNAMED = "unnamed"
+    UNSEEN = "unseen"
+
+
+class Move(NamedTuple):
+    """A plug to be moved from a port to a free one, or to be exchanged with the plug there."""
+
+    source: End
+    target: End
+    is_exchange: bool = False
+
+
+class CableState(NamedTuple):
+    """What an end should be connected with and what it is; None for nothing.
+
+    `plan` is the cable of the plan, `rate` that of the one that is there.
+    """
+
+    end: End
+    planned: End | None
+    found: End | None
+    plan: PlannedCable | None = None
+    rate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Cables that are not as planned, for one reason; `moves` in the order of their making."""
+
+    verdict: CableVerdict
+    cables: tuple[CableState, ...]
+    text: str
+    moves: tuple[Move, ...] = ()
+
+    @property
+    def ends(self) -> tuple[End, ...]:
+        """The ports that have to do with it, each once."""
+        found = (end for cable in self.cables for end in cable[:3] if end is not None)
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The findings, and how many cables of the plan are there as planned."""
+
+    findings: tuple[Finding, ...]
+    planned: int
+    right: int
+
+
+class _Edge(NamedTuple):
+    """A cable with its ends in words that are equal for equal ports."""
+
+    ends: tuple[End, End]
+    planned: PlannedCable | None = None
+    seen: SeenCable | None = None
+
+    def far(self, end: End) -> End:
+        return self.ends[1] if self.ends[0] == end else self.ends[0]
+
+
+_Ends = Mapping[End, _Edge]
+
+
+def compare(plan: Plan, seen: Seen) -> Comparison:
+    """Return what differs; findings in the order of the plan. O(cables)."""
+    names = Names(seen)
+    planned = [
+        _Edge((names.key(each.one), names.key(each.other)), planned=each) for each in plan.cables
+    ]
+    there = [_Edge((names.key(each.one), names.key(each.other)), seen=each) for each in seen.cables]
+    wanted = {end: edge for edge in planned for end in edge.ends}
+    found = {end: edge for edge in there for end in edge.ends}
+    judge = _Judge(wanted, seen.devices)
+    findings: list[Finding] = []
+    right: list[_Edge] = []
+    done: set[End] = set()
+    for edge in (*planned, *there):
+        if edge.ends[0] in done:
+            continue
+        chain = _chain(edge, wanted, found)
+        done.update(end for each in chain for end in each.ends)
+        if _is_circle(chain) and len(chain) == 2:
+            right.append(_Edge(chain[0].ends, chain[0].planned, chain[1].seen))
+        elif _is_circle(chain):
+            findings.append(_circle(chain))
+        else:
+            findings += judge.chain(chain)
+    findings += _slow(right)
+    return Comparison(tuple(findings), len(plan.cables), len(right))
+
+
+def _chain(start: _Edge, wanted: _Ends, found: _Ends) -> list[_Edge]:
+    """Return the cables that hang together, planned and seen in turn, from an end of the chain."""
+    chain = deque([start])
+    for is_forward in (True, False):
+        end, last = start.ends[1 if is_forward else 0], start
+        while (following := (found if last.planned else wanted).get(end)) is not None:
+            if following is start:
+                return list(chain)
+            (chain.append if is_forward else chain.appendleft)(following)
+            end, last = following.far(end), following
+    return list(chain)
+
+
+def _is_circle(chain: list[_Edge]) -> bool:
+    ends = Counter(end for edge in chain for end in edge.ends)
+    return all(count == 2 for count in ends.values())
+
+
+def _circle(chain: list[_Edge]) -> Finding:
+    """Return the finding of cables whose plugs are exchanged in a ring."""
+    if chain[0].planned is None:
+        chain = [*chain[1:], chain[0]]
+    # The ends in the order of the ring: planned a0-b0, seen b0-a1, planned a1-b1, …
+    first = chain[0].ends[0] if chain[0].ends[1] in chain[1].ends else chain[0].ends[1]
+    ring = [first]
+    for edge in chain[:-1]:
+        ring.append(edge.far(ring[-1]))
+    heads, tails = ring[0::2], ring[1::2]
+    side = min((heads, tails), key=_spread)
+    # The plug in heads[1] belongs into heads[0], and what was there goes on to the next one; the
+    # plug in tails[0] belongs into tails[1], and what comes from there into tails[2].
+    from_first = [(tails[0], each) for each in tails[1:]]
+    pairs = list(pairwise(heads)) if side is heads else from_first
+    moves = tuple(Move(*pair, is_exchange=True) for pair in pairs)
+    count = len(heads)
+    devices = {end.device for end in side}
+    where = f" on {side[0].device}" if len(devices) == 1 else ""
+    what = "2 cables are swapped" if count == 2 else f"{count} cables are exchanged in a ring"
+    rows = zip(tails, heads, (*heads[1:], heads[0]), chain[0::2], chain[1::2], strict=True)
+    cables = tuple(
+        CableState(end, planned, found, wanted.planned, _rate(there))
+        for end, planned, found, wanted, there in rows
+    )
+    return Finding(CableVerdict.SWAP, cables, f"{what}{where}", moves)
+
+
+def _rate(edge: _Edge) -> str:
+    return edge.seen.rate if edge.seen is not None else ""
+
+
+def _spread(ends: list[End]) -> tuple[int, bool, list[End]]:
+    """Return how far one has to go: to how many devices, to hosts rather than switches."""
+    return len({end.device for end in ends}), not ends[0].port[:1].isdigit(), ends
+
+
+class _Judge:
+    """Says what the cables of a chain are."""
+
+    def __init__(self, wanted: _Ends, devices: AbstractSet[str]) -> None:
+        self._wanted = wanted
+        self._devices = devices
+        self._planned_devices = {end.device for end in wanted}
+        self._fars: dict[str, set[str]] = {}
+        for end, edge in wanted.items():
+            self._fars.setdefault(end.device, set()).add(edge.far(end).device)
+
+    def chain(self, chain: list[_Edge]) -> Iterator[Finding]:
+        """Yield the findings of a chain, each move after the one that frees its port."""
+        if chain[0].planned is None and (chain[-1].planned is not None or len(chain) == 1):
+            chain.reverse()
+        if chain[0].planned is None:  # seen at both ends: the first is one too many
+            yield from self._unplanned(chain[0])
+            chain = chain[1:]
+        for wanted, there in zip_longest(chain[0::2], chain[1::2]):
+            yield self._missing(wanted) if there is None else self._moved(wanted, there)
+
+    def _unplanned(self, edge: _Edge) -> Iterator[Finding]:
+        """Yield the finding of a cable that no plan has; of a device outside the plan none."""
+        if self._planned_devices.issuperset(end.device for end in edge.ends):
+            text = f"{edge.ends[0]} and {edge.ends[1]} are connected, and no plan has them"
+            one, other = edge.ends
+            yield Finding(
+                CableVerdict.UNPLANNED, (CableState(one, None, other, None, _rate(edge)),), text
+            )
+
+    def _missing(self, edge: _Edge) -> Finding:
+        cables = (CableState(*edge.ends, None, edge.planned),)
+        if not any(end.device in self._devices for end in edge.ends):
+            text = "no source saw a device at either end: nothing is known"
+            return Finding(CableVerdict.UNSEEN, cables, text)
+        text = "nothing is connected: the cable, a plug or a port is out"
+        return Finding(CableVerdict.MISSING, cables, text)
+
+    def _moved(self, wanted: _Edge, there: _Edge) -> Finding:
+        (fixed,) = set(wanted.ends) & set(there.ends)
+        target, source = wanted.far(fixed), there.far(fixed)
+        cables = (CableState(fixed, target, source, wanted.planned, _rate(there)),)
+        if source.device.startswith(UNNAMED):
+            text = f"what is at {fixed} has no name of a host; it is likely {target}"
+            return Finding(CableVerdict.UNNAMED, cables, text)
+        if source.device == target.device:
+            verdict = CableVerdict.WRONG_PORT
+        elif source.device in self._fars.get(fixed.device, ()):
+            verdict = CableVerdict.WRONG_RAIL
+        else:
+            verdict = CableVerdict.WRONG_END
+        text = f"{fixed} is connected with {source}, not with {target}"
+        return Finding(verdict, cables, text, (Move(source, target),))
+
+
+def _slow(right: Iterable[_Edge]) -> Iterator[Finding]:
+    """Yield the cables below the speed that the plan names, else that most of their like have."""
+    edges = [edge for edge in right if edge.seen is not None and edge.seen.gbps]
+    speeds: dict[tuple[str, bool], Counter[float]] = {}
+    for edge in edges:
+        if edge.seen is not None:
+            for like in _like(edge):
+                speeds.setdefault(like, Counter())[edge.seen.gbps] += 1
+    for edge in edges:
+        if edge.seen is None or edge.planned is None:
+            continue
+        # A host with one cable says nothing of what is usual for it.
+        counted = [speeds[each] for each in _like(edge)]
+        telling = [each for each in counted if each.total() > 1] or counted
+        usual = min(map(_most_common, telling))
+        expected = edge.planned.gbps or usual
+        if edge.seen.gbps < _SLOW * expected:
+            said = "planned" if edge.planned.gbps else "usual there"
+            text = f"runs at {edge.seen.rate}: {edge.seen.gbps:g} of {expected:g} Gbit/s {said}"
+            cables = (CableState(*edge.ends, None, edge.planned, edge.seen.rate),)
+            yield Finding(CableVerdict.SLOW, cables, text)
+
+
+def _like(edge: _Edge) -> Iterator[tuple[str, bool]]:
+    """Yield what a cable is compared with: cables of a switch to hosts, or to other switches."""
+    for end in edge.ends:
+        yield end.device, edge.far(end).port[:1].isdigit()
+
+
+def _most_common(speeds: Counter[float]) -> float:
+    return max(speeds, key=lambda each: (speeds[each], each))

@@ -1,0 +1,25 @@
+"""Plans of cables in the formats in which people keep them: text → plan, or a refusal."""
+
+from collections.abc import Callable
+
+from topo.facts.plans import dot, tables, topo_file
+from topo.facts.plans.plan import Plan
+from topo.model.errors import Refusal
+
+_Recognises = Callable[[str], bool]
+_Read = Callable[[str], Plan | Refusal]
+_FORMATS: tuple[tuple[_Recognises, _Read], ...] = (
+    (tables.recognises, tables.read),
+    (dot.recognises, dot.read),
+    (topo_file.recognises, topo_file.read),
+)
+
+
+def read_plan(text: str) -> Plan | Refusal:
+    """Return the plan of a text in any of the formats, or why it is none. O(size)."""
+    for recognises, read in _FORMATS:
+        if recognises(text):
+            return read(text)
+    what = "no plan of cables that is known here"
+    fix = "give CSV with the header a_node,a_port,z_node,z_port, a CVT or NetBox CSV, DOT or .topo"
+    return Refusal(what, "line 1", fix)
