@@ -87,6 +87,11 @@ class ProvisioningRequest:
     is_leaving: bool = False
 
     @property
+    def full_name(self) -> str:
+        """Its namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def phase(self) -> Phase:
         """How far it has come."""
         true = {each.type for each in self.conditions if each.is_true}

@@ -264,7 +264,7 @@ class Provisioning:
                 yield self._write(record, Phase.FAILED, asked.text, now_s)
         elif not self._unfenced:
             self._put(replace(record, is_booking=True), is_settled=True)
-            yield Book(request.uid, asked, request.times.booking_s + SLACK_S)
+            yield Book(request.uid, request.full_name, asked, request.times.booking_s + SLACK_S)
 
     def _settle_provisioned(self, record: Record, now_s: float) -> Iterator[Instruction]:
         seen, request = record.seen, record.request
@@ -294,7 +294,7 @@ class Provisioning:
             why = "the booking was lost, and what was booked cannot be read any more"
         else:
             self._put(replace(record, is_booking=True), is_settled=True)
-            return Rebook(request.uid, asked, groups, left_s + SLACK_S)
+            return Rebook(request.uid, request.full_name, asked, groups, left_s + SLACK_S)
         return self._write(record, Phase.REVOKED, why, now_s)
 
     def _end_booking(self, record: Record, hold: HoldId) -> Release:

@@ -87,9 +87,13 @@ Event = Observed | Vanished | Leading | Booked | NoRoom | RoomGrew | WriteRefuse
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Find whole groups for a request and book them for `hold_s` seconds."""
+    """Find whole groups for a request and book them for `hold_s` seconds.
+
+    `name` is its namespace and name, for people.
+    """
 
     uid: RequestUid
+    name: str
     terms: Terms
     hold_s: float
 
@@ -99,6 +103,7 @@ class Rebook:
     """Book the nodes once more that the request says are booked, or answer why not."""
 
     uid: RequestUid
+    name: str
     terms: Terms
     groups: BookedGroups
     hold_s: float

@@ -13,6 +13,7 @@ from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import Kind, NodeName
+from topo.model.limits import MAX_KEY_CHARS
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
@@ -23,13 +24,13 @@ from topo.provisioning.record import GPU_TYPE, GROUPS, MODE, node_details, shown
 from topo.provisioning.terms import Terms
 
 PREFIX = "provisioning/"
-"""Keys of these holds begin with it; the uid of the request follows."""
+"""Keys of these holds begin with it; the uid and the name of the request follow."""
 
 
 def request_of(hold: Hold) -> RequestUid | None:
     """Return the request that a hold was made for; None for a hold of another client."""
     key = hold.wish.key or ""
-    return RequestUid(key.removeprefix(PREFIX)) if key.startswith(PREFIX) else None
+    return RequestUid(key.split("/")[1]) if key.startswith(PREFIX) else None
 
 
 @dataclass
@@ -132,7 +133,7 @@ class RequestBookings:
             asked.uid,
             HoldAsked(
                 id=_new_hold(),
-                wish=HoldRequest(found.request, asked.hold_s, _key(asked.uid)),
+                wish=HoldRequest(found.request, asked.hold_s, _key(asked)),
                 generation=self.state.generation,
                 mode=found.mode,
                 gpu_type=found.gpu_type,
@@ -146,7 +147,7 @@ class RequestBookings:
         plan = confirm_groups(self.state.capacity, request, asked.groups.groups, None)
         if isinstance(plan, str):
             return NoRoom(asked.uid, plan)
-        wish = HoldRequest(request, asked.hold_s, _key(asked.uid))
+        wish = HoldRequest(request, asked.hold_s, _key(asked))
         return self._hold(asked.uid, HoldAsked.of(wish, plan, _new_hold(), self.state.generation))
 
     def release(self, hold: HoldId) -> None:
@@ -202,8 +203,9 @@ class RequestBookings:
 _REMEMBERED = 1000
 
 
-def _key(uid: RequestUid) -> str:
-    return f"{PREFIX}{uid}"
+def _key(asked: Book | Rebook) -> str:
+    """Return the key of a hold: the uid, by which it is found, and the name, for people."""
+    return f"{PREFIX}{asked.uid}/{asked.name}"[:MAX_KEY_CHARS]
 
 
 def _new_hold() -> HoldId:

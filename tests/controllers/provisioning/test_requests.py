@@ -142,6 +142,8 @@ async def test_a_booking_that_a_person_releases_is_revoked():
         await until(lambda: "Provisioned" in cluster.true("one"))
         await asyncio.sleep(1)
         (hold,) = master.leader.placements.state.holds()
+        assert hold.wish.key is not None
+        assert hold.wish.key.endswith("/jobs/one")
         master.leader.placements.holds.release(hold.id)
         cluster.api.touch(REQUESTS_AT, "one")
         await asyncio.sleep(5)
