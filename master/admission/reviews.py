@@ -17,11 +17,12 @@ from typing import Any, Literal
 import orjson
 
 from master.admission.metrics import REFUSED
-from topo.gangs.admission.jobs import admit_job
+from topo.gangs.admission.jobs import admit_job, admit_relayed
 from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
 from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.json_patch import fits, mapping, mappings
 from topo.model.errors import BadInputError, Refusal
 
@@ -94,7 +95,9 @@ def _judge(group: str, version: str, kind: str) -> tuple[str, Judge] | None:
     return _JUDGES.get((group, version, kind))
 
 
-def _judge_job(kind: kinds.JobKind, job: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+def _judge_job(kind: JobKind, job: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    if kind.relay is not None:
+        return admit_relayed(job, kind.relay, rules)
     return admit_job(job, kind.parts(job), rules)
 
 

@@ -104,6 +104,10 @@ class GangPod(ClusterPod):
     why its gate was opened without a plan; that holds for the whole gang, also under a later
     leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
     `claimed_gpus`: how many of its GPUs it has by claims of devices.
+    `is_late`: some pods of its gang are made only once others run.
+    `is_elastic`: the pods of its gang come and go while others run. `has_rank`: it states its rank;
+    else `rank` is only the order in which the pods of its gang get theirs.
+    `job`: the kind and the name of its gang where its labels say that, and not its controller.
     `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
     claim of devices that is its own the template, and the claim, empty before it is made.
     `is_of_kueue`: Kueue admits its job.
@@ -121,6 +125,10 @@ class GangPod(ClusterPod):
     stamp: Stamp | Refusal | None = None
     terms: GroupTerms | Refusal | None = None
     rank: int = 0
+    job: tuple[str, str] | None = None
+    is_elastic: bool = False
+    is_late: bool = False
+    has_rank: bool = True
     scheduling_group: Key | None = None
     makes_group: bool = False
     topology_key: str = ""

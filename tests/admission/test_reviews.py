@@ -65,7 +65,7 @@ def test_what_the_user_decides_himself_is_never_refused() -> None:
     "request_",
     [
         {"operation": "UPDATE"},
-        {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}},
+        {"kind": {"group": "apps", "version": "v1", "kind": "DaemonSet"}},
         {"kind": {"group": "", "version": "v2", "kind": "Pod"}},
         {"kind": "Pod"},
         {"kind": None},

@@ -26,6 +26,8 @@ class Job:
     wait_s: float | None = None
     awaits: str = ""
     ungated: str = ""
+    is_late: bool = False
+    """Whether its controller makes some of its pods only once others run."""
 
 
 def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:

@@ -21,7 +21,15 @@ from topo.gangs.machine.events import (
     Vanished,
     WriteRefused,
 )
-from topo.gangs.machine.gang import Gang, GangId, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import (
+    Gang,
+    GangId,
+    Member,
+    Note,
+    PodUid,
+    Selection,
+    expected_member,
+)
 from topo.gangs.machine.instructions import (
     Check,
     Instruction,
@@ -179,11 +187,16 @@ class Cluster:
             awaits=job.awaits,
             ungated=job.ungated,
             preempts=True,
-            members=self.members(gang_id),
+            members=(*self.members(gang_id), *self._expected(job)),
             labelled=dict(sorted(self.labels.get(gang_id, {}).items())),
             holds=self.holds_of(gang_id),
         )
         return Observed(gang)
+
+    def _expected(self, job: Job) -> Iterator[Member]:
+        there = {member.rank for member in self.members(job.id) if member.live}
+        ranks = range(job.request.pods) if job.is_late else ()
+        return (expected_member(job.id, rank) for rank in ranks if rank not in there)
 
     def holds_of(self, gang_id: GangId) -> tuple[HoldId, ...]:
         """The holds of a gang that exist."""

@@ -7,6 +7,7 @@ chosen nodes. Names of other systems that are read here: Volcano v1.14 (`pkg/con
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 
 TASK_INDEX = "volcano.sh/task-index"
 """Label and annotation of a Volcano Job's pod: which pod of its task it is, from 0."""
@@ -60,18 +61,20 @@ class AnnotationKeys:
         """The user's: how long groups are required before they are preferred, such as 10m."""
         self.way = f"{domain}/placement-mode"
         """The user's: `nomination` or `native`, who chooses the nodes."""
-        self.asked = (self.size, self.mode, self.within, self.wait, self.way)
-        """All of the user's."""
         self.pods = f"{domain}/gang-pods"
-        """Stamped annotation: pods of the gang."""
+        """Stamped annotation, the user's on pods without a job: pods of the gang."""
         self.rank_offset = f"{domain}/gang-rank-offset"
         """Stamped annotation: rank of the first pod of this template."""
         self.pods_per_group = f"{domain}/gang-pods-per-group"
         """Stamped annotation: pods of a whole group."""
-        self.of_template = (*self.asked, self.pods, self.rank_offset, self.pods_per_group)
-        """All annotations that the pods of one template have in common."""
         self.claimed_gpus = f"{domain}/gang-claimed-gpus"
         """Stamped annotation: the GPUs that a pod has by claims of devices."""
+        self.kind = f"{domain}/gang-kind"
+        """Stamped annotation: the kind of job (`JobKind.name`) whose labels say the gang."""
+        self.pods_of_repeat = f"{domain}/gang-pods-of-repeat"
+        """Stamped annotation: pods of one repetition of this template; absent where it has one."""
+        self.is_late = f"{domain}/gang-late"
+        """Stamped annotation: `true` where some pods are made only once others of them run."""
         self.pod_group = f"{domain}/gang-pod-group"
         """Stamped annotation: the PodGroup of Kubernetes that is made for the gang."""
         self.topology_key = f"{domain}/gang-topology-key"
@@ -105,3 +108,38 @@ class AnnotationKeys:
             if annotations.get(of_class) == self.provisioning_class and annotations.get(name):
                 return str(annotations[name])
         return ""
+
+    @cached_property
+    def gang_name(self) -> str:
+        """The user's, on pods without a job: which gang they are of."""
+        return f"{self.domain}/gang-name"
+
+    @cached_property
+    def first_index(self) -> str:
+        """Stamped annotation: the index of the first pod of this template; absent for 0."""
+        return f"{self.domain}/gang-first-index"
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """All of the user's on a job."""
+        return (self.size, self.mode, self.within, self.wait, self.way)
+
+    @cached_property
+    def of_template(self) -> tuple[str, ...]:
+        """All annotations that pods of one template have in common, but for what is read apart."""
+        apart = {self.kind, self.is_late, self.claimed_gpus}
+        return (
+            *self.asked,
+            *(key for key in self.of_stamp if key not in apart),
+        )
+
+    @cached_property
+    def of_stamp(self) -> tuple[str, ...]:
+        """All of the stamp."""
+        more = (self.claimed_gpus, *self.of_some_stamps)
+        return (self.pods, self.rank_offset, self.pods_per_group, *more)
+
+    @cached_property
+    def of_some_stamps(self) -> tuple[str, ...]:
+        """What the stamp of a template may lack."""
+        return (self.kind, self.is_late, self.pods_of_repeat, self.first_index)

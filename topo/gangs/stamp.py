@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from topo.gangs.annotation_keys import POD_INDEX, AnnotationKeys
 from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.terms import shown
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS
@@ -22,11 +23,22 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Pods of the gang, rank of the template's first pod, and pods of a whole group."""
+    """Pods of the gang, rank of the template's first pod, and pods of a whole group.
+
+    Where the template is repeated, `pods_of_repeat` are the pods of one repetition. `first_index`
+    is the index of the template's first pod.
+    """
 
     pods: int
     rank_offset: int
     pods_per_group: int
+    pods_of_repeat: int = 0
+    first_index: int = 0
+
+    def rank(self, index: int, repeat: int = 0) -> int:
+        """Return the rank of the pod of this index in this repetition of the template."""
+        in_template = max(0, index - self.first_index) + repeat * self.pods_of_repeat
+        return self.rank_offset + in_template
 
     def group(self, rank: int) -> int:
         """Return the group of a rank, from 0."""
@@ -38,6 +50,8 @@ class Stamp:
             keys.pods: str(self.pods),
             keys.rank_offset: str(self.rank_offset),
             keys.pods_per_group: str(self.pods_per_group),
+            **({keys.pods_of_repeat: str(self.pods_of_repeat)} if self.pods_of_repeat else {}),
+            **({keys.first_index: str(self.first_index)} if self.first_index else {}),
         }
 
 
@@ -50,8 +64,9 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
     wanted = ((keys.pods, 1), (keys.rank_offset, 0), (keys.pods_per_group, 1))
     if not any(name in annotations for name, _ in wanted):
         return None
-    for name, least in wanted:
-        number = read_number(annotations.get(name))
+    for name, least in (*wanted, (keys.pods_of_repeat, 0), (keys.first_index, 0)):
+        is_optional = len(found) >= len(wanted)
+        number = read_number(annotations.get(name, "0" if is_optional else None))
         if number is None or not least <= number <= MAX_PODS:
             what = f"{name} is {shown(annotations.get(name))}"
             fix = f"leave {keys.pods} and the words beside it to the admission webhook"
@@ -80,8 +95,35 @@ def pod_rank(
     """Return the rank of a pod in its gang; 0 if it is not stated."""
     if keys.rank in annotations and (rank := read_number(annotations[keys.rank])) is not None:
         return rank
-    index = pod_index(annotations, labels)
-    return (stamp.rank_offset if isinstance(stamp, Stamp) else 0) + (index or 0)
+    rank = stamped_rank(stamp, annotations, labels, keys) if isinstance(stamp, Stamp) else None
+    return rank if rank is not None else pod_index(annotations, labels) or 0
+
+
+def stamped_rank(
+    stamp: Stamp,
+    annotations: Mapping[str, object],
+    labels: Mapping[str, object],
+    keys: AnnotationKeys,
+) -> int | None:
+    """Return the rank of a pod with this stamp from its index; None for a pod without one."""
+    kind = kinds.named(str(annotations.get(keys.kind, "")))
+    if kind is None:
+        index = pod_index(annotations, labels)
+        return stamp.rank(index) if index is not None else None
+    index = _number_of(kind.index_key, annotations, labels)
+    repeat = _number_of(kind.repeat_key, annotations, labels) or 0
+    return stamp.rank(index, repeat) if index is not None else None
+
+
+def first_order(
+    stamp: Stamp,
+    kind: JobKind,
+    annotations: Mapping[str, object],
+    labels: Mapping[str, object],
+) -> int:
+    """Return where a pod without a lasting number comes among those that get ranks with it."""
+    index = _number_of(kind.index_key, annotations, labels) or 0
+    return stamp.rank(index, _number_of(kind.repeat_key, annotations, labels) or 0)
 
 
 def pod_index(annotations: Mapping[str, object], labels: Mapping[str, object]) -> int | None:
@@ -90,11 +132,22 @@ def pod_index(annotations: Mapping[str, object], labels: Mapping[str, object]) -
     Returns None if neither has the index key of any kind of job, nor that of a StatefulSet, whose
     pods may be of a PodGroup.
     """
-    for key in (*(kind.index_key for kind in kinds.JOB_KINDS), POD_INDEX):
-        for place in (annotations, labels):
-            text = place.get(key)
-            if text is not None and (number := read_number(text)) is not None:
-                return number
+    for key in (
+        *(kind.index_key for kind in kinds.JOB_KINDS if kind.index_key and not kind.is_elastic),
+        POD_INDEX,
+    ):
+        if (number := _number_of(key, annotations, labels)) is not None:
+            return number
+    return None
+
+
+def _number_of(
+    key: str, annotations: Mapping[str, object], labels: Mapping[str, object]
+) -> int | None:
+    for place in (annotations, labels):
+        text = place.get(key)
+        if text is not None and (number := read_number(text)) is not None:
+            return number
     return None
 
 

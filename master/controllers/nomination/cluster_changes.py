@@ -75,6 +75,12 @@ class ClusterChanges:
                 if gang.awaits:
                     self.mark(gang_id)
 
+    def mark_unsettled(self) -> None:
+        """Mark the gangs that start after a while with the pods that they have by then."""
+        for gang_id, gang in self.reader.known.items():
+            if gang.is_elastic and len(gang.members) < gang.request.pods:
+                self.mark(gang_id)
+
     def take(self) -> Iterator[GangId]:
         """Yield and unmark the marked gangs; a gang with pending writes or pods stays marked."""
         for gang_id in self.index.take():

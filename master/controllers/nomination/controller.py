@@ -167,6 +167,7 @@ class Nomination:
         """Run the work that is due once a second."""
         self.metrics.pods_slipped.inc(self.status.bypassed_webhook.report(self.now()))
         self.changes.mark_waiting_for_queues()
+        self.changes.mark_unsettled()
         self.status.native.report()
         self.status.writer.flush(self.now())
 

@@ -9,6 +9,7 @@ Every gate must be opened eventually. So a gated pod whose gang cannot be determ
 its own that is *ungated*: its gate is opened and it is scheduled without a plan.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -25,7 +26,17 @@ from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.consumers import Consumer, consumer_ranks
-from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid, Selection
+from topo.gangs.machine.gang import (
+    Binding,
+    Gang,
+    GangId,
+    Member,
+    PodUid,
+    Selection,
+    expected_member,
+)
+from topo.gangs.ranks import Unranked, assign_ranks
+from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import Kind, NodeName
@@ -38,6 +49,11 @@ LET_IN = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup whose pods Volcano's scheduler takes up."""
 
 _BY_RANK = attrgetter("rank", "metadata.name")
+_BY_ORDER = attrgetter("rank", "created_s", "metadata.name")
+SETTLE_S = 5.0
+"""How long after its newest pod an elastic gang waits for further ones before it starts.
+
+Controllers make the pods of one change within a second or two, 500 at a time."""
 
 
 @dataclass(kw_only=True)
@@ -70,6 +86,7 @@ class GangContext:
     ended: Callable[[GangId], Iterable[EndedPod]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
     reservation: Callable[[Key], Reservation] | None = None
+    clock: Callable[[], float] = time.monotonic
     ahead_s: float = 0.0
 
     def pod_group(self, pod: GangPod) -> PodGroupObject | None:
@@ -85,7 +102,7 @@ class GangContext:
 
 def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
     """Return the gang of these pods (at least one); O(pods), plus `eligibility_of`."""
-    ranked = sorted(pods, key=_BY_RANK)
+    ranked = _ranked(pods)
     first = ranked[0]
     reservation = _reservation(ranked, context)
     if reservation is not None and first.stamp is None:
@@ -104,7 +121,13 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     if awaits is None and reservation is not None and reservation.awaits:
         awaits = MissingQuota(reservation.awaits)
     least = group.spec.min_member if group is not None else _min_count(first, context)
+    if first.job is not None:
+        least = 0  # its pods have several PodGroups, each of a part of them
     kind, name = _named(first)
+    ended = tuple(map(_ended_member, _ended(first, context)))
+    members = (*map(_member, ranked), *ended)
+    if first.is_late and not ended:
+        members += tuple(_expected(gang_id, members, request))
     order = next((pod.unplanned for pod in ranked if pod.unplanned), "")
     return Gang(
         id=gang_id,
@@ -113,10 +136,10 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         kind=kind,
         binding=_binding(first, context),
         request=request,
-        at_least=min(least or request.pods, request.pods),
+        at_least=1 if first.is_elastic else min(least or request.pods, request.pods),
         priority=max([pod.priority for pod in pods]),
         created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
-        members=(*map(_member, ranked), *map(_ended_member, _ended(first, context))),
+        members=members,
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
         ungated=context.ungated.get(gang_id)
@@ -128,6 +151,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         takes=_most(ranked, context),
         fewest_gpus=_fewest_gpus(ranked),
         is_of_kueue=first.is_of_kueue,
+        is_elastic=first.is_elastic,
         labelled=context.labelled(gang_id),
         holds=context.holds(gang_id),
         booked=(reservation.hold,) if reservation is not None and reservation.hold else (),
@@ -166,6 +190,8 @@ def _with_ranks(pods: Iterable[GangPod], reservation: Reservation) -> list[GangP
 
 def _named(first: GangPod) -> tuple[str, str]:
     """Return the kind and the name of the object whose pods are the gang."""
+    if first.job is not None:
+        return first.job
     if first.is_of_group and first.scheduling_group is not None:
         return "PodGroup", first.scheduling_group[1]
     if first.owner is None and first.consumes:
@@ -207,7 +233,7 @@ def _stated(
         return f"what it asks for cannot be read: {refused}"
     if stamp is None or terms is None:
         return "it has our gate, and does not say which gang and groups it belongs to"
-    if first.owner is None and not first.is_of_group:
+    if first.owner is None and first.job is None and not first.is_of_group:
         return "it belongs to no job"
     within = terms.within or _within(group, context)
     if key := _topology_key(first, context):
@@ -218,7 +244,7 @@ def _stated(
     last = min(ranked[-1].rank, MAX_PODS)
     request = Request(
         # A rank beyond the stamp shows that the job has more pods than it was stamped with.
-        pods=max(stamp.pods, last + 1),
+        pods=last + 1 if _is_settled(ranked, context) else max(stamp.pods, last + 1),
         gpus_per_pod=max([pod.gpus for pod in ranked]),
         group_size=terms.group_size,
         mode=terms.mode,
@@ -253,6 +279,56 @@ def _with_wants(request: Request, ranked: Sequence[GangPod], context: GangContex
     wants = {pod.rank: _wants(pod, context) for pod in ranked if pod.wants is not None}
     own_label = context.keys.node_label_prefix + ranked[0].gang_id
     return with_eligibility(request, wants, context.nodes, own_label)
+
+
+def _ranked(pods: Sequence[GangPod]) -> list[GangPod]:
+    """Return the pods by rank; those that state none get it here."""
+    stamp = pods[0].stamp
+    if all(pod.has_rank for pod in pods) or not isinstance(stamp, Stamp):
+        return sorted(pods, key=_BY_RANK)
+    found = sorted((pod for pod in pods if not pod.has_rank), key=_BY_ORDER)
+    leaving = [pod for pod in found if pod.finished or pod.terminating]
+    staying = [pod for pod in found if not (pod.finished or pod.terminating)]
+    unranked = [_unranked(pod) for pod in staying]
+    if all(pod.gated for pod in staying):
+        # Of a gang that has not begun no rank is left out, although a template may lack pods.
+        unranked = [replace(pod, first_rank=0) for pod in unranked]
+    stated = [pod for pod in pods if pod.has_rank]
+    ranks = assign_ranks(unranked, stamp.pods_per_group, [pod.rank for pod in stated])
+    # One that leaves has no rank any more; whoever replaces it may get the one that it had.
+    pairs = [*zip(staying, ranks, strict=True), *((pod, 0) for pod in leaving)]
+    return sorted((*stated, *(replace(pod, rank=rank) for pod, rank in pairs)), key=_BY_RANK)
+
+
+def _expected(gang_id: GangId, members: Sequence[Member], request: Request) -> Iterator[Member]:
+    """Yield a member for each rank without a pod, of a gang whose pods are not made together.
+
+    Once a pod has succeeded, the pod of a missing rank may have, too, so that nothing is kept.
+    """
+    there = {member.rank for member in members if member.live}
+    return (expected_member(gang_id, rank) for rank in range(request.pods) if rank not in there)
+
+
+def _unranked(pod: GangPod) -> Unranked:
+    is_placed = pod.note is not None and not pod.note.withdrawn
+    return Unranked(
+        first_rank=pod.stamp.rank_offset if isinstance(pod.stamp, Stamp) else 0,
+        group=pod.note.group if pod.note is not None and is_placed else None,
+    )
+
+
+def _is_settled(ranked: Sequence[GangPod], context: GangContext) -> bool:
+    """Return whether the pods that an elastic gang has now are all that it needs to start.
+
+    So it is once one has passed its gate, or when no more came for a while: at the update of a
+    Deployment the new pods are fewer than its replicas.
+    """
+    if not ranked[0].is_elastic:
+        return False
+    if any(not pod.gated for pod in ranked):
+        return True
+    newest_s = max(pod.created_s for pod in ranked) - context.ahead_s
+    return context.clock() - newest_s >= SETTLE_S
 
 
 def _inner(kind: Kind, other: Kind | None, context: GangContext) -> Kind:

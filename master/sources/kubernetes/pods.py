@@ -18,8 +18,10 @@ from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.job_kind import GangName, PodFacts
+from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
 from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group, gang_of_request
-from topo.gangs.stamp import Stamp, pod_rank, read_claimed, read_stamp
+from topo.gangs.stamp import Stamp, first_order, pod_rank, read_claimed, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
@@ -72,7 +74,10 @@ class PodParser:
         owner = next((each for each in metadata.owner_references if each.controller), None)
         preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
         gang_id = GangId(owner.uid if owner is not None else metadata.uid)
-        if self._is_of_group(found):
+        named = self._named(found, owner)
+        if named is not None:
+            gang_id = named.id
+        elif self._is_of_group(found):
             gang_id = gang_of_group(metadata.namespace, spec.group_name)
         consumes = self._keys.consumed(annotations)
         if consumes and self._keys.pods not in annotations:
@@ -112,13 +117,30 @@ class PodParser:
             "terminating": metadata.deletion_timestamp is not None,
         }
         if is_of_gang:
-            return self._gang_pod(found, {**common, "claimed_gpus": claimed}, (note, unplanned))
+            claims = {**common, "claimed_gpus": claimed}
+            return self._gang_pod(found, claims, (note, unplanned), named)
         return ClusterPod(**common)
 
     def _shared(self, amounts: Mapping[str, int]) -> Amounts:
         """Return what the pod asks for of resources in which cards are shared."""
         stated = ((name, amounts.get(name, 0)) for name in self._policy.shared_resources)
         return tuple(each for each in stated if each[1])
+
+    def _named(self, found: PodObject, owner: OwnerReference | None) -> GangName | None:
+        """Return the gang that the labels of a pod name, as its stamp says; else None."""
+        metadata = found.metadata
+        kind = metadata.annotations.get(self._keys.kind)
+        if kind is None:
+            return None
+        facts = PodFacts(
+            keys=self._keys,
+            namespace=metadata.namespace,
+            labels=metadata.labels,
+            annotations=metadata.annotations,
+            owner_name=owner.name if owner is not None else "",
+            owner_uid=owner.uid if owner is not None else "",
+        )
+        return kinds.gang_name(kind, facts)
 
     def _is_of_group(self, found: PodObject) -> bool:
         """Return whether the pod's gang is its PodGroup of Kubernetes, as the stamp says."""
@@ -169,7 +191,11 @@ class PodParser:
         return PodSeen(pod, phase if bound_to else PodPhase.NOMINATED) if is_some else None
 
     def _gang_pod(
-        self, found: PodObject, common: dict[str, Any], place: tuple[Note | None, str]
+        self,
+        found: PodObject,
+        common: dict[str, Any],
+        place: tuple[Note | None, str],
+        named: GangName | None,
     ) -> GangPod:
         keys, metadata, spec = self._keys, found.metadata, found.spec
         annotations, owner = metadata.annotations, common["owner"]
@@ -183,13 +209,17 @@ class PodParser:
         # A gate that was opened because another gate keeper chose the node is no order to the gang.
         is_of_others = fixed is not None and unplanned != ""
         group, is_of_group = spec.group_name, self._is_of_group(found)
-        is_planned = isinstance(stamp, Stamp) and (owner is not None or is_of_group)
+        api_owner = (owner.api_version, owner.kind) if owner is not None else ("", "")
+        kind = kinds.kind_of(annotations.get(keys.kind), api_owner)
+        is_elastic = kind is not None and kind.is_elastic
+        has_gang = owner is not None or is_of_group or named is not None
+        is_planned = isinstance(stamp, Stamp) and has_gang
         # A gated pod is always placed here, so that its gate is opened whatever else is wrong.
         is_placed_here = gated or (
             not is_of_others if has_place else is_planned and way is Way.NOMINATION
         )
         ungrouped = annotations.get(keys.ungrouped)
-        if ungrouped is None and not gated and not has_place:
+        if ungrouped is None and not gated and not has_place and named is None:
             ungrouped = _unsupported(owner)
         is_unmarked = not gated and not has_place and ungrouped is None
         return GangPod(
@@ -200,7 +230,13 @@ class PodParser:
             ungrouped=ungrouped,
             stamp=stamp,
             terms=terms,
-            rank=pod_rank(stamp, annotations, metadata.labels, keys),
+            rank=first_order(stamp, kind, annotations, metadata.labels)
+            if kind is not None and is_elastic and isinstance(stamp, Stamp)
+            else pod_rank(stamp, annotations, metadata.labels, keys),
+            is_elastic=is_elastic,
+            is_late=annotations.get(keys.is_late) == "true",
+            has_rank=not (is_elastic or (kind is PLAIN_PODS and keys.rank not in annotations)),
+            job=(kinds.title(annotations.get(keys.kind, "")), named.name) if named else None,
             scheduling_group=(metadata.namespace, group) if group else None,
             makes_group=bool(group) and annotations.get(keys.pod_group) == group,
             topology_key=annotations.get(keys.topology_key, ""),
@@ -241,7 +277,7 @@ def _unsupported(owner: OwnerReference | None) -> str | None:
     if owner is not None and kinds.job_kind([(owner.api_version, owner.kind)]) is not None:
         return None
     whose = f"pods of a {owner.kind}" if owner is not None else "pods without a job"
-    return f"{whose} get none, pods of a {' or a '.join(each.title for each in kinds.JOB_KINDS)} do"
+    return f"{whose} get none, these do: {kinds.listed_titles()}"
 
 
 @lru_cache(maxsize=SHARED_VALUES)

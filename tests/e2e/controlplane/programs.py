@@ -67,7 +67,15 @@ VOLCANO = Module(
     },
 )
 KUEUE = Module("kueue", {"kueue": "sigs.k8s.io/kueue/cmd/kueue"})
-MODULES = (KUBE, TOOLS, HELM3, VOLCANO, KUEUE)
+JOBS = Module(
+    "jobs",
+    {
+        "jobset": "sigs.k8s.io/jobset",
+        "lws": "sigs.k8s.io/lws/cmd",
+    },
+)
+"""The controllers of other kinds of jobs, built of one set of libraries."""
+MODULES = (KUBE, TOOLS, HELM3, VOLCANO, KUEUE, JOBS)
 
 
 def why_not() -> str | None:
@@ -114,7 +122,8 @@ def _build(module: Module, missing: list[str]) -> None:
     try:
         _go(module, "build", "-o", f"{unfinished}/", "-ldflags", flags, *packages)
         for name in missing:
-            (unfinished / name).rename(module.program(name))
+            program = unfinished / module.packages[name].rpartition("/")[2]
+            program.rename(module.program(name))
     finally:
         shutil.rmtree(unfinished)
     _tell(f"built in {time.monotonic() - began_s:.0f} s")

@@ -16,8 +16,10 @@ from topo.sim.worlds.presets import World
 
 FOLDER = Path(__file__).parents[3] / "examples" / "jobs"
 EXAMPLES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-ELSEWHERE = {"podgroup", "kueue"}
-"""They need PodGroups and Kueue: `tests/e2e/podgroups`, `tests/e2e/kueue`."""
+OF_OTHER_CONTROLLERS = frozenset({"jobset", "leaderworkerset", "statefulset", "deployment"})
+"""They are applied where those controllers run: `tests/e2e/jobkinds`."""
+ELSEWHERE = {"podgroup", "kueue", "plain-pods", *OF_OTHER_CONTROLLERS}
+"""They need what others have: `tests/e2e/podgroups`, `tests/e2e/kueue`, `tests/e2e/jobkinds`."""
 NATIVE = "volcano-native"
 """Volcano places it, by HyperNodes that no master of this file writes."""
 PLACES = {"Job batch/v1": BATCH_JOBS, "Job batch.volcano.sh/v1alpha1": JOBS}

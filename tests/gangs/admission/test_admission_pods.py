@@ -103,9 +103,9 @@ def _owned(**owner: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (_without("metadata", "ownerReferences"), "no Volcano Job and no batch Job"),
-        (_owned(controller=False), "no Volcano Job and no batch Job"),
-        (_owned(kind="ReplicaSet", apiVersion="apps/v1"), "no Volcano Job and no batch Job"),
+        (_without("metadata", "ownerReferences"), "none of these: Volcano Job, batch Job"),
+        (_owned(controller=False), "none of these: Volcano Job, batch Job"),
+        (_owned(kind="ReplicaSet", apiVersion="apps/v1"), "none of these: Volcano Job, batch Job"),
         (_without("metadata", "annotations", "volcano.sh/task-index"), "no index"),
         (_without("metadata", "annotations", WORDS.size), "no group size"),
         (_without("metadata", "annotations", WORDS.pods), "gang-pods is"),

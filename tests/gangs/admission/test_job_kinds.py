@@ -13,10 +13,11 @@ from tests.admission.asking import asked, response
 from tests.gangs.admission.patching import RULES, WORDS, batch
 from tests.helm.chart import golden, one
 from topo.gangs.job_kinds import kinds
-from topo.gangs.job_kinds.kinds import JOB_KINDS, JobKind
+from topo.gangs.job_kinds.job_kind import JobKind
+from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.stamp import Stamp, pod_index
 
-VOLCANO_PAGE = Path(__file__).parents[3] / "docs" / "volcano.md"
+PAGE = Path(__file__).parents[3] / "docs" / "job-kinds.md"
 SET = replace(
     JOB_KINDS[1],
     name="set",
@@ -74,7 +75,7 @@ def test_a_row_has_its_reviews_counted_from_zero() -> None:
 
 def undocumented() -> set[str]:
     """The titles that the page for users does not name."""
-    text = VOLCANO_PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     return {kind.title for kind in kinds.JOB_KINDS if kind.title not in text}
 
 

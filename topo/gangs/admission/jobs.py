@@ -12,9 +12,8 @@ native job, whose nodes Volcano chooses, the job itself is stamped too, so that 
 the default changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from topo.gangs.admission import (
@@ -33,7 +32,7 @@ from topo.gangs.job_kinds.templates import (
     field_path,
     too_many_containers,
 )
-from topo.gangs.json_patch import Operation, Path, entries, mapping, remove
+from topo.gangs.json_patch import Operation, Path, entries, mapping, remove, sequence
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms, shown
 from topo.model.errors import BrokenInvariantError, Refusal
@@ -64,13 +63,15 @@ class _Member:
 class _Gang:
     """The pods that start together: the terms of their groups, and their templates by rank.
 
-    `warning` says how pods that differ are counted, empty where they do not.
+    `warning` says how pods that differ are counted, empty where they do not. `kind` is stamped,
+    empty where the controller of the pods is the gang.
     """
 
     terms: GroupTerms
     members: Sequence[_Member]
     request: Request
     warning: str
+    kind: str
 
     @property
     def templates(self) -> list[Template]:
@@ -93,9 +94,27 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
     return replace(outcome, warnings=(*outcome.warnings, *texts)) if texts else outcome
 
 
+def admit_relayed(
+    job: Mapping[str, Any],
+    relay: Callable[[Mapping[str, Any], Mapping[str, str], str], tuple[Operation, ...]],
+    rules: Rules,
+) -> AdmissionOutcome:
+    """Return the outcome for a job of which a job of another kind is made; O(annotations)."""
+    parts = JobParts(templates=())
+    texts = unread_keys.warnings(job, (), rules.keys)
+    asked = _asked(job, parts, rules.keys)
+    if asked is None or isinstance(asked, Refusal):
+        return replace(UNCHANGED, warnings=texts)
+    terms = read_terms(asked.values, rules.keys)
+    if not isinstance(terms, GroupTerms):
+        return AdmissionOutcome(Result.INVALID, (), texts, _placed(terms, asked))
+    patch = relay(job, asked.values, rules.keys.domain)
+    return AdmissionOutcome(Result.STAMPED if patch else Result.UNCHANGED, patch, texts)
+
+
 def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
-    asked = _asked(job, parts.templates, rules.keys)
-    if asked is None:
+    asked = _asked(job, parts, rules.keys)
+    if asked is None or _is_stamped_from_above(job, parts, rules.keys):
         return UNCHANGED
     found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
     if found is None:
@@ -105,13 +124,12 @@ def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admission
         found = found.refusal
     keys, templates = rules.keys, parts.templates
     if isinstance(found, AdmissionOutcome):
-        patch = (*found.patch, *_without(job, templates, (keys.ungrouped,)))
+        patch = (*found.patch, *_without(job, parts, (keys.ungrouped,)))
         result = found.result if patch else Result.UNCHANGED
         return replace(found, result=result, patch=patch)
-    stamps = (keys.pods, keys.rank_offset, keys.pods_per_group, keys.claimed_gpus)
     why = found.text if isinstance(found, _Left) else str(found)
     patch = (
-        *_without(job, templates, stamps),
+        *_without(job, parts, keys.of_stamp),
         *_without_copied_group(job, parts, keys),
         *_ungrouped(job, templates, keys, why),
     )
@@ -121,11 +139,20 @@ def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admission
     return AdmissionOutcome(result, patch, refusal=found)
 
 
+def _is_stamped_from_above(job: Mapping[str, Any], parts: JobParts, keys: AnnotationKeys) -> bool:
+    """Return whether the job is a part of another one, whose stamps its templates have."""
+    owners = map(mapping, sequence(mapping(job.get("metadata")).get("ownerReferences")))
+    if not any(each.get("controller") for each in owners):
+        return False
+    kinds = (each.annotations.get(keys.kind, parts.stamped_kind) for each in parts.templates)
+    return any(kind != parts.stamped_kind for kind in kinds)
+
+
 def _asked(
-    job: Mapping[str, Any], templates: Sequence[Template], keys: AnnotationKeys
+    job: Mapping[str, Any], parts: JobParts, keys: AnnotationKeys
 ) -> _Asked | Refusal | None:
     """Return the annotations of the job and its templates; a refusal if two of them differ."""
-    places = _annotated(job, templates)
+    places = _annotated(job, parts)
     found = _Asked({}, {})
     for name in keys.asked:
         for path, values in places:
@@ -139,12 +166,11 @@ def _asked(
     return found if keys.size in found.values else None
 
 
-def _annotated(
-    job: Mapping[str, Any], templates: Sequence[Template]
-) -> list[tuple[Path, Mapping[str, Any]]]:
+def _annotated(job: Mapping[str, Any], parts: JobParts) -> list[tuple[Path, Mapping[str, Any]]]:
     """Return the annotations of the job, then those of its templates, each with its path."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
-    return [((), of_job), *((each.path, each.annotations) for each in templates)]
+    of_templates = ((each.path, each.annotations) for each in parts.templates)
+    return [((), of_job), *parts.places, *of_templates]
 
 
 def _place(path: Path, name: str) -> str:
@@ -177,7 +203,7 @@ def _stamped(
     way = {rules.keys.way: Way.NATIVE.value}
     of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.keys)}
     everywhere = [((), of_job), *wanted]
-    patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
+    patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere), rules.keys)
     patch += _without_copied_group(job, parts, rules.keys)
     warnings += tuple(native_jobs.warnings(gang.request, gang.terms, rules))
     return AdmissionOutcome(Result.STAMPED, patch, warnings)
@@ -208,9 +234,9 @@ def _sliced(
         more[keys.topology_key] = slices[kueue_slices.SLICE_LEVEL]
     wanted = _annotations(gang, asked, keys)
     patch = (
-        *_patch(job, parts, ((at, {**values, **more}) for at, values in wanted)),
+        *_patch(job, parts, ((at, {**values, **more}) for at, values in wanted), keys),
         *scheduling_groups.without_copied_group(parts.single, keys),
-        *_without(job, parts.templates, (keys.pod_group,)),
+        *_without(job, parts, (keys.pod_group,)),
     )
     warnings = (gang.warning,) if gang.warning else ()
     if gang.terms.wait_s is not None:
@@ -234,7 +260,7 @@ def _native_group(
     more = {keys.way: Way.NATIVE.value, keys.pod_group: name}
     more |= {keys.topology_key: key} if key else {}
     wanted = _annotations(gang, asked, keys)
-    patch = _patch(job, parts, ((at, {**values, **more}) for at, values in wanted))
+    patch = _patch(job, parts, ((at, {**values, **more}) for at, values in wanted), keys)
     warnings = (gang.warning,) if gang.warning else ()
     if gang.terms.wait_s is not None:
         warnings = (*warnings, f"{keys.wait} does nothing here: the PodGroup stays as it is")
@@ -251,9 +277,10 @@ def _nominated(
     name, named = scheduling_groups.name_group(job, parts.single, rules)
     if name:
         wanted = [(at, {**values, rules.keys.pod_group: name}) for at, values in wanted]
-        copied = _without(job, parts.templates, (rules.keys.topology_key,))
-        return (*_patch(job, parts, wanted), *named, *copied)
-    return (*_patch(job, parts, wanted), *_without_copied_group(job, parts, rules.keys))
+        copied = _without(job, parts, (rules.keys.topology_key,))
+        return (*_patch(job, parts, wanted, rules.keys), *named, *copied)
+    patch = _patch(job, parts, wanted, rules.keys)
+    return (*patch, *_without_copied_group(job, parts, rules.keys))
 
 
 def _without_copied_group(
@@ -261,7 +288,7 @@ def _without_copied_group(
 ) -> tuple[Operation, ...]:
     """Return the operations that remove the PodGroup of the job that this one is a copy of."""
     fields = scheduling_groups.without_copied_group(parts.single, keys)
-    return (*fields, *_without(job, parts.templates, (keys.pod_group, keys.topology_key)))
+    return (*fields, *_without(job, parts, (keys.pod_group, keys.topology_key)))
 
 
 def _gang(
@@ -278,13 +305,15 @@ def _gang(
     members = _members(parts.templates, rules, namespace)
     if isinstance(members, Refusal | UnknownTemplate):
         return members
+    if (refusal := _disorder([each.template for each in members])) is not None:
+        return refusal
     pods = sum(each.template.pods for each in members)
     if not pods:
         return _Left(f"the job has no pods yet; those that it gets run without {keys.size}")
     most = max(each.gpus for each in members)
     request = Request(pods=pods, gpus_per_pod=most, group_size=terms.group_size)
     misfit = _misfit(request, keys, asked.places[keys.size])
-    return misfit or _Gang(terms, members, request, _unlike(members))
+    return misfit or _Gang(terms, members, request, _unlike(members), parts.stamped_kind)
 
 
 def _unlike(members: Sequence[_Member]) -> str:
@@ -297,11 +326,23 @@ def _unlike(members: Sequence[_Member]) -> str:
 
 
 def _patch(
-    job: Mapping[str, Any], parts: JobParts, wanted: Iterable[tuple[Path, dict[str, str]]]
+    job: Mapping[str, Any],
+    parts: JobParts,
+    wanted: Iterable[tuple[Path, dict[str, str]]],
+    keys: AnnotationKeys,
 ) -> tuple[Operation, ...]:
-    """Return the operations that set the annotations of each place."""
-    found = (entries(job, (*at, "metadata", "annotations"), values) for at, values in wanted)
-    return (*chain.from_iterable(found), *parts.more)
+    """Return the operations that set the annotations of each place.
+
+    What a stamp may lack is removed where it was copied with a template.
+    """
+    found: list[Operation] = []
+    before = dict(_annotated(job, parts))
+    for at, values in wanted:
+        path = (*at, "metadata", "annotations")
+        found += entries(job, path, values)
+        stale = (key for key in keys.of_some_stamps if key in before[at] and key not in values)
+        found += (remove((*path, key)) for key in stale)
+    return (*found, *parts.more)
 
 
 def _placed(refused: Refusal | None, asked: _Asked) -> Refusal:
@@ -315,9 +356,17 @@ def _annotations(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the path of each template, and the annotations for its pods."""
     offset = 0
+    is_late = {keys.is_late: "true"} if _is_late(gang.templates) else {}
     for each in gang.members:
-        stamp, template = _stamp(gang.request, offset), each.template
-        values = {**asked.values, **stamp.annotations(keys)}
+        template = each.template
+        stamp = replace(
+            _stamp(gang.request, offset),
+            pods_of_repeat=template.pods_of_repeat,
+            first_index=template.first_index,
+        )
+        values = {**asked.values, **stamp.annotations(keys), **is_late}
+        if gang.kind:
+            values[keys.kind] = gang.kind
         if each.claimed or keys.claimed_gpus in template.annotations:
             values[keys.claimed_gpus] = str(each.claimed)
         yield template.path, values
@@ -352,6 +401,23 @@ def _members(
     return members
 
 
+def _disorder(templates: Sequence[Template]) -> Refusal | None:
+    """Return why the pods of these templates have no ranks or are never there together."""
+    names = {each.name for each in templates}
+    for each in templates:
+        if each.flaw is not None:
+            return each.flaw
+        if each.waits is not None and each.waits.until_ended and (names & each.waits.names):
+            return each.waits.refusal(each.name, min(names & each.waits.names))
+    return None
+
+
+def _is_late(templates: Sequence[Template]) -> bool:
+    """Return whether some of the pods are made only once others of them run."""
+    names = {each.name for each in templates}
+    return any(each.waits is not None and names & each.waits.names for each in templates)
+
+
 def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:
     """Return why pods of this size cannot fill a group; None if they can."""
     size, gpus = request.group_size or 0, request.gpus_per_pod
@@ -382,11 +448,9 @@ def _ungrouped(
         yield from entries(job, (*each.path, "metadata", "annotations"), {keys.ungrouped: why})
 
 
-def _without(
-    job: Mapping[str, Any], templates: Sequence[Template], names: Iterable[str]
-) -> Iterator[Operation]:
+def _without(job: Mapping[str, Any], parts: JobParts, names: Iterable[str]) -> Iterator[Operation]:
     """Yield the operations that remove these annotations."""
-    for path, annotations in _annotated(job, templates):
+    for path, annotations in _annotated(job, parts):
         for name in names:
             if name in annotations:
                 yield remove((*path, "metadata", "annotations", name))

@@ -12,20 +12,32 @@ from typing import Any
 from topo.gangs.admission.claimed import PodGpus, UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import AWAITED, UNCHANGED, AdmissionOutcome, Result, Rules
 from topo.gangs.admission.scheduling_groups import GroupedPod, group_name, grouped_pod
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.job_kind import JobKind, PodFacts
+from topo.gangs.job_kinds.plain_pods import KUEUE_INDEX, PLAIN_PODS, gang_of_pod
 from topo.gangs.job_kinds.templates import pod_gpus
 from topo.gangs.json_patch import Operation, add, entries, mapping, mappings, sequence
-from topo.gangs.stamp import Stamp, pod_index, read_claimed, read_number, read_stamp
-from topo.gangs.terms import GroupTerms, Way, read_terms
+from topo.gangs.stamp import (
+    Stamp,
+    pod_index,
+    read_claimed,
+    read_number,
+    read_stamp,
+    stamped_rank,
+)
+from topo.gangs.terms import GroupTerms, Way, read_terms, shown
 from topo.model.errors import Refusal
+from topo.model.limits import MAX_PODS
+from topo.placement.job.request import Request, flaw
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place of a pod in its gang."""
+    """The place of a pod in its gang; without numbers it gets its rank once it is placed."""
 
-    rank: int
-    group: int
+    rank: int | None
+    group: int | None
     terms: GroupTerms
 
 
@@ -34,22 +46,58 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     keys = rules.keys
     metadata, spec = mappings(pod, "metadata", "spec")
     annotations, labels = mappings(metadata, "annotations", "labels")
+    kind = _kind(metadata, keys)
+    if kind in {None, PLAIN_PODS} and keys.of_pod_group not in annotations:
+        named = gang_of_pod(labels, annotations, keys)
+        if named is not None and keys.size in annotations:
+            return _plain(pod, rules, named[1])
     stamp = read_stamp(annotations, keys)
     if stamp is None or keys.of_pod_group in annotations:
         consumes = rules.takes_requests and keys.consumed(annotations) and not group_name(spec)
         return _consuming(spec, rules) if consumes else _of_group(pod, rules)
     terms = read_terms(annotations, keys)
-    index = pod_index(annotations, labels)
-    why = _why_not(stamp, terms, index, metadata)
-    if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
+    if isinstance(stamp, Refusal):
+        return _left(stamp.what)
+    is_elastic = kind is not None and kind.is_elastic
+    rank = None if is_elastic else stamped_rank(stamp, annotations, labels, keys)
+    why = _why_not(terms, kind)
+    if not why and rank is None and not is_elastic:
+        why = "it has no index in its job"
+    if why or not isinstance(terms, GroupTerms):
         return _left(why)
     gpus = pod_gpus(spec, rules.gpu_resources)
     has_claims = bool(sequence(spec.get("resourceClaims")))
     claimed = read_claimed(annotations, keys, has_claims=has_claims)
     if isinstance(gpus, Refusal) or not gpus + claimed:
         return UNCHANGED
-    rank = stamp.rank_offset + index
-    return _grouped(pod, rules, _Place(rank, stamp.group(rank), terms), {})
+    group = stamp.group(rank) if rank is not None else None
+    return _grouped(pod, rules, _Place(rank, group, terms), {})
+
+
+def _plain(pod: Mapping[str, Any], rules: Rules, total: str) -> AdmissionOutcome:
+    """Return the outcome for a pod without a job that names its gang, which has `total` pods."""
+    keys = rules.keys
+    metadata, spec = mappings(pod, "metadata", "spec")
+    annotations, labels = mappings(metadata, "annotations", "labels")
+    gpus = gpus_of(spec, str(metadata.get("namespace", "")), rules)
+    if not isinstance(gpus, PodGpus) or not gpus.gpus:
+        unknown = AWAITED if isinstance(gpus, UnknownTemplate) else UNCHANGED
+        return _left(str(gpus)) if isinstance(gpus, Refusal) else unknown
+    terms, pods = read_terms(annotations, keys), read_number(total)
+    if not isinstance(terms, GroupTerms) or not pods or pods > MAX_PODS:
+        return _left(str(terms) if isinstance(terms, Refusal) else f"it needs {keys.pods}")
+    request = Request(pods=pods, gpus_per_pod=gpus.gpus, group_size=terms.group_size)
+    if (refusal := flaw(request)) is not None:
+        return _left(str(refusal))
+    stated = annotations.get(keys.rank, labels.get(KUEUE_INDEX))
+    rank = read_number(stated)
+    if stated is not None and (rank is None or rank >= pods):
+        return _left(f"its rank is {shown(stated)}, and the gang has {pods} pods")
+    stamp = Stamp(pods, 0, request.pods_per_group)
+    group = stamp.group(rank) if rank is not None else None
+    more = {**stamp.annotations(keys), keys.kind: PLAIN_PODS.name}
+    more |= {keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
+    return _grouped(pod, rules, _Place(rank, group, terms), more)
 
 
 def _of_group(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
@@ -104,11 +152,12 @@ def _grouped(
 ) -> AdmissionOutcome:
     """Return the outcome for a pod of a gang: its rank, its group, more annotations, the gate."""
     keys, spec = rules.keys, mapping(pod.get("spec"))
-    of_pod = {**annotations, keys.rank: str(place.rank)}
-    patch = [
-        *entries(pod, ("metadata", "labels"), {keys.group: str(place.group)}),
-        *entries(pod, ("metadata", "annotations"), of_pod),
-    ]
+    of_pod, patch = dict(annotations), list[Operation]()
+    if place.rank is not None:
+        of_pod[keys.rank] = str(place.rank)
+        patch += entries(pod, ("metadata", "labels"), {keys.group: str(place.group)})
+    if of_pod:
+        patch += entries(pod, ("metadata", "annotations"), of_pod)
     held = (place.terms.way or rules.way) is Way.NOMINATION and not spec.get("nodeName")
     if held:
         patch += _gate(spec, keys.gate)
@@ -117,30 +166,32 @@ def _grouped(
     return AdmissionOutcome(Result.GATED if held else Result.LABELLED, tuple(patch))
 
 
-def _why_not(
-    stamp: Stamp | Refusal,
-    terms: GroupTerms | Refusal | None,
-    index: int | None,
-    metadata: Mapping[str, Any],
-) -> str:
-    if isinstance(stamp, Refusal):
-        return stamp.what
+def _why_not(terms: GroupTerms | Refusal | None, kind: JobKind | None) -> str:
     if isinstance(terms, Refusal):
         return terms.what
     if terms is None:
         return "it names no group size"
-    if not _is_of_a_job(metadata):
-        return f"it belongs to {' and '.join(f'no {each.title}' for each in kinds.JOB_KINDS)}"
-    return "it has no index in its job" if index is None else ""
+    return kinds.others() if kind is None else ""
 
 
-def _is_of_a_job(metadata: Mapping[str, Any]) -> bool:
-    owners = map(mapping, sequence(metadata.get("ownerReferences")))
-    controllers = (each for each in owners if each.get("controller"))
-    return (
-        kinds.job_kind((str(each.get("apiVersion")), str(each.get("kind"))) for each in controllers)
-        is not None
+def _kind(metadata: Mapping[str, Any], keys: AnnotationKeys) -> JobKind | None:
+    """Return the kind of job that a pod is of; None where its gang could not be found later."""
+    owners = [mapping(each) for each in sequence(metadata.get("ownerReferences"))]
+    controller = next((each for each in owners if each.get("controller")), {})
+    annotations, labels = mappings(metadata, "annotations", "labels")
+    facts = PodFacts(
+        keys=keys,
+        namespace=str(metadata.get("namespace", "")),
+        labels=labels,
+        annotations=annotations,
+        owner_name=str(controller.get("name", "")),
+        owner_uid=str(controller.get("uid", "")),
     )
+    stamped = annotations.get(keys.kind)
+    owner = str(controller.get("apiVersion")), str(controller.get("kind"))
+    if kinds.gang_name(stamped, facts) is None:
+        return kinds.job_kind([owner])
+    return kinds.kind_of(stamped, owner)
 
 
 def _gate(spec: Mapping[str, Any], name: str) -> list[Operation]:

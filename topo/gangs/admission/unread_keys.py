@@ -47,8 +47,8 @@ def _unread(
 ) -> Iterator[str]:
     """Yield a warning for each key that looks like ours, empty where it is none of ours."""
     known = {key.rpartition("/")[2]: key for key in keys.asked}
-    ours = {*keys.of_template, keys.ungrouped, keys.group, keys.rank, keys.placement, keys.hold}
-    ours |= {keys.pod_group, keys.topology_key, keys.of_pod_group}
+    ours = {*keys.asked, *keys.of_stamp, keys.ungrouped, keys.group, keys.rank, keys.placement}
+    ours |= {keys.hold, keys.gang_name, keys.pod_group, keys.topology_key, keys.of_pod_group}
     for path, metadata in places:
         annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
         if str(annotations.get(keys.wait, "")).strip().isdecimal():

@@ -1,65 +1,35 @@
 """The table of job kinds: one row per kind of object whose pods can be gangs.
 
-To add a kind, add a row here and its reader in this folder. The row feeds the admission webhook
-(which objects it reviews, which pods it gates), the index of a pod in its job, the metrics of
-reviews, and the rights and webhooks of the chart, which `tests/helm` checks against the table.
+To add a kind, add a file with its row in this folder, and the row here. The row feeds the admission
+webhook (which objects it reviews, which pods it gates), the gang and the rank of a pod, the metrics
+of reviews, and the webhooks of the chart, which `tests/helm` checks against the table.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
 
-from topo.gangs.annotation_keys import COMPLETION_INDEX, TASK_INDEX
-from topo.gangs.job_kinds.batch_job import batch_job
-from topo.gangs.job_kinds.templates import JobParts
-from topo.gangs.job_kinds.volcano_job import volcano_job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobKind:
-    """A kind of job in Kubernetes, and how a gang is read from it.
-
-    `name` labels its reviews in metrics, `title` names the kind to people, `resource` is the plural
-    of the REST path. `index_key` is the label or annotation of a pod that holds its
-    number within its template, from 0. `parts` reads a job's templates from its JSON object.
-    `api_version` is that of its objects and of references to them.
-    """
-
-    name: str
-    title: str
-    group: str
-    version: str
-    kind: str
-    resource: str
-    index_key: str
-    parts: Callable[[Mapping[str, Any]], JobParts]
-    api_version: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "api_version", f"{self.group}/{self.version}")
-
+from topo.gangs.job_kinds.batch_job import BATCH_JOB
+from topo.gangs.job_kinds.deployment import DEPLOYMENT
+from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
+from topo.gangs.job_kinds.job_set import JOB_SET
+from topo.gangs.job_kinds.leader_worker_set import LEADER_WORKER_SET
+from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
+from topo.gangs.job_kinds.ray_cluster import RAY_CLUSTER
+from topo.gangs.job_kinds.stateful_set import STATEFUL_SET
+from topo.gangs.job_kinds.train_job import TRAIN_JOB
+from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
+from topo.gangs.job_kinds.volcano_job import VOLCANO_JOB
 
 JOB_KINDS: tuple[JobKind, ...] = (
-    JobKind(
-        name="volcano-job",
-        title="Volcano Job",
-        group="batch.volcano.sh",
-        version="v1alpha1",
-        kind="Job",
-        resource="jobs",
-        index_key=TASK_INDEX,
-        parts=volcano_job,
-    ),
-    JobKind(
-        name="job",
-        title="batch Job",
-        group="batch",
-        version="v1",
-        kind="Job",
-        resource="jobs",
-        index_key=COMPLETION_INDEX,
-        parts=batch_job,
-    ),
+    VOLCANO_JOB,
+    BATCH_JOB,
+    JOB_SET,
+    TRAIN_JOB,
+    LEADER_WORKER_SET,
+    STATEFUL_SET,
+    DEPLOYMENT,
+    RAY_CLUSTER,
+    PYTORCH_JOB,
+    MPI_JOB,
 )
 
 
@@ -75,3 +45,35 @@ def job_kind(owners: Iterable[tuple[str, str]]) -> JobKind | None:
 def names() -> tuple[str, ...]:
     """Return the names of the kinds, in the order of the table."""
     return tuple(each.name for each in JOB_KINDS)
+
+
+def kind_of(kind: object, owner: tuple[str, str]) -> JobKind | None:
+    """Return the kind of a pod: that which it is stamped with, else that of its controller."""
+    return (named(kind) if isinstance(kind, str) else None) or job_kind([owner])
+
+
+def gang_name(kind: object, pod: PodFacts) -> GangName | None:
+    """Return the gang that a pod stamped with this kind is of; None where it does not say."""
+    found = named(kind) if isinstance(kind, str) else None
+    return found.gang(pod) if found is not None and found.gang is not None else None
+
+
+def title(name: str) -> str:
+    """Return the kind, as Kubernetes calls it, of a name of the table; the name for another one."""
+    return next((each.kind for each in (*JOB_KINDS, PLAIN_PODS) if each.name == name), name)
+
+
+def named(name: str) -> JobKind | None:
+    """Return the kind of this name whose pods say themselves which gang they are of; else None."""
+    known = (each for each in (*JOB_KINDS, PLAIN_PODS) if each.gang is not None)
+    return next((each for each in known if each.name == name), None)
+
+
+def others() -> str:
+    """Return why a pod of no kind of the table gets no group, with those that do."""
+    return f"it is of none of these: {listed_titles()}"
+
+
+def listed_titles() -> str:
+    """Return what people call all that get groups."""
+    return ", ".join(each.title for each in (*JOB_KINDS, PLAIN_PODS))

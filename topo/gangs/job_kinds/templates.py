@@ -1,7 +1,7 @@
 """The pod templates of a job, read from its JSON object, and the GPUs of one of their pods."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from topo.gangs.json_patch import Operation, Path, mapping, sequence
@@ -15,14 +15,41 @@ MAX_COUNT = (1 << 31) - 1
 """Kubernetes has 32 bits for a number of pods."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The templates, by name, whose pods have to be ready before those of another are created.
+
+    Then places are kept for the later ones. `until_ended`: they even have to have ended, so that
+    the pods are no gang; `where` is the field that says so, `fix` how to have them run together.
+    """
+
+    names: frozenset[str]
+    until_ended: bool = field(kw_only=True)
+    where: str = field(kw_only=True)
+    fix: str = field(kw_only=True)
+
+    def refusal(self, late: str, first: str) -> Refusal:
+        """Return why pods of template `late`, which wait for the end of `first`, are no gang."""
+        what = f"the pods of {late} are made once those of {first} have ended"
+        return Refusal(f"{what}, so they never run together", self.where, self.fix)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """One template of `pods` pods; `path` is where it is in the job, `name` is shown to people."""
+    """One template of `pods` pods; `path` is where it is in the job, `name` is shown to people.
+
+    `pods_of_repeat`: the pods of one repetition where the template is repeated, else 0.
+    `first_index` is the index of its first pod. `flaw` says why its pods can have no groups.
+    """
 
     path: Path
     name: str
     pods: int
     body: Mapping[str, Any]
+    pods_of_repeat: int = 0
+    first_index: int = 0
+    flaw: Refusal | None = None
+    waits: Wait | None = None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -52,7 +79,9 @@ class JobParts:
     `own` says by what other means the user chooses nodes, `flaw` why the job can have no groups.
     `more` are operations besides the stamps. `has_pod_group`: Volcano creates a PodGroup with the
     job's annotations. `single` is the template whose pods kube-scheduler binds one by one, unless
-    they are of a PodGroup of Kubernetes.
+    they are of a PodGroup of Kubernetes. `places` are further annotations of the job, each with its
+    path, in which its user may ask for groups. `stamped_kind` is the name of a kind whose pods say
+    themselves which gang they are of.
     """
 
     templates: tuple[Template, ...]
@@ -61,6 +90,8 @@ class JobParts:
     more: tuple[Operation, ...] = ()
     has_pod_group: bool = False
     single: Template | None = None
+    places: tuple[tuple[Path, Mapping[str, Any]], ...] = ()
+    stamped_kind: str = ""
 
 
 def count(value: object) -> int:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from topo.gangs.annotation_keys import TASK_INDEX
+from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import JobParts, Template, count
 from topo.gangs.json_patch import add, mapping, sequence
 from topo.model.errors import Refusal
@@ -72,3 +74,15 @@ def _own_topology(spec: Mapping[str, Any], tasks: tuple[Mapping[str, Any], ...])
         if mapping(task.get("partitionPolicy")):
             return f"spec.tasks[{number}].partitionPolicy is set"
     return ""
+
+
+VOLCANO_JOB = JobKind(
+    name="volcano-job",
+    title="Volcano Job",
+    group="batch.volcano.sh",
+    version="v1alpha1",
+    kind="Job",
+    resource="jobs",
+    index_key=TASK_INDEX,
+    parts=volcano_job,
+)

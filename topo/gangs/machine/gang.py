@@ -17,8 +17,8 @@ from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
 GangId = NewType("GangId", str)
-"""The uid of the controller that owns the pods, or `gang_of_group`. A job that restarts keeps it,
-its pods do not."""
+"""The uid of the controller that owns the pods, or `gang_of`. A job that restarts keeps it, its
+pods do not."""
 PodUid = NewType("PodUid", str)
 Selection = NewType("Selection", str)
 """The value of the gang's label on a node. Pods select it, so that they go to such nodes alone.
@@ -32,13 +32,21 @@ _OF_GROUPS = UUID("3c0f6c1e-6f0d-4f43-9d5b-6a0f6f1b7c52")
 
 
 @lru_cache(maxsize=1024)
+def gang_of(*parts: str) -> GangId:
+    """Return the id of the gang that these names identify; the same names give the same id.
+
+    None of them may contain a slash.
+    """
+    return GangId(str(uuid5(_OF_GROUPS, "/".join(parts))))
+
+
 def gang_of_group(namespace: str, name: str) -> GangId:
     """Return the id of the gang that is a PodGroup of Kubernetes.
 
     Its pods name the PodGroup and not its uid, so one that is made again under its name is the
     same gang.
     """
-    return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/{name}")))
+    return gang_of(namespace, name)
 
 
 @lru_cache(maxsize=1024)
@@ -98,7 +106,8 @@ class Member:
     that another gate controller chose. `node` is the bound node, `nominated` the nominated node,
     `selection` the value of the gang's label that the pod selects, empty for none. `unscheduled` is
     why its scheduler did not bind the opened pod at its last attempt. `succeeded`: the pod has
-    finished its work and its rank need not be started again.
+    finished its work and its rank need not be started again. `is_expected`: there is no such pod
+    yet; its controller makes it once others run, and its place is kept for it until then.
 
     Three facts are derived from these, once, because each step reads them many times. `live`: the
     pod runs or will run. `waits`: it is live and not bound. `opened`: it waits and our gate is off,
@@ -120,6 +129,7 @@ class Member:
     terminating: bool = False
     finished: bool = False
     succeeded: bool = False
+    is_expected: bool = False
     live: bool = field(init=False, repr=False, compare=False)
     waits: bool = field(init=False, repr=False, compare=False)
     opened: bool = field(init=False, repr=False, compare=False)
@@ -130,6 +140,13 @@ class Member:
         object.__setattr__(self, "live", live)
         object.__setattr__(self, "waits", waits)
         object.__setattr__(self, "opened", waits and not self.gated)
+
+
+def expected_member(gang_id: GangId, rank: int) -> Member:
+    """Return the member for a pod that is made once others run: it waits, gated, for its place."""
+    uid = PodUid(f"expected-{gang_id}-{rank}")
+    name = f"rank {rank}"
+    return Member(uid=uid, name=name, rank=rank, version="", gated=True, is_expected=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +168,7 @@ class Gang:
     `takes` is the most that any of its pods takes of a node beside GPUs. Where its pods take
     different numbers of GPUs each counts as the largest, and `fewest_gpus` is what the smallest
     takes; else it is 0.
-    `is_of_kueue`: Kueue admits its job.
+    `is_of_kueue`: Kueue admits its job. `is_elastic`: its pods may come and go while others run.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     `booked` are holds of others that its pods take over with their places: those of a request for
     capacity that they consume.
@@ -176,6 +193,7 @@ class Gang:
     takes: Amounts = ()
     fewest_gpus: int = 0
     is_of_kueue: bool = False
+    is_elastic: bool = False
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
     booked: tuple[HoldId, ...] = ()
@@ -199,13 +217,16 @@ class Gang:
 
     @property
     def start_pods(self) -> int:
-        """How many pods, from rank 0, start a gang that Volcano binds as a whole.
+        """How many pods, from rank 0, start an elastic gang, or one that Volcano binds as a whole.
 
         They are `at_least` pods and the others of their last group. kube-scheduler starts a
         PodGroup only once no pod of it has a gate, and so with all of them.
         """
         size, pods = self.request.pods_per_group, self.request.pods
-        least = self.at_least if self.binding is Binding.WHOLE else pods
+        may_grow = self.binding is Binding.WHOLE or (
+            self.is_elastic and self.binding is Binding.PIECEMEAL
+        )
+        least = self.at_least if may_grow else pods
         return min(pods, -(-least // size) * size)
 
     @property

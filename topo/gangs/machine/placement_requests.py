@@ -334,7 +334,7 @@ def _find_blocker(record: Record) -> Blocker | None:
     done = {member.rank for member in gang.members if member.succeeded}
     missing = [rank for rank in expected if rank not in ranks and rank not in done]
     name_nodes = not gated and any(member.gated for member in live)
-    if missing and not name_nodes:
+    if missing and not name_nodes and not (gang.is_elastic and record.is_released):
         there = len(expected) - len(missing)
         text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
         return Blocker(GangState.PODS_MISSING, text, some=True)
@@ -392,7 +392,8 @@ def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
     new = [
         member
         for member in arrived
-        if (group := gang.group_of(member.rank)) not in kept and there[group] == sizes[group]
+        if (group := gang.group_of(member.rank)) not in kept
+        and (gang.is_elastic or there[group] == sizes[group])
     ]
     return near, new
 

@@ -152,6 +152,8 @@ class Record:
         an attempt fails, and would clear it again. Or it is another node that the pod selects, as
         where a scheduler evicts others for it; a node that it does not select is of an older plan.
         """
+        if member.is_expected:
+            return True
         if member.note != note:
             return False
         if not member.opened:
@@ -226,7 +228,7 @@ def update_record(record: Record, gang: Gang) -> Record:
     by_rank = tuple(sorted(gang.members, key=lambda member: (member.rank, member.uid)))
     gang = replace(gang, members=by_rank)
     live = {member.uid: member for member in by_rank if member.live}
-    plan = {uid: note for uid, note in record.plan.items() if uid in live}
+    plan = _hand_over(record, live)
     plan, strayed = _follow_bindings(plan, live)
     strayed = strayed or (not gang.ungated and _has_new_unplanned_binding(record, live, plan))
     checked = record.checked and plan == record.plan and not strayed
@@ -241,6 +243,21 @@ def update_record(record: Record, gang: Gang) -> Record:
     if found.gang.awaits != record.gang.awaits or found.gang.request != record.gang.request:
         found = replace(found, blocked="")
     return _align_selections(found)
+
+
+def _hand_over(record: Record, live: Mapping[PodUid, Member]) -> dict[PodUid, Note]:
+    """Return the notes of the live pods; one that came has the place that was kept for its rank."""
+    plan = {uid: note for uid, note in record.plan.items() if uid in live}
+    kept = {
+        member.rank: record.plan[member.uid]
+        for member in record.gang.members
+        if member.is_expected and member.uid in record.plan and member.uid not in live
+    }
+    if kept:
+        for uid, member in live.items():
+            if member.waits and member.gated and uid not in plan and member.rank in kept:
+                plan[uid] = kept[member.rank]
+    return plan
 
 
 def _follow_bindings(

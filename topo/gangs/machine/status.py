@@ -92,8 +92,8 @@ def _growing(record: Record, text: str) -> tuple[GangState, str] | None:
 
 
 def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:
-    waiting = record.waiting_pods()
-    if any(member.gated for member, _ in waiting):
+    waiting = [member for member, _ in record.waiting_pods() if not member.is_expected]
+    if any(member.gated for member in waiting):
         return GangState.PLACED, "its nodes are being prepared"
     if waiting:
         return GangState.OPENED, "its scheduler may bind it"
@@ -101,6 +101,14 @@ def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:
         return blocker.state, blocker.text
     if any(member.opened for member in record.gang.members):
         return GangState.OPENED, "its scheduler may bind it, without a plan"
+    return _unplanned(record)
+
+
+def _unplanned(record: Record) -> tuple[GangState, str]:
+    """Return the state of a gang whose pods need no nodes now."""
+    if expected := sum(member.is_expected for member in record.gang.members):
+        pods = f"{expected} of {record.gang.request.pods} pods"
+        return GangState.PODS_MISSING, f"{pods} are made later: their places are kept"
     if any(member.waits for member in record.gang.members):
         return GangState.WAIVED, "its pods name their nodes themselves"
     ended = not any(member.live for member in record.gang.members)

@@ -29,8 +29,8 @@ from topo.model.ids import NodeName
 def follow_unbound_pods(record: Record, now_s: float, settings: GangSettings) -> Record:
     """Return the record with the nodes lost that its scheduler refuses for too long; O(members)."""
     record = _drop_expired(record, now_s)
-    waiting = record.waiting_pods()
-    if not waiting or any(member.gated for member, _ in waiting):
+    waiting = [member for member, _ in record.waiting_pods() if not member.is_expected]
+    if not waiting or any(member.gated for member in waiting):
         return record if record.opened_since_s is None else replace(record, opened_since_s=None)
     since_s = record.opened_since_s
     if since_s is None:

@@ -163,7 +163,7 @@ def _planned_pod_writes(
         if member.uid in progress.unseated:
             node = record.nominated_node(note)
             want["pod", member.uid] = Nominate(gang_id, member, note, node)
-        elif opens and member.gated and note.group not in lost:
+        elif opens and member.gated and not member.is_expected and note.group not in lost:
             want["pod", member.uid] = Open(gang_id, member, note)
     return want
 
@@ -176,7 +176,7 @@ def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
     want: dict[Key, Instruction] = {}
     gang = record.gang
     for member in gang.members:
-        if not member.waits or member.uid in record.plan:
+        if not member.waits or member.is_expected or member.uid in record.plan:
             continue
         why = gang.ungated
         if member.fixed is not None:

@@ -1,0 +1,154 @@
+"""The stock controllers of other kinds of jobs, with their own definitions and webhooks."""
+
+import base64
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from topo.sim.clustermanager.certificates import Authority
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster
+from tests.e2e.controlplane.processes import Program
+from tests.e2e.controlplane.programs import JOBS, build, module_folder
+from tests.support.waiting import eventually
+
+_HTTPS = 443
+_REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class JobController:
+    """One controller: its program, its Go module, and where its manifests lie in that.
+
+    `octet` is the last of the address that its webhooks listen on. `certificates` is the field of
+    its configuration about them, `takes_folder`: one says where they are, not only the environment.
+    """
+
+    name: str
+    module: str
+    definitions: tuple[str, ...]
+    webhooks: str
+    configuration: str
+    octet: int
+    certificates: str = "internalCertManagement"
+    takes_folder: bool = True
+
+    def folder(self) -> Path:
+        """The folder of its module."""
+        return module_folder(JOBS, self.module)
+
+    @property
+    def service(self) -> str:
+        """The Service of its webhooks, in the namespace of the same name."""
+        return f"{self.name}-webhooks"
+
+
+JOB_SET = JobController(
+    name="jobset",
+    module="sigs.k8s.io/jobset",
+    definitions=("config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",),
+    webhooks="config/components/webhook/manifests.yaml",
+    configuration="config.jobset.x-k8s.io/v1alpha1",
+    octet=210,
+)
+LEADER_WORKER_SET = JobController(
+    name="lws",
+    module="sigs.k8s.io/lws",
+    definitions=(
+        "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
+        "config/crd/bases/disaggregatedset.x-k8s.io_disaggregatedsets.yaml",
+    ),
+    webhooks="config/webhook/manifests.yaml",
+    configuration="config.lws.x-k8s.io/v1alpha1",
+    octet=211,
+)
+
+
+async def install(cluster: Cluster, api: Api, *controllers: JobController) -> list[Program]:
+    """Install these controllers and start them; return when their webhooks answer."""
+    build(JOBS)
+    authority = Authority.at(cluster.files.home / "pki")
+    programs = []
+    for each in controllers:
+        await _define(api, each)
+        address = f"{cluster.ports.services}.{each.octet}"
+        program = _program(cluster, each, authority, address)
+        program.start()
+        programs.append(program)
+        for path, found in _objects(each, authority, address):
+            await api.create(path, found)
+    return programs
+
+
+async def _define(api: Api, controller: JobController) -> None:
+    names = []
+    for path in controller.definitions:
+        found = yaml.safe_load((controller.folder() / path).read_text())
+        found["spec"].pop("conversion", None)
+        names.append(found["metadata"]["name"])
+        await api.create(DEFINITIONS, found)
+
+    async def are_served() -> bool:
+        there = [await api.get(f"{DEFINITIONS}/{name}") for name in names]
+        return all("Established" in str(each.get("status", {})) for each in there)
+
+    await eventually(are_served)
+
+
+def _program(
+    cluster: Cluster, controller: JobController, authority: Authority, address: str
+) -> Program:
+    home = cluster.files.home / controller.name
+    folder = home / "k8s-webhook-server" / "serving-certs"  # what their library takes by default
+    folder.mkdir(parents=True)
+    certificate, key = authority.leaf(
+        controller.name, f"{controller.service}.{controller.name}.svc"
+    )
+    shutil.copy(certificate, folder / "tls.crt")
+    shutil.copy(key, folder / "tls.key")
+    webhook = {"port": _HTTPS, "host": address}
+    if controller.takes_folder:
+        webhook["certDir"] = str(folder)
+    configuration = {
+        "apiVersion": controller.configuration,
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": False},
+        controller.certificates: {"enable": False},
+        "webhook": webhook,
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": "0"},
+    }
+    file = home / "configuration.yaml"
+    file.write_text(yaml.safe_dump(configuration))
+    argv = (
+        str(JOBS.program(controller.name)),
+        f"--config={file}",
+        f"--kubeconfig={cluster.files.kubeconfig}",
+    )
+    log = cluster.files.log(controller.name)
+    return Program(controller.name, argv, log, {"TMPDIR": str(home)})
+
+
+def _objects(
+    controller: JobController, authority: Authority, address: str
+) -> Iterator[tuple[str, Any]]:
+    """Yield what its manifests install for its webhooks: path of the collection, and object."""
+    namespace = controller.name
+    yield "/api/v1/namespaces", {"metadata": {"name": namespace}}
+    service = {
+        "metadata": {"name": controller.service},
+        "spec": {"clusterIP": address, "ports": [{"port": _HTTPS}]},
+    }
+    yield f"/api/v1/namespaces/{namespace}/services", service
+    trusted = base64.b64encode(authority.certificate_file.read_bytes()).decode()
+    for each in yaml.safe_load_all((controller.folder() / controller.webhooks).read_text()):
+        each["metadata"]["name"] = f"{controller.name}-{each['metadata']['name']}"
+        for webhook in each["webhooks"]:
+            client = webhook["clientConfig"]
+            client["service"] |= {"name": controller.service, "namespace": namespace}
+            client["caBundle"] = trusted
+        yield f"{_REGISTRATION}/{each['kind'].lower()}s", each

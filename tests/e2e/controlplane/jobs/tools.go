@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools names the programs that the end-to-end tests build from this module.
+package tools
+
+import (
+	_ "sigs.k8s.io/jobset"
+	_ "sigs.k8s.io/lws/cmd"
+)

@@ -1,0 +1,78 @@
+"""What the product knows of a kind of job: a row of the table `kinds`.
+
+A gang is found from its pods alone: no object of a kind is ever read back from the cluster. At its
+creation the webhook reads the size and the order of ranks from the job and stamps them on its
+templates; identity and number of a pod are on labels that the kind's controller writes.
+
+    where               what
+    the job             size: its templates and their pods (`parts`)
+    the pod's template  the stamp: pods of the gang, rank of the first pod, pods of a group
+    the pod's labels    which gang (`gang`), and which pod of its template (`index_key`)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.job_kinds.templates import JobParts
+from topo.gangs.json_patch import Operation
+from topo.gangs.machine.gang import GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """What identifies the gang of a pod; the owner is its controller, empty where it has none."""
+
+    keys: AnnotationKeys
+    namespace: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    owner_name: str = ""
+    owner_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GangName:
+    """The gang of a pod: its id, and the name that people know it by."""
+
+    id: GangId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind:
+    """A kind of job in Kubernetes, and how a gang is read from it.
+
+    `name` labels its reviews in metrics and is stamped on pods where `gang` is given, `title` names
+    the kind to people, `resource` is the plural of the REST path. `api_version` is that of its
+    objects and of references to them. `parts` reads a job's templates from its JSON object.
+
+    `index_key` is the label or annotation of a pod that holds its number within its template, from
+    0; empty where the pods have none. Where a template is repeated, `repeat_key` holds the number
+    of the repetition. `gang` returns the gang of a pod, None where its labels do not say; a kind
+    without it controls its pods itself, so that the uid of their controller is the gang.
+
+    `relay`: another kind of the table is made of it, and gets its annotations by these operations.
+    `is_elastic`: its pods have no lasting numbers and may come and go while others run; the keys
+    then only say in which order they get their ranks at first (`topo.gangs.ranks`).
+    """
+
+    name: str
+    title: str
+    group: str
+    version: str
+    kind: str
+    resource: str
+    index_key: str
+    parts: Callable[[Mapping[str, Any]], JobParts]
+    repeat_key: str = ""
+    gang: Callable[[PodFacts], GangName | None] | None = None
+    relay: Callable[[Mapping[str, Any], Mapping[str, str], str], tuple[Operation, ...]] | None = (
+        None
+    )
+    is_elastic: bool = False
+    api_version: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "api_version", f"{self.group}/{self.version}")

@@ -1,0 +1,122 @@
+"""Reader of a JobSet: its replicated jobs in their order, each repeated.
+
+    replicated jobs driver (1 job of 1 pod without GPUs) and workers (2 jobs of 4 pods of 8 GPUs)
+    → a gang of 8 pods; pod 3 of workers-1 has rank 1 · 4 + 3
+
+Size: in the JobSet, completions x replicas of each replicated job. Identity: the label jobset-uid
+with restart-attempt, since a restart makes all Jobs again while the old ones still end. Rank: the
+index of the Job in its replicated job, and the completion index of the pod.
+
+A replicated job that waits until another one is ready comes late; one that waits until another one
+has ended never runs beside it. With `exclusive-topology` JobSet's own webhook refuses all pods but
+the first of a Job until that is bound, and gives them its domain.
+
+Source: sigs.k8s.io/jobset v0.12.0, api/jobset/v1alpha2, pkg/controllers, pkg/webhooks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from topo.gangs.annotation_keys import COMPLETION_INDEX
+from topo.gangs.job_kinds.batch_job import index_flaw
+from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
+from topo.gangs.job_kinds.templates import JobParts, Template, Wait, count, field_path
+from topo.gangs.json_patch import Path, mapping, sequence
+from topo.gangs.machine.gang import gang_of
+
+NAME = "jobset"
+_PREFIX = "jobset.sigs.k8s.io"
+_EXCLUSIVE = f"alpha.{_PREFIX}/exclusive-topology"
+MAX_JOBS = 1000
+"""Replicated jobs of a JobSet that are read; an object of a megabyte has no more with GPUs."""
+
+
+def job_set(found: Mapping[str, Any]) -> JobParts:
+    """Return the parts of a JobSet; O(replicated jobs²) where each waits for those before it."""
+    spec = mapping(found.get("spec"))
+    jobs = tuple(map(mapping, sequence(spec.get("replicatedJobs"))[:MAX_JOBS]))
+    order = mapping(spec.get("startupPolicy")).get("startupPolicyOrder")
+    places = [("spec", "replicatedJobs", at, "template") for at in range(len(jobs))]
+    return JobParts(
+        templates=tuple(_templates(jobs, is_in_order=order == "InOrder")),
+        own=_exclusive(found, jobs),
+        stamped_kind=NAME,
+        places=tuple(
+            (path, _annotations(mapping(job.get("template"))))
+            for path, job in zip(places, jobs, strict=True)
+        ),
+    )
+
+
+def _templates(jobs: Sequence[Mapping[str, Any]], *, is_in_order: bool) -> Iterator[Template]:
+    before: list[str] = []
+    for at, job in enumerate(jobs):
+        path: Path = ("spec", "replicatedJobs", at, "template", "spec")
+        name = str(job.get("name") or at)[:63]
+        spec = mapping(mapping(job.get("template")).get("spec"))
+        of_job = count(spec.get("completions", spec.get("parallelism", 1)))
+        indexed = {"completionMode": "Indexed", **spec, "completions": of_job}
+        yield Template(
+            path=(*path, "template"),
+            name=name,
+            pods=count(job.get("replicas", 1)) * of_job,
+            body=mapping(spec.get("template")),
+            pods_of_repeat=of_job,
+            flaw=index_flaw(indexed, path),
+            waits=_in_order(before) if is_in_order else _depends(job, at),
+        )
+        before.append(name)
+
+
+def _in_order(before: Sequence[str]) -> Wait | None:
+    if not before:
+        return None
+    where = "spec.startupPolicy.startupPolicyOrder"
+    return Wait(frozenset(before), until_ended=False, where=where, fix="set AnyOrder")
+
+
+def _depends(job: Mapping[str, Any], at: int) -> Wait | None:
+    """Return what a replicated job depends on; of several the end of one counts."""
+    found = [mapping(each) for each in sequence(job.get("dependsOn"))]
+    if not found:
+        return None
+    ends = [each for each in found if each.get("status") == "Complete"]
+    return Wait(
+        frozenset(str(each.get("name")) for each in ends or found),
+        until_ended=bool(ends),
+        where=field_path(("spec", "replicatedJobs", at, "dependsOn")),
+        fix="remove it, or let the first one have no GPUs",
+    )
+
+
+def _exclusive(found: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the annotation by which JobSet chooses the domains of its Jobs; empty without it."""
+    templates = (mapping(each.get("template")) for each in jobs)
+    is_set = any(_EXCLUSIVE in _annotations(each) for each in (found, *templates))
+    return f"{_EXCLUSIVE} is set" if is_set else ""
+
+
+def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(found.get("metadata")).get("annotations"))
+
+
+def _gang(pod: PodFacts) -> GangName | None:
+    uid, name = (pod.labels.get(f"{_PREFIX}/{key}", "") for key in ("jobset-uid", "jobset-name"))
+    if not uid or not name:
+        return None
+    attempt = pod.labels.get(f"{_PREFIX}/restart-attempt", "0")
+    return GangName(gang_of(NAME, pod.namespace, uid, attempt), name)
+
+
+JOB_SET = JobKind(
+    name=NAME,
+    title="JobSet",
+    group="jobset.x-k8s.io",
+    version="v1alpha2",
+    kind="JobSet",
+    resource="jobsets",
+    index_key=COMPLETION_INDEX,
+    repeat_key=f"{_PREFIX}/job-index",
+    parts=job_set,
+    gang=_gang,
+)

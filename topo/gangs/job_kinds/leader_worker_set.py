@@ -1,0 +1,82 @@
+"""Reader of a LeaderWorkerSet: each of its groups, a leader with its workers, is a gang.
+
+    size 4, a leader of 8 GPUs and workers of 8 GPUs, replicas 3
+    → three gangs of 4 pods; the leader has rank 0, worker 3 rank 3
+
+Size: `spec.leaderWorkerTemplate.size`, less one where the leader has no GPUs. Identity: the labels
+name and group-index; no controller owns exactly one group. Rank: the label worker-index, which
+LeaderWorkerSet's own webhook writes, 0 for the leader.
+
+With startupPolicy LeaderReady the workers are made once the leader is ready, so they come late.
+With exclusive-topology they are made once the leader is bound, and get its domain. Deleting one
+gated pod costs the whole group: it is made again under the same names.
+
+Source: sigs.k8s.io/lws v0.9.0, api/leaderworkerset/v1, pkg/webhooks/pod_webhook.go.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
+from topo.gangs.job_kinds.templates import JobParts, Template, Wait, count
+from topo.gangs.json_patch import Path, mapping
+from topo.gangs.machine.gang import gang_of
+
+NAME = "leaderworkerset"
+_PREFIX = "leaderworkerset.sigs.k8s.io"
+_EXCLUSIVE = (f"{_PREFIX}/exclusive-topology", f"{_PREFIX}/subgroup-exclusive-topology")
+_LEADER = "leader"
+
+
+def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
+    """Return the parts of one group of a LeaderWorkerSet; O(1)."""
+    spec = mapping(found.get("spec"))
+    both = mapping(spec.get("leaderWorkerTemplate"))
+    size = count(both.get("size", 1))
+    path: Path = ("spec", "leaderWorkerTemplate")
+    leader, worker = mapping(both.get("leaderTemplate")), mapping(both.get("workerTemplate"))
+    late = _waits(spec)
+    if leader:
+        first = Template(path=(*path, "leaderTemplate"), name=_LEADER, pods=1, body=leader)
+        workers = Template(
+            path=(*path, "workerTemplate"),
+            name="workers",
+            pods=max(0, size - 1),
+            body=worker,
+            first_index=1,
+            waits=late,
+        )
+        templates: tuple[Template, ...] = (first, workers)
+    else:
+        path = (*path, "workerTemplate")
+        templates = (Template(path=path, name=_LEADER, pods=size, body=worker, waits=late),)
+    annotations = mapping(mapping(found.get("metadata")).get("annotations"))
+    exclusive = [f"{key} is set" for key in _EXCLUSIVE if key in annotations]
+    return JobParts(templates=templates, own=next(iter(exclusive), ""), stamped_kind=NAME)
+
+
+def _waits(spec: Mapping[str, Any]) -> Wait | None:
+    if spec.get("startupPolicy") != "LeaderReady":
+        return None
+    where, fix = "spec.startupPolicy", "set LeaderCreated"
+    return Wait(frozenset({_LEADER}), until_ended=False, where=where, fix=fix)
+
+
+def _gang(pod: PodFacts) -> GangName | None:
+    name, group = (pod.labels.get(f"{_PREFIX}/{key}", "") for key in ("name", "group-index"))
+    if not name or not group:
+        return None
+    return GangName(gang_of(NAME, pod.namespace, name, group), f"{name}-{group}")
+
+
+LEADER_WORKER_SET = JobKind(
+    name=NAME,
+    title="LeaderWorkerSet",
+    group="leaderworkerset.x-k8s.io",
+    version="v1",
+    kind="LeaderWorkerSet",
+    resource="leaderworkersets",
+    index_key=f"{_PREFIX}/worker-index",
+    parts=leader_worker_set,
+    gang=_gang,
+)
