@@ -16,6 +16,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     NodeFacts,
     NodeIdentity,
     ProbeHealth,
@@ -35,6 +36,7 @@ _FIELD_OF: Mapping[type, str] = MappingProxyType(
         LinkPort: "ports",
         GpuFabric: "fabrics",
         NetworkPort: "nics",
+        NicNeighbour: "nic_neighbours",
         LinkMatrix: "matrix",
         ServerPeers: "peers",
     }

@@ -9,6 +9,7 @@ from topo.facts.registry import READERS, UNSUPPORTED
 _STATES = MappingProxyType(
     {
         "ibnetdiscover": "switches, adapters and cables of an InfiniBand subnet",
+        "lldpcli": "switch ports at the ends of network interfaces",
         "mx-exporter": "GPUs and their health, ports and their errors, server UUIDs",
         "mx-smi-list": "GPUs and their health",
         "mx-smi-table": "GPUs, memory and health",

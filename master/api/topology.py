@@ -136,6 +136,7 @@ def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
         "peers": facts.peers if facts else None,
         "fabrics": facts.fabrics if facts else (),
         "nics": facts.nics if facts else (),
+        "nic_neighbours": facts.nic_neighbours if facts else (),
         "probes": facts.probes if facts else (),
         "neighbours": detail.neighbours,
         "wires": [

@@ -17,6 +17,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     ServerPeers,
 )
 from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact
@@ -31,6 +32,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (LinkErrors, "link_errors"),
     (GpuFabric, "fabrics"),
     (NetworkPort, "nics"),
+    (NicNeighbour, "nic_neighbours"),
 )
 """The names that `/v1/topology?node=` uses for the same facts; lists go by their elements."""
 _MOST_NAMED = 6

@@ -186,7 +186,7 @@ DUMPED = Source(
     name=FABRIC,
     states="the cables of a switched fabric: its leaves, and what connects them",
     needed_in=frozenset({Mode.FABRIC}),
-    unsettled=first_answer_rule("no dump of the fabric was read yet"),
+    unsettled=first_answer_rule("no dump of the fabric was read, and no worker sees a switch yet"),
 )
 SOURCES = (CONFIGURED, REPORTED, MANAGED, DUMPED)
 """Those that need no Kubernetes."""
@@ -240,9 +240,9 @@ class SourceStates:
         """Whether each source that the mode needs has answered in this process."""
         return all(self._states[name].last_good_at_s is not None for name in self._needed)
 
-    def note_answer(self, source: SourceName) -> None:
-        """Note a good answer of a source; `settle` states its time."""
-        self._answered.add(source)
+    def note_answer(self, *sources: SourceName) -> None:
+        """Note a good answer of sources; `settle` states its time."""
+        self._answered.update(sources)
 
     def note_failure(self, event: SourceFailed, now_s: float) -> None:
         """Note that a source gave no usable answer; its last good one keeps its time."""

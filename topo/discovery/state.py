@@ -45,7 +45,6 @@ from topo.model.observation import (
     CLUSTER_NODES,
     CONFIG_FILE,
     FABRIC,
-    WORKERS,
     ClusterNodeGone,
     ClusterNodeSeen,
     ClusterNodesListed,
@@ -226,7 +225,7 @@ class Discovery:
     def _note_report(self, record: NodeRecord, now_s: float) -> None:
         if self._workers.note_report(record, now_s):
             self._marks.judged.add(record.name)
-        self._sources.note_answer(WORKERS)
+        self._sources.note_answer(*self._membership.sources_of_reports)
 
     def _update(self, record: NodeRecord, now_s: float) -> None:
         """Feed the indices with what the node states of itself now."""

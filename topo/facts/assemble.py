@@ -36,6 +36,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     NodeFacts,
     NodeIdentity,
     ProbeHealth,
@@ -93,6 +94,7 @@ def assemble(
         peers=_peers(sources),
         fabrics=_fabrics(sources)[:MAX_GPUS],
         nics=_nics(sources)[:MAX_NICS],
+        nic_neighbours=tuple(each for source in sources for each in source.each(NicNeighbour)),
         probes=tuple(health),
     )
 

@@ -46,7 +46,7 @@ _PROMPT = re.compile(
     r"^(?:\S{0,80}[#$>%][ \t]{1,8}|\+{1,4}[ \t]|[=#*>-]{1,80}[ \t]{0,8})"
     r"(?:sudo[ \t]{1,8})?(?:/[\w./-]{1,80}/)?"
     r"(?:nvidia-smi|mx-smi|ht-smi|npu-smi|ixsmi|hy-smi|rocm-smi|amd-smi|ppu-smi"
-    r"|ibstat|ibstatus|ibnetdiscover|lspci|numactl|netq)(?=\s|$)",
+    r"|ibstat|ibstatus|ibnetdiscover|lldpcli|lspci|numactl|netq)(?=\s|$)",
     re.MULTILINE,
 )
 """A shell's prompt or trace, or a ruled title, with the command that printed what follows."""

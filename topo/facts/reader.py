@@ -37,7 +37,7 @@ class Trust(IntEnum):
     KERNEL = 3
 
 
-Field = Literal["gpus", "matrix", "ports", "peers", "fabrics", "nics"]
+Field = Literal["gpus", "matrix", "ports", "peers", "fabrics", "nics", "nic_neighbours"]
 """A field of `NodeFacts` that a format may fill."""
 Read = Callable[[str], ParsedProbe | Refusal]
 Begins = Callable[[str], Iterable[int]]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from topo.facts import declared
 from topo.facts.infiniband import ibnetdiscover
+from topo.facts.lldp import lldpcli
 from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading import folding, log_marks, lost_gpus, prefixes, tool_errors, unsupported
 from topo.facts.reading.text import WHOLE_TEXT, bounded, cleaned, shorten
@@ -40,6 +41,16 @@ _READERS = sorted(
             ibnetdiscover.read,
             command=ibnetdiscover.COMMAND,
             begins=log_marks.titles(ibnetdiscover.TITLE),
+        ),
+        Reader(
+            lldpcli.FORMAT,
+            Mark.FORMAT_NAME,
+            lldpcli.recognises,
+            lldpcli.read,
+            command=lldpcli.COMMAND,
+            gives=("nic_neighbours",),
+            ending="json",
+            begins=log_marks.titles(lldpcli.BEGINS),
         ),
         Reader("nodegroup", Mark.DOCUMENT, declared.recognises, declared.read),
     ),

@@ -21,6 +21,8 @@ MAX_PORTS = 2048
 MAX_LINK_ERRORS = 4096
 """Counters of one host; eight GPUs with 18 links and ten kinds each have 1,440."""
 MAX_NICS = 256
+MAX_NEIGHBOURS = 1024
+"""Neighbours that LLDP names: one for each network interface, two while a cable moves."""
 MAX_DEVICES = MAX_GPUS + MAX_NICS
 """Rows and columns of a link matrix."""
 MAX_NUMA = 1023
@@ -226,6 +228,23 @@ class NetworkPort:
     bdf: Address | None = None
     numa: NumaNode | None = None
     virtual: bool = False
+    interfaces: Annotated[tuple[Text, ...], MaxLen(16)] = ()
+    """What the host calls its network devices: `eth2`. Of an adapter with several ports, of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class NicNeighbour:
+    """Who names itself by LLDP at the other end of the cable of a network interface.
+
+    `chassis` identifies the device: the kind of its identity and the identity, `mac 1c:34:da:…`.
+    `name` is what people call it. `port` is unique within the chassis only.
+    """
+
+    nic: Text
+    chassis: Text
+    name: Text = ""
+    port: Text = ""
+    port_description: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,4 +291,5 @@ class NodeFacts:
     peers: ServerPeers | None = None
     fabrics: Annotated[tuple[GpuFabric, ...], MaxLen(MAX_GPUS)] = ()
     nics: Annotated[tuple[NetworkPort, ...], MaxLen(MAX_NICS)] = ()
+    nic_neighbours: Annotated[tuple[NicNeighbour, ...], MaxLen(MAX_NEIGHBOURS)] = ()
     probes: Annotated[tuple[ProbeHealth, ...], MaxLen(64)] = ()

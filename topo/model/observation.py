@@ -14,6 +14,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     NodeFacts,
     ServerPeers,
 )
@@ -60,6 +61,7 @@ ProbeFact = (
     | tuple[LinkErrors, ...]
     | tuple[GpuFabric, ...]
     | tuple[NetworkPort, ...]
+    | tuple[NicNeighbour, ...]
 )
 """What one probe output can state. Empty tuples are not stated: a parser leaves them out."""
 

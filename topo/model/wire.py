@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from topo.model.ids import NodeName
 from topo.model.machine import (
     MAX_GPUS,
+    MAX_NEIGHBOURS,
     MAX_NICS,
     MAX_PORTS,
     Gpu,
@@ -22,6 +23,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     NodeFacts,
     ProbeHealth,
     ServerPeers,
@@ -57,6 +59,7 @@ class FactsChange(_Message):
     peers: ServerPeers | None = None
     fabrics: Annotated[tuple[GpuFabric, ...], Field(max_length=MAX_GPUS)] = ()
     nics: Annotated[tuple[NetworkPort, ...], Field(max_length=MAX_NICS)] = ()
+    nic_neighbours: Annotated[tuple[NicNeighbour, ...], Field(max_length=MAX_NEIGHBOURS)] = ()
     probes: Annotated[tuple[ProbeHealth, ...], Field(max_length=64)] = ()
 
 

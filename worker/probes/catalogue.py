@@ -5,12 +5,17 @@ import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from topo.facts.lldp import lldpcli
 from worker.probes import sysfs, vendors
+from worker.probes.commands import Command
 from worker.probes.probe import READING_TIMEOUT_S, Probe
+from worker.probes.sources import COMMAND_INTERVAL_S, COMMAND_TIMEOUT_S
 from worker.settings import WorkerSettings
 
 _PCI_INTERVAL_S = 60.0
 """Cards do not move; this finds one that fell off the bus."""
+_NO_DAEMON = (1,)
+"""Of lldpcli where it cannot reach a daemon: none runs, or the socket is another user's."""
 
 
 def probes(settings: WorkerSettings) -> tuple[Probe, ...]:
@@ -18,7 +23,18 @@ def probes(settings: WorkerSettings) -> tuple[Probe, ...]:
 
     Sources that the host lacks are absent at their first reading.
     """
-    return (*sorted(_vendors(settings), key=_precedence), *_kernel(settings))
+    vendors_first = sorted(_vendors(settings), key=_precedence)
+    return (*vendors_first, *_kernel(settings), *_network(settings))
+
+
+def _network(settings: WorkerSettings) -> Iterator[Probe]:
+    yield Probe(
+        name=lldpcli.FORMAT,
+        format=lldpcli.FORMAT,
+        interval_s=max(COMMAND_INTERVAL_S, settings.probe_interval),
+        timeout_s=COMMAND_TIMEOUT_S,
+        read=Command(lldpcli.COMMAND.split(), absent_exits=_NO_DAEMON).read,
+    )
 
 
 def _vendors(settings: WorkerSettings) -> Iterator[Probe]:

@@ -24,6 +24,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     NodeIdentity,
     PortState,
     ProbeHealth,
@@ -122,8 +123,7 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "servers at the other end", _peers(detail, glyphs)
     if fabrics := detail["fabrics"]:
         yield "NVLink fabric", _fabrics(fabrics, glyphs)
-    if nics := detail["nics"]:
-        yield "network ports", _nics(nics, glyphs)
+    yield from _network(detail, glyphs)
     if probes := detail["probes"]:
         yield "probes", _probes(probes)
 
@@ -249,9 +249,21 @@ def _fabric_health(fabric: GpuFabric, glyphs: Glyphs, *, joined: bool) -> Text: 
     return _health(fabric, glyphs)
 
 
+def _network(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
+    if nics := detail["nics"]:
+        yield "network ports", _nics(nics, glyphs)
+    if neighbours := detail["nic_neighbours"]:
+        yield "at the other ends, by LLDP", _nic_neighbours(neighbours)
+
+
 def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Rows:
     columns = ("port", "state", "rate", "layer", "NUMA", "node GUID")
     return table(*columns, rows=(_nic(nic, glyphs) for nic in nics))
+
+
+def _nic_neighbours(neighbours: Iterable[NicNeighbour]) -> Rows:
+    rows = ((each.nic, each.name or each.chassis, plain(each.port)) for each in neighbours)
+    return table("interface", "device", "port", rows=rows)
 
 
 def _nic(nic: NetworkPort, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:

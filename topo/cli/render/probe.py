@@ -31,6 +31,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     PortState,
     ServerPeers,
 )
@@ -111,6 +112,10 @@ def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:
         "GPUs": _gpus(gpus, matrix),
         "islands": _islands(matrix) if matrix else (),
         "NICs": _nics(nics, matrix),
+        "cables": tuple(
+            f"{each.nic} to {each.name or each.chassis} port {each.port}"
+            for each in _each(parsed, NicNeighbour)
+        ),
         "NUMA": _numa(gpus, matrix),
     }
     yield from (_Row(label, lines) for label, lines in core.items() if lines)

@@ -71,6 +71,11 @@ class Membership:
         """All name records, for the state file."""
         return (*self._dragonfly_names.records, *self.nvlink.records, *self.fabric.names)
 
+    @property
+    def sources_of_reports(self) -> tuple[SourceName, ...]:
+        """The sources that answer by reports of workers."""
+        return (WORKERS, FABRIC) if self.fabric.sees_switches else (WORKERS,)
+
     def begin_generation(self) -> None:
         """Forget what was worked out for the generation before."""
         self._chains: dict[Members, set[Chain]] = {}
@@ -116,6 +121,9 @@ class Membership:
         names = {node} if record is None else {node, record.identity.hostname}
         names |= {name for key, name in (() if listed is None else listed.names) if key in _HOSTS}
         self.fabric.update(node, filter(None, guids), (each.lower() for each in names if each))
+        if facts is not None:
+            interfaces = {name for nic in nics if not nic.virtual for name in nic.interfaces}
+            self.fabric.update_switch_ports(node, facts.nic_neighbours, interfaces)
 
     def settle_fabric(self, now_s: float) -> AbstractSet[NodeName] | None:
         """Work out the groups of the fabric; the nodes that may move, None if none was restated."""

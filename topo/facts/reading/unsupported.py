@@ -70,17 +70,11 @@ UNSUPPORTED = (
         r"^[^\n]{1,200} ==\([^\n]{1,80}\)==>",
         _FABRIC,
     ),
-    _unsupported(
-        "lldp-json",
-        "LLDP neighbours in JSON (lldpcli, lldpctl)",
-        r'"lldp"\s{0,64}:\s{0,64}[\[{]',
-        "LLDP is not read yet; declare the groups in nodegroup.yaml meanwhile",
-    ),
     _printed(
         "lldp-text",
         "LLDP neighbours as text",
         r"^LLDP neighbors:|^lldp\.[\w.-]+\.|^[ \t]*(?:Chassis ID|System Name|Port ID) TLV",
-        "LLDP is not read yet; declare the groups in nodegroup.yaml meanwhile",
+        "give `lldpcli -f json0 show neighbors`",
     ),
     _printed("ibstat", "the ports of ibstat", r"^CA '[\w.-]+'", _LOCAL_PORTS),
     _printed("ibstatus", "the ports of ibstatus", r"^Infiniband device '", _LOCAL_PORTS),

@@ -1,6 +1,7 @@
 """`/sys/class/infiniband` flattened to lines `path: content`.
 
 Keys: `<hca>/node_guid`, `<hca>/device/{numa_node,realpath,uevent,physfn/realpath}`,
+`<hca>/device/net` (the names in that folder, with spaces between),
 `<hca>/ports/<n>/{state,phys_state,rate,link_layer}`; others are passed over (counters saturate at
 255, so nothing is read from them). Source: kernel documentation
 ABI/stable/sysfs-class-infiniband and an H100 host.
@@ -32,6 +33,7 @@ _PHYSICAL_FUNCTION = "device/physfn/realpath"
 """Only a virtual function has one (Documentation/PCI/pci-iov-howto.rst)."""
 _UP = ("ACTIVE", "LINKUP")
 _MAX_PORT = 256
+_MAX_INTERFACES = 16
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
         bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
         numa=in_range(whole(hca.words.get("device/numa_node", ""), 5), MAX_NUMA),
         virtual=_PHYSICAL_FUNCTION in hca.words,
+        interfaces=tuple(map(shorten, hca.words.get("device/net", "").split()[:_MAX_INTERFACES])),
     )
 
 

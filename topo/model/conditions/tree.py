@@ -277,6 +277,12 @@ class ConflictCondition(Condition):
         "a cable of a node is slower than most others of its switch",
         "reseat or exchange the cable that the text names; `ibstat` on NODE shows its rate",
     )
+    SEVERAL_NEIGHBOURS = Row(
+        "several-neighbours",
+        "an interface of a node sees two devices at the end of its cable; it keeps the one before",
+        "`lldpcli show neighbors` on NODE: two minutes after a cable was moved only one is left; "
+        "else something between them forwards LLDP",
+    )
     FABRIC_NODE_VANISHED = Row(
         "fabric-node-vanished",
         "no dump has an adapter of a node that was in the fabric; it keeps its place for a day",

@@ -15,6 +15,7 @@ from topo.model.machine import (
     LinkMatrix,
     LinkPort,
     NetworkPort,
+    NicNeighbour,
     NodeIdentity,
     ProbeHealth,
     ServerPeers,
@@ -251,6 +252,7 @@ class NodeDetailDocument(TypedDict):
     peers: Annotated[ServerPeers | None, default(None)]
     fabrics: Annotated[tuple[GpuFabric, ...], default(())]
     nics: Annotated[tuple[NetworkPort, ...], default(())]
+    nic_neighbours: Annotated[tuple[NicNeighbour, ...], default(())]
     probes: Annotated[tuple[ProbeHealth, ...], default(())]
     neighbours: Annotated[tuple[str, ...], default(())]
     wires: Annotated[list[NodeWireDocument], default([])]

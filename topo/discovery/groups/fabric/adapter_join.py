@@ -121,6 +121,15 @@ class AdapterJoin:
             found.update(dict.fromkeys(adapters, f"{host} (no node)"))
         return found | self.nodes
 
+    def is_node(self, name: str) -> bool:
+        """Return whether a node answers to this name, in lower case. O(1)."""
+        short = _short(name) or name
+        return bool(
+            self._by_name.few_keys_of(name)
+            or self._by_name.few_keys_of(short)
+            or self._by_short.few_keys_of(short)
+        )
+
     @property
     def doubled(self) -> dict[Guid, tuple[NodeName, ...]]:
         """The adapters that several workers report, with their nodes."""

@@ -3,10 +3,11 @@
 Result: for each node its groups, outermost first, or the reason why the fabric places it nowhere;
 what of its cables does not fit that.
 
-How: the dumps make one set of cables (`wires`), adapters are joined to nodes (`adapter_join`), and
-the switches in tiers make the groups of all hosts (`switch_tiers`). Hosts that are no node count
-there, too, so that groups do not depend on whose worker has spoken. A group is called after its
-first switch; it keeps its name while more than half of the nodes that it had are in it.
+How: the dumps make one set of cables (`wires`), adapters are joined to nodes (`adapter_join`),
+nodes add what they see at the ends of their own cables (`switch_ports`), and the switches in tiers
+make the groups of all hosts (`switch_tiers`). Hosts that are no node count there, too, so that
+groups do not depend on whose worker has spoken. A group is called after its first switch; it keeps
+its name while more than half of the nodes that it had are in it.
 
 Cost: O(dumps) for another dump, O(adapters + hosts * leaves squared) where an adapter moves to
 another node, else O(adapters of the node).
@@ -22,6 +23,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
+from topo.discovery.groups.fabric.switch_ports import SwitchPorts
 from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, is_fabric_kind, place
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
@@ -32,6 +34,7 @@ from topo.model.errors import require
 from topo.model.fabric import FabricDump, Guid, gbps
 from topo.model.forest import Reason, SourceWarning
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
+from topo.model.machine import NicNeighbour
 from topo.model.observation import FABRIC
 from topo.model.words import counted, listed
 
@@ -66,7 +69,10 @@ class FabricGroups:
         self._dumps: dict[str, FabricDump] = {}
         self._cut_off: dict[str, str] = {}
         """What each dump lacks that was cut off."""
-        self._wires = Wires()
+        self._dumped = Wires()
+        self._wires = self._dumped
+        self._nodes: dict[Guid, NodeName] = {}
+        self._switch_ports = SwitchPorts()
         self._join = AdapterJoin()
         self._stated: dict[NodeName, Stated] = {}
         self._is_unsettled = False
@@ -88,12 +94,22 @@ class FabricGroups:
 
     @property
     def detail(self) -> str:
-        """The numbers of dumps, switches and adapters; empty before a dump is read."""
-        if not self._dumps:
+        """The numbers of dumps, switches and adapters; empty before any cable is known."""
+        if not self.has_cables:
             return ""
-        adapters, joined_ = len(self._wires.adapters), len(self._join.nodes)
+        adapters, joined_ = len(self._wires.adapters), len(self._nodes)
         of = f"{counted(len(self._wires.switches), 'switch')}, {counted(adapters, 'adapter')}"
         return f"{counted(len(self._dumps), 'dump')}: {of}, {joined_} of them in known nodes"
+
+    @property
+    def sees_switches(self) -> bool:
+        """Whether a node sees a switch at the end of a cable."""
+        return bool(self._switch_ports)
+
+    @property
+    def has_cables(self) -> bool:
+        """Whether a dump counts, or a node sees a switch at the end of a cable."""
+        return bool(self._dumps or self._switch_ports)
 
     @property
     def root_names(self) -> AbstractSet[GroupName]:
@@ -105,8 +121,8 @@ class FabricGroups:
         self._cut_off = {name: each.missing for name, each in sorted(dumps.items()) if each.missing}
         passed_over = self._cut_off.keys() if self._is_restored else ()
         self._dumps = {name: dumps[name] for name in dumps if name not in passed_over}
-        self._wires = joined(self._dumps)
-        self._join.replace(self._wires.adapters)
+        self._dumped = joined(self._dumps)
+        self._join.replace(self._dumped.adapters)
         self._is_unsettled = True
 
     def update(self, node: NodeName, adapters: Iterable[Guid], names: Iterable[str]) -> None:
@@ -118,9 +134,16 @@ class FabricGroups:
         found = frozenset(adapters) or (before.adapters if before is not None else frozenset())
         self._put(node, Stated(found, frozenset(names)))
 
+    def update_switch_ports(
+        self, node: NodeName, neighbours: Collection[NicNeighbour], interfaces: Collection[str]
+    ) -> None:
+        """Take what a node sees at the ends of its cables; `interfaces`: those that count."""
+        self._is_unsettled |= self._switch_ports.update(node, neighbours, interfaces)
+
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
         self._put(node, None)
+        self._is_unsettled |= self._switch_ports.forget(node)
         for book in self._books.values():
             book.forget(node)
 
@@ -149,14 +172,17 @@ class FabricGroups:
 
         A node that is in no dump any more keeps its groups until `expire`.
         """
-        if not self._is_unsettled or not (self._dumps or self._cut_off):
+        if not self._is_unsettled or not (self.has_cables or self._cut_off):
             return None
         self._is_unsettled = False
-        if not self._dumps:
+        if not self.has_cables:
             self._set_doubts(())
             return set()
-        nodes = set(self._join.nodes.values())
-        placed = place(self._wires, self._join.hosts(), nodes)
+        self._wires = self._switch_ports.added_to(self._dumped, self._join.is_node)
+        of_interfaces = self._switch_ports.nodes()
+        self._nodes = self._join.nodes | of_interfaces
+        nodes = set(self._nodes.values())
+        placed = place(self._wires, self._join.hosts() | of_interfaces, nodes)
         names = self._named(placed, nodes)
         paths = {
             node: tuple(_path_group(each, names[each]) for each in placed.paths[node])
@@ -221,7 +247,7 @@ class FabricGroups:
     ) -> Iterator[FabricFinding]:
         """Yield what does not fit of the nodes' cables, node by node."""
         adapters: defaultdict[NodeName, list[Guid]] = defaultdict(list)
-        for guid, node in self._join.nodes.items():
+        for guid, node in self._nodes.items():
             adapters[node].append(guid)
         for guid, several in sorted(self._join.doubled.items()):
             text = f"the adapter {guid} is reported by {listed(several)}; it joins none of them"
@@ -232,6 +258,9 @@ class FabricGroups:
             yield FabricFinding(ConflictCondition.FABRIC_NODE_VANISHED, (node,), text)
         usual = self._usual_rates()
         for node in sorted(nodes, key=natural_key):
+            if unclear := self._switch_ports.unclear.get(node):
+                text = f"{node}: {listed(unclear, _SHOWN)}"
+                yield FabricFinding(ConflictCondition.SEVERAL_NEIGHBOURS, (node,), text)
             if node in placed.strays:
                 yield self._stray(node, adapters[node], placed, names)
             if slow := list(self._slow(adapters[node], usual)):
@@ -250,7 +279,7 @@ class FabricGroups:
         where = [
             f"{self._wires.adapters[guid] or guid} to {self._port(uplink)}"
             for guid in sorted(adapters)
-            for uplink in self._wires.uplinks[guid]
+            for uplink in self._wires.uplinks.get(guid, ())
             if own is None or uplink.switch not in own.switches
         ]
         most = "none has most of them" if own is None else f"most are in {names[own]}"
@@ -272,7 +301,7 @@ class FabricGroups:
 
     def _slow(self, adapters: Iterable[Guid], usual: Mapping[Guid, str]) -> Iterator[str]:
         for guid in sorted(adapters):
-            for each in self._wires.uplinks[guid]:
+            for each in self._wires.uplinks.get(guid, ()):
                 most = usual.get(each.switch)
                 if most is not None and gbps(each.rate) < gbps(most):
                     yield f"{self._port(each)} runs at {each.rate}, most others there at {most}"

@@ -25,10 +25,10 @@ from topo.model.fabric import FabricDump, FabricSwitch, Guid, Port
 
 
 class Uplink(NamedTuple):
-    """A cable of an adapter: the switch and its port, and how fast it is."""
+    """A cable of an adapter: the switch and its port, and how fast it is; empty if unknown."""
 
     switch: Guid
-    port: int
+    port: str
     rate: str
 
 
@@ -69,7 +69,7 @@ def joined(dumps: Mapping[str, FabricDump]) -> Wires:
                 if here.device in found.switches:
                     found.trunks[here.device].add(far.device)
                 else:
-                    found.uplinks[here.device].append(Uplink(far.device, far.number, rate))
+                    found.uplinks[here.device].append(Uplink(far.device, str(far.number), rate))
     return found
 
 

@@ -1,0 +1,153 @@
+"""Groups of the leaves that nodes see by LLDP: silence and doubt take nothing away."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.builders import discovery, facts, shape
+from tests.discovery.fabrics import dumped
+from tests.support.fabric import pairs
+from topo.discovery.modes import Mode
+from topo.discovery.state import Discovery
+from topo.model.machine import NetworkPort, NicNeighbour
+from topo.model.observation import FABRIC, WorkerReported
+
+PAIRS = {"gpu-1": ["leaf-1"], "gpu-2": ["leaf-1"], "gpu-3": ["leaf-2"], "gpu-4": ["leaf-2"]}
+"""The vendor's shape: two nodes a group."""
+
+
+def end(number: int, switch: str, port: str = "") -> NicNeighbour:
+    """The far end of an interface; a switch is known by its chassis, not by its name."""
+    return NicNeighbour(f"eth{number}", f"mac {switch}", switch.upper(), port or f"swp{number}")
+
+
+def seen(host: str, *ends: NicNeighbour, interfaces: Sequence[str] = ()) -> WorkerReported:
+    """The event of a worker that sees these; `interfaces` are those of its RDMA adapter."""
+    nics = (NetworkPort("mlx5_0", 1, up=True, interfaces=tuple(interfaces)),) if interfaces else ()
+    return WorkerReported(replace(facts(host), nics=nics, nic_neighbours=ends))
+
+
+def wired(switches: Mapping[str, Sequence[str]]) -> list[WorkerReported]:
+    """The event of each host, whose interface i is at the i-th of these switches."""
+    return [seen(host, *map(end, range(99), at)) for host, at in switches.items()]
+
+
+def told(*events: WorkerReported) -> Discovery:
+    """A state that was told this."""
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, *events)
+    state.validate()
+    return state
+
+
+def conflicts(state: Discovery) -> dict[str, str]:
+    """The text of each conflict by its code."""
+    return {str(each.code): each.text for each in state.snapshot.forest.conflicts}
+
+
+def test_nodes_at_one_leaf_are_a_group_that_has_the_name_of_the_leaf() -> None:
+    state = told(*wired(PAIRS))
+    assert shape(state) == {"LEAF-1": ["gpu-1", "gpu-2"], "LEAF-2": ["gpu-3", "gpu-4"]}
+    assert not conflicts(state)
+
+
+def test_the_source_answers_as_soon_as_a_node_sees_a_switch() -> None:
+    """No dump was read, and none will be."""
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0)
+    (fabric,) = [each for each in state.snapshot.sources if each.source == FABRIC]
+    assert fabric.last_good_at_s is None
+    state.advance(1.0, *wired(PAIRS))
+    state.advance(2.0)
+    (fabric,) = [each for each in state.snapshot.sources if each.source == FABRIC]
+    assert fabric.last_good_at_s is not None
+    assert fabric.detail == "0 dumps: 2 switches, 4 adapters, 4 of them in known nodes"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_rails_with_faults_have_the_groups_of_their_units_in_any_order(seed: int) -> None:
+    """A leaf for each interface; of each host less than half of the cables are wrong or silent."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    rails = rng.choice((1, 2, 4, 8))
+    units = [[f"h{unit}-{n}" for n in range(rng.choice((2, 2, 3, 5)))] for unit in range(4)]
+    events = []
+    for unit, hosts in enumerate(units):
+        for host in hosts:
+            ends = [end(rail, f"leaf-{unit}-{rail}") for rail in range(rails)]
+            for rail in rng.sample(range(rails), (rails - 1) // 2 if host == hosts[0] else 0):
+                ends[rail] = end(rail, f"leaf-{(unit + 1) % 4}-{rail}")
+            events.append(seen(host, *ends))
+    rng.shuffle(events)
+    state = discovery(Mode.FABRIC)
+    for event in events:
+        state.advance(0.0, event)
+    state.validate()
+    assert {frozenset(found) for found in shape(state).values()} == set(map(frozenset, units))
+
+
+def test_silence_takes_no_group_away() -> None:
+    state = told(*wired(PAIRS))
+    before = shape(state)
+    state.advance(1.0, *(seen(host) for host in PAIRS))
+    assert shape(state) == before
+
+
+def test_a_moved_cable_counts_when_the_old_neighbour_has_expired() -> None:
+    state = told(*wired(PAIRS))
+    state.advance(1.0, seen("gpu-2", end(0, "leaf-1"), end(0, "leaf-2")))
+    assert shape(state) == {"LEAF-1": ["gpu-1", "gpu-2"], "LEAF-2": ["gpu-3", "gpu-4"]}
+    text = "eth0 sees LEAF-1 port swp0 and LEAF-2 port swp0: a cable that was moved, or a box"
+    assert text in conflicts(state)["several-neighbours"]
+    state.advance(2.0, seen("gpu-2", end(0, "leaf-2")))
+    state.validate()
+    assert shape(state) == {"LEAF-1": ["gpu-1"], "LEAF-2": ["gpu-2", "gpu-3", "gpu-4"]}
+    assert not conflicts(state)
+
+
+def test_two_switches_of_one_name_are_two() -> None:
+    same = {host: [at[0]] for host, at in PAIRS.items()}
+    events = [seen(host, replace(end(0, at), name="leaf")) for host, (at,) in sorted(same.items())]
+    state = told(*events)
+    assert sorted(shape(state).values()) == [["gpu-1", "gpu-2"], ["gpu-3", "gpu-4"]]
+
+
+def test_a_host_at_the_end_of_a_cable_is_no_leaf() -> None:
+    """gpu-2 and gpu-3 have a cable between them."""
+    events = [
+        seen("gpu-1", end(0, "leaf-1")),
+        seen("gpu-2", end(0, "leaf-1"), end(1, "gpu-3")),
+        seen("gpu-3", end(0, "leaf-2"), end(1, "gpu-2")),
+        seen("gpu-4", end(0, "leaf-2")),
+    ]
+    state = told(*events)
+    assert shape(state) == {"LEAF-1": ["gpu-1", "gpu-2"], "LEAF-2": ["gpu-3", "gpu-4"]}
+
+
+def test_an_interface_of_management_counts_only_where_no_adapter_names_its_own() -> None:
+    """All nodes have two cables to one switch of management, and two and two one to a leaf."""
+    ends = {host: (end(0, "mgmt"), end(2, "mgmt"), end(1, at)) for host, (at,) in PAIRS.items()}
+    state = told(*(seen(host, *found) for host, found in ends.items()))
+    assert list(shape(state).values()) == [sorted(PAIRS)]
+    state.advance(1.0, *(seen(host, *found, interfaces=["eth1"]) for host, found in ends.items()))
+    state.validate()
+    assert shape(state) == {"LEAF-1": ["gpu-1", "gpu-2"], "LEAF-2": ["gpu-3", "gpu-4"]}
+
+
+def test_a_cable_in_a_leaf_of_another_group_is_named_with_interface_and_port() -> None:
+    rails = {host: [f"{at[0]}{rail}" for rail in "abc"] for host, at in PAIRS.items()}
+    rails["gpu-2"][2] = "leaf-2c"
+    state = told(*wired(rails))
+    assert sorted(shape(state).values()) == [["gpu-1", "gpu-2"], ["gpu-3", "gpu-4"]]
+    assert "gpu-2 eth2 to LEAF-2C port swp2" in conflicts(state)["fabric-cable-astray"]
+
+
+def test_dumps_and_neighbours_are_one_fabric() -> None:
+    """A switch of storage that all hosts see, too, parts and joins none of them."""
+    built = pairs(2)
+    state = told(*(seen(host, end(0, "storage")) for host in built.adapters))
+    state.advance(1.0, dumped(built.text()))
+    state.advance(2.0)
+    state.validate()
+    assert sorted(shape(state).values()) == [["gpu-01", "gpu-02"], ["gpu-03", "gpu-04"]]

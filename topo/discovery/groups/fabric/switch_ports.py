@@ -1,0 +1,116 @@
+"""The switch ports at the ends of the nodes' network interfaces, as cables of the fabric.
+
+Result: the cables of all dumps and, for each interface of a node whose far end names itself by
+LLDP, one more, to the switch of that chassis.
+
+How: an interface with one neighbour has a cable to it. With none, or with several, it keeps the
+cable that it had. Where adapters for remote memory access name their interfaces, only those count:
+others are of management. A neighbour that is called like a node is a host and no switch.
+
+Why that is right: a silent neighbour is not an absent one, for daemons pause and adapters keep
+frames to themselves, so silence takes nothing away. Two neighbours are a cable that was moved
+within the last two minutes, when the old one has not expired yet, or a box between, from which no
+cable follows. A switch is known by its chassis: names are free text, and two may share one.
+
+Cost: O(neighbours of the node) for a node, O(all cables) for the whole.
+
+Example: gpu-01 has eth2 at LEAF1 port 5, then at LEAF1 and LEAF9, then at LEAF9 alone. The cable
+is to LEAF1 until the last, although two minutes pass in between.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from topo.discovery.groups.fabric.wires import Uplink, Wires
+from topo.model.fabric import FabricSwitch, Guid
+from topo.model.ids import NodeName, natural_key
+from topo.model.machine import NicNeighbour
+
+_Cables = Mapping[str, NicNeighbour]
+"""By interface."""
+_NONE: _Cables = MappingProxyType({})
+
+
+class SwitchPorts:
+    """The cables that nodes see by LLDP. Mutable; owned by `FabricGroups`."""
+
+    def __init__(self) -> None:
+        self._of: dict[NodeName, _Cables] = {}
+        self._unclear: dict[NodeName, tuple[str, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    @property
+    def unclear(self) -> Mapping[NodeName, tuple[str, ...]]:
+        """For nodes with interfaces that have several neighbours, a sentence for each of those."""
+        return self._unclear
+
+    def update(
+        self, node: NodeName, neighbours: Collection[NicNeighbour], interfaces: Collection[str]
+    ) -> bool:
+        """Take the neighbours of a node, and the interfaces that count; whether it changed.
+
+        All interfaces count where `interfaces` is empty.
+        """
+        seen: dict[str, list[NicNeighbour]] = {}
+        for each in neighbours:
+            if not interfaces or each.nic in interfaces:
+                seen.setdefault(each.nic, []).append(each)
+        before, unclear_before = self._of.get(node, _NONE), self._unclear.get(node, ())
+        cables = {nic: end for nic, end in before.items() if not interfaces or nic in interfaces}
+        unclear: list[str] = []
+        for nic, several in sorted(seen.items(), key=lambda item: natural_key(item[0])):
+            if len(several) == 1:
+                cables[nic] = several[0]
+            else:
+                ends = " and ".join(map(_end, several))
+                unclear.append(f"{nic} sees {ends}: a cable that was moved, or a box between")
+        self._put(node, cables, tuple(unclear))
+        return cables != before or tuple(unclear) != unclear_before
+
+    def forget(self, node: NodeName) -> bool:
+        """Drop what is known of a node; whether there was anything."""
+        known = node in self._of or node in self._unclear
+        self._put(node, _NONE, ())
+        return known
+
+    def _put(self, node: NodeName, cables: _Cables, unclear: tuple[str, ...]) -> None:
+        self._of.pop(node, None)
+        self._unclear.pop(node, None)
+        if cables:
+            self._of[node] = cables
+        if unclear:
+            self._unclear[node] = unclear
+
+    def added_to(self, wires: Wires, is_host: Callable[[str], bool]) -> Wires:
+        """Return the cables of dumps with those of the nodes; `is_host` knows a node's names."""
+        found = replace(
+            wires,
+            switches=dict(wires.switches),
+            adapters=dict(wires.adapters),
+            uplinks=wires.uplinks.copy(),
+        )
+        for node, adapter, end in self._ends():
+            if is_host(end.name.lower()):
+                continue
+            switch = Guid(end.chassis)
+            name = end.name or end.chassis
+            found.switches.setdefault(switch, FabricSwitch(switch, name, 0))
+            found.adapters[adapter] = f"{node} {end.nic}"
+            found.uplinks[adapter] = [Uplink(switch, end.port, "")]
+        return found
+
+    def nodes(self) -> dict[Guid, NodeName]:
+        """Return the node of each interface, under the identity that its cable has."""
+        return {adapter: node for node, adapter, _ in self._ends()}
+
+    def _ends(self) -> Iterator[tuple[NodeName, Guid, NicNeighbour]]:
+        for node, cables in self._of.items():
+            for nic, end in cables.items():
+                yield node, Guid(f"{node} {nic}"), end
+
+
+def _end(neighbour: NicNeighbour) -> str:
+    return f"{neighbour.name or neighbour.chassis} port {neighbour.port}"

@@ -1,0 +1,1 @@
+"""LLDP: who is at the other ends of a host's cables."""
