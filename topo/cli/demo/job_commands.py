@@ -8,6 +8,9 @@ import typer
 
 from topo.cli.options import Output, OutputFormat
 
+MOST_PODS = 1024
+"""Of one job: each costs the simulated cluster some ten writes."""
+
 
 def submit(
     name: Annotated[
@@ -15,7 +18,7 @@ def submit(
         typer.Argument(metavar="[NAME]", help="Else train-1, train-2, …", show_default=False),
     ] = None,
     *,
-    pods: Annotated[int, typer.Option(min=1, max=1024, help="Pods that start together.")] = 4,
+    pods: Annotated[int, typer.Option(min=1, max=MOST_PODS, help="Pods that start together.")] = 4,
     gpus: Annotated[
         int | None,
         typer.Option(min=0, max=128, help="GPUs of a pod; else all of a node.", show_default=False),

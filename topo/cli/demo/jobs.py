@@ -22,8 +22,6 @@ from topo.publish.names import is_dns_name
 from topo.sim.kubernetes.install import gpu_resource
 from topo.sim.kubernetes.jobs import RUN_SECONDS
 
-MOST_PODS = 1024
-"""Of one job: each costs the simulated cluster some ten writes."""
 _JOB_OF_POD = "batch.kubernetes.io/job-name"
 _KEYS = AnnotationKeys(DOMAIN)
 _PAIR = 2

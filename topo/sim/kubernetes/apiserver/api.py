@@ -232,7 +232,8 @@ class Api:
         taken = field_owners.conflicts(stored, asked, manager)
         if taken and request.query.get("force") != "true":
             owners = sorted(set().union(*(stored.owners[path] for path in taken)) - {manager})
-            text = f'Apply failed with {len(taken)} conflict(s): conflict with "{owners[0]}"'
+            word = "conflict" if len(taken) == 1 else "conflicts"
+            text = f'Apply failed with {len(taken)} {word}: conflict with "{owners[0]}"'
             raise conflict(text)
         field_owners.apply(stored, asked, manager)
         self.store.record(place.collection, place.name)
