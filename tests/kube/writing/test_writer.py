@@ -149,7 +149,7 @@ async def test_a_label_that_another_manager_has_is_taken_over_and_told_once():
     (told,) = logs
     assert told["event"] == "a field that another manager had is taken over"
     assert told["object"] == "Node node-1"
-    assert "kubectl" in told["why"]
+    assert "somebody" in told["why"]
 
 
 async def test_a_label_that_the_manager_no_longer_applies_goes_and_those_of_others_stay():
