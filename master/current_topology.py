@@ -22,9 +22,13 @@ class CurrentTopology:
         """Return the forest, the bookings on its nodes, and the times of their states."""
         times = self.engine.status_times.copy()
         usage = self.placements.state.usage()
-        return TopologyView(self.engine.snapshot, usage, times, self.warnings())
+        cards = self.placements.state.cards.snapshot()
+        return TopologyView(
+            self.engine.snapshot, usage, times=times, warnings=self.warnings(), cards=cards
+        )
 
     def version(self) -> object:
         """Return a value that differs whenever the documents of `view` do. O(1)."""
-        booked = self.placements.state.version
+        state = self.placements.state
+        booked = state.version, state.cards.version
         return topology_document.version(self.engine.snapshot, booked, self.warnings())

@@ -118,7 +118,15 @@ def _extender(names: Sequence[str], pod: dict[str, Any]) -> tuple[Extender, Exte
         clock=time.monotonic,
     )
     metrics = ExtenderMetrics(registry)
-    extender = Extender(pods, plans, quota, (GPU,), metrics=metrics, unavailable=tuple)
+    extender = Extender(
+        pods,
+        plans,
+        quota,
+        cards=(GPU,),
+        metrics=metrics,
+        card_scores=lambda _: {},
+        unavailable=tuple,
+    )
     return extender, plans
 
 

@@ -19,6 +19,7 @@ from master.api.answers import (
     refuse_when_full,
     wait_for_loop,
 )
+from master.api.cards.shared_cards import family_document
 from master.api.requests.jobs import (
     body_from_query,
     check_nodes,
@@ -49,6 +50,7 @@ from topo.placement.booking.holds import Hold, HoldRefused, HoldRequest, Obstacl
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import NoFit, PlannedGroup, Pods, objective_values
 from topo.placement.job.request import Request
+from topo.shared_cards.summary import summaries
 
 STATUS = {
     Obstacle.TERMS: 400,
@@ -149,12 +151,15 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
     if missing := service.availability.uncounted():
         return not_ready(service, missing)
     latest = await service.placements.maintenance.report()
+    cards = service.placements.state.cards.snapshot()
+    found = await asyncio.to_thread(summaries, cards.nodes.values())
     document = FragmentationDocument(
         generation=latest.generation,
         types=latest.report.types,
         mix=latest.report.mix,
         mix_observed=latest.observed,
         run=service.engine.history.run_id,
+        shared=tuple(map(family_document, found)),
     )
     return json_response(orjson.dumps(document))
 

@@ -14,6 +14,7 @@ from master.api import (
     placements,
     topology,
 )
+from master.api.cards import shared_cards
 from master.api.events import stream
 from master.api.requests import jobs
 from master.api.route import Route
@@ -27,7 +28,7 @@ from topo.model.rest.changes import (
 from topo.model.rest.findings import FindingsDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
-from topo.model.rest.gpus import GpusDocument
+from topo.model.rest.gpus import GpusDocument, SharedCardsReport
 from topo.model.rest.graph import GRAPH_MEDIA, GraphDocument
 from topo.model.rest.history import HistoryDocument
 from topo.model.rest.jobs import HoldBody, PlacementBody
@@ -237,6 +238,14 @@ ROUTES = (
         summary="Whole free groups by kind, group integrity, the largest job that fits now",
         document=FragmentationDocument,
         problems=_NOT_COMPLETE,
+    ),
+    _placements(
+        path="/v1/shared-cards",
+        handler=shared_cards.get_shared_cards,
+        summary="Cards that several pods share: what is left, and which of them a pod should get",
+        document=SharedCardsReport,
+        parameters=shared_cards.PARAMETERS,
+        problems=_BUSY,
     ),
     _service(
         path="/health",

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -13,6 +14,8 @@ from master.metrics import BoundedLabels, SeenLabels
 from topo.kit.metrics import gauge_family
 from topo.placement.booking.holds import HoldState
 from topo.placement.capacity.node_usage import SharedCards, TypeCounts
+from topo.shared_cards.cards import Amount
+from topo.shared_cards.summary import FamilySummary, summaries
 
 
 class GpuTotals:
@@ -23,10 +26,15 @@ class GpuTotals:
         self.by_type: Mapping[str, TypeCounts] = {}
         self.shared: Mapping[str, SharedCards] = {}
         self.overbooked = 0
-        self._version = -1
+        self.cards: tuple[FamilySummary, ...] = ()
+        self._version = self._cards_version = -1
 
     async def refresh(self) -> None:
         """Count again if the capacity has changed since the last count."""
+        if self._cards_version != self._state.cards.version:
+            cards = self._state.cards.snapshot()
+            self.cards = await asyncio.to_thread(summaries, cards.nodes.values())
+            self._cards_version = cards.version
         if self._version != self._state.version:
             usage = self._state.usage()
             self.by_type = await asyncio.to_thread(usage.by_type)
@@ -49,6 +57,7 @@ class CapacityCollector(Collector):
         self._kinds, self._resources = (SeenLabels(), SeenLabels()), SeenLabels()
         self._type_labels, self._kind_labels = BoundedLabels(), BoundedLabels()
         self._resource_labels = BoundedLabels()
+        self._families: dict[str, None] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the metric families of one scrape."""
@@ -65,6 +74,7 @@ class CapacityCollector(Collector):
             yield gauge_family(_TYPE_GAUGES[field], self._types[field].filled(counted))
         yield gauge_family("topo_master_overbooked_gpus", self._totals.overbooked)
         yield self._shared()
+        yield gauge_family("topo_master_shared_card_amounts", self._amounts())
         yield from self._reported()
 
     def _shared(self) -> GaugeMetricFamily:
@@ -75,6 +85,18 @@ class CapacityCollector(Collector):
         found = {(name, "allocatable"): number for name, number in there.items()}
         found |= {(name, "used"): number for name, number in used.items()}
         return gauge_family("topo_master_shared_cards", self._resources.filled(found))
+
+    def _amounts(self) -> dict[tuple[str, str, str], float]:
+        """Return shares, cores and memory of each family that was ever there, by state."""
+        self._families.update(dict.fromkeys(each.family for each in self._totals.cards))
+        names = product(self._families, Amount._fields, ("total", "used", "free"))
+        found = dict.fromkeys(names, 0.0)
+        for each in self._totals.cards:
+            for state in ("total", "used", "free"):
+                amount: Amount = getattr(each, state)
+                for name, number in amount._asdict().items():
+                    found[each.family, name, state] = number
+        return found
 
     def _reported(self) -> Iterator[GaugeMetricFamily]:
         report = self._metrics.report

@@ -37,6 +37,7 @@ from topo.placement.capacity.host_follower import HostFollower
 from topo.placement.capacity.node_room import NodeRoom
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.job.policy import Policy
+from topo.shared_cards.cards import SharedCards
 
 TURN = 256
 """Hosts that are joined anew before everybody else has a turn: some 10 ms."""
@@ -55,6 +56,8 @@ class BookingState:
         self._follower = HostFollower(self._capacity)
         self.room = NodeRoom()
         """What the nodes of a cluster have left beside GPUs, kept by the source of its capacity."""
+        self.cards = SharedCards()
+        """The cards that several pods share, kept by the same source."""
         self.saved = SavedChanges()
         self.metrics = metrics
         self.clock = clock

@@ -4,6 +4,7 @@ from master.availability import Availability
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.extender.answers import Extender
+from master.extender.cards import card_scores
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans
 from master.extender.port import ExtenderPort
@@ -55,8 +56,11 @@ def build_extender(
         cluster.pods,
         plans,
         quota,
-        (*policy.gpu_resources, *policy.shared_resources),
+        cards=(*policy.gpu_resources, *policy.shared_resources),
         metrics=ExtenderMetrics(core.registry),
+        card_scores=lambda asked: card_scores(
+            asked, settings.domain, core.placements.state.cards.snapshot()
+        ),
         unavailable=availability.uncounted,
     )
     return ExtenderPort(

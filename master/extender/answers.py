@@ -29,13 +29,15 @@ class Extender:
         pods: Store[ClusterPod],
         plans: ExtenderPlans,
         quota: GpuQuota,
-        cards: Collection[str],
         *,
+        cards: Collection[str],
         metrics: ExtenderMetrics,
+        card_scores: Callable[[Asked], Mapping[str, int]],
         unavailable: Callable[[], tuple[str, ...]],
     ) -> None:
         self._pods, self.plans, self.quota = pods, plans, quota
         self._cards, self.metrics = frozenset(cards), metrics
+        self._card_scores = card_scores
         self._unavailable = unavailable
 
     async def filtered(self, asked: Asked) -> Verdict:
@@ -71,7 +73,7 @@ class Extender:
         return None
 
     def scores(self, asked: Asked) -> Mapping[str, int]:
-        """Return the score of each node above 0: what is kept for the pod's group."""
+        """Return the scores above 0: of nodes kept for the pod's group, or with a card for it."""
         pod = self._known(asked)
         plan = (
             self.plans.find(pod)
@@ -80,7 +82,7 @@ class Extender:
         )
         if not isinstance(plan, PodPlan):
             self.metrics.answers.labels("prioritize", PASSED).inc()
-            return {}
+            return self._card_scores(asked) if pod is not None and pod.shared else {}
         self.metrics.answers.labels("prioritize", PLANNED).inc()
         return of_planned(asked.names, plan.awaited, plan.own).scores
 

@@ -17,6 +17,7 @@ from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.booking.events import PodSeen
 from topo.placement.job.request import Toleration
+from topo.shared_cards.formats import NO_SHARES, Shares
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod has given back what it took, even while its object stays."""
@@ -31,6 +32,7 @@ class ClusterPod:
     `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested whole
     GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None for
     nothing. `shared` are the shares of cards that it asks for, (resource, number) pairs.
+    `shares` are the cards that it got.
     `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
     are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
     `pod_group`: the key of its PodGroup of Volcano. `consumes`: the ProvisioningRequest of our
@@ -52,6 +54,7 @@ class ClusterPod:
     resource: str = ""
     gpus: int = 0
     shared: Amounts = ()
+    shares: Shares = NO_SHARES
     booking: PodSeen | None = None
     names_cards: bool = False
     doubts: tuple[str, ...] = ()

@@ -17,6 +17,8 @@ from master.tree.status_times import Times
 from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Reason, Snapshot, SourceState
 from topo.model.ids import GroupPath
 from topo.model.rest.topology import (
+    AmountDocument,
+    CardDocument,
     ConflictDocument,
     GroupDocument,
     NodeDocument,
@@ -30,6 +32,7 @@ from topo.model.rest.topology import (
 )
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage, SharedCards
 from topo.publish.wires import wires_of
+from topo.shared_cards.cards import NO_CARDS, Amount, CardsSnapshot, CardUsage
 
 FRESH_S = 1.0
 """Ages in it move without a generation; a document that is served again is at most this old."""
@@ -46,13 +49,15 @@ class TopologyView:
 
     snapshot: Snapshot
     usage: NodeUsage = field(default_factory=NodeUsage)
+    cards: CardsSnapshot = NO_CARDS
     times: Times = field(default_factory=Times)
     warnings: tuple[WarningDocument, ...] = ()
 
     @property
     def version(self) -> object:
         """The version of its documents, see `version`."""
-        return version(self.snapshot, self.usage.version, self.warnings)
+        booked = self.usage.version, self.cards.version
+        return version(self.snapshot, booked, self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,12 @@ class Part:
 ALL = Part()
 
 
-def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocument]) -> object:
-    """Return what tells two documents apart, apart from their ages; `capacity` is its version.
+def version(
+    snapshot: Snapshot, capacity: tuple[int, int], warnings: Sequence[WarningDocument]
+) -> object:
+    """Return what tells two documents apart, apart from their ages.
+
+    `capacity` are the versions of the bookings and of the shared cards.
 
     A hold is no change of the forest, so the generation does not count it, and a tag does.
     """
@@ -158,6 +167,7 @@ class _Writer:
     def __init__(self, view: TopologyView, path: tuple[Vertex, ...] | None, now_s: float) -> None:
         self._counts = SubtreeCounts(view.usage)
         self._hosts, self._shared = view.usage.hosts, view.usage.shared
+        self._cards = view.cards.nodes
         self._times, self._now_s = view.times, now_s
         self._confirmed = view.snapshot.forest.confirmed
         self._only = None if path is None else frozenset(map(id, path))
@@ -211,6 +221,8 @@ class _Writer:
             leaf["pool"] = host.pool
         if node.name in self._shared:
             leaf["shared"] = [_shared_cards(each) for each in self._shared[node.name]]
+        if (cards := self._cards.get(node.name)) is not None:
+            leaf["cards"] = [card_document(cards.family, each) for each in cards.cards]
         return leaf
 
     def _reason(self, node: Node, reason: Reason) -> NodeReasonDocument:
@@ -220,6 +232,26 @@ class _Writer:
 
 def _age_s(at_s: float | None, now_s: float) -> float | None:
     return None if at_s is None else round(now_s - at_s, 1)
+
+
+def card_document(family: str, usage: CardUsage) -> CardDocument:
+    """Return one shared card."""
+    card = usage.card
+    return {
+        "id": card.id,
+        "family": family,
+        "model": card.model,
+        "mode": card.mode,
+        "healthy": card.is_healthy,
+        "total": amount_document(card.total),
+        "used": amount_document(usage.used),
+        "free": amount_document(usage.free),
+    }
+
+
+def amount_document(amount: Amount) -> AmountDocument:
+    """Return an amount of shared cards."""
+    return {"shares": amount.shares, "cores": amount.cores, "memory": amount.memory}
 
 
 def _shared_cards(cards: SharedCards) -> SharedCardsDocument:

@@ -195,8 +195,8 @@ async def test_a_scheduler_of_v1beta1_is_answered_in_its_own_letters(
         ]
         assert found["failedNodes"]["plain"] == EXCEEDS
         assert found["error"] == ""
-        ranked = await asking.ask("prioritize", {"pod": one, "nodenames": ["plain"]})
-        assert ranked == [{"host": "plain", "score": 0}]
+        ranked = await asking.ask("prioritize", {"pod": one, "nodenames": ["none", "plain"]})
+        assert ranked == [{"host": "none", "score": 0}, {"host": "plain", "score": 10}]
 
 
 @pytest.mark.virtual_time

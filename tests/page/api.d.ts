@@ -2,6 +2,11 @@
 // These types are read by the type checker alone and are sent to nobody.
 
 declare namespace Api {
+  interface Amount {
+    shares: number;
+    cores: number;
+    memory: number;
+  }
   interface AsOf {
     at: string;
   }
@@ -27,6 +32,16 @@ declare namespace Api {
     capacity_version: number;
     groups: GroupCapacity[];
     nodes: NodeCapacity[];
+  }
+  interface Card {
+    id: string;
+    family: string;
+    model: string;
+    mode: string;
+    healthy: boolean;
+    total: Amount;
+    used: Amount;
+    free: Amount;
   }
   interface Change {
     generation: number;
@@ -334,6 +349,7 @@ declare namespace Api {
     since_s: number | null;
     pool?: string;
     shared?: SharedCards[];
+    cards?: Card[];
   }
   interface NodeIdentity {
     name: string;
@@ -491,6 +507,7 @@ declare namespace Api {
     since_s: number | null;
     pool?: string;
     shared?: SharedCards[];
+    cards?: Card[];
     reason: Reason;
   }
   interface Warning {

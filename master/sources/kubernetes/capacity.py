@@ -23,10 +23,12 @@ from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
 from topo.kit.process import collector
 from topo.model.conditions.sources import SourceCondition
+from topo.model.errors import Refusal
 from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone, PodSeen
 from topo.placement.booking.holds import HoldId
+from topo.shared_cards.formats import NO_CARDS
 
 T = TypeVar("T")
 TURN = 64
@@ -195,6 +197,7 @@ class ClusterCapacity:
                 events.append(self._as_consumer(found, seen))
             if uid is not None and (found is None or found.metadata.uid != uid):
                 self._state.room.remove_pod(uid)
+                self._state.cards.remove_pod(uid)
             if found is not None:
                 self._book_room(found)
         self._set_doubts({key: () if pod is None else pod.doubts for key, pod in news.items()})
@@ -211,6 +214,8 @@ class ClusterCapacity:
     def _follow_room(self, name: NodeName, found: NodeObject | None) -> None:
         room, policy = self._state.room, self._state.policy
         claims = f"{_CLAIMS_OF}{name}"
+        cards = nodes.shared_cards(found, policy.domain) if found is not None else NO_CARDS
+        self._state.cards.set_node(name, *(NO_CARDS if isinstance(cards, Refusal) else cards))
         if found is None:
             room.remove_pod(claims)
             room.remove_node(name)
@@ -227,8 +232,10 @@ class ClusterCapacity:
         if (node := pod.takes_of) is not None:
             takes = with_devices(pod.takes, self._devices.unallocated(pod))
             self._state.room.set_pod(pod.metadata.uid, node, takes)
+            self._state.cards.set_pod(pod.metadata.uid, node, *pod.shares)
         else:
             self._state.room.remove_pod(pod.metadata.uid)
+            self._state.cards.remove_pod(pod.metadata.uid)
 
     def _set_doubts(self, doubts: Mapping[Key, tuple[str, ...]]) -> None:
         """Replace what is doubtful about these objects."""

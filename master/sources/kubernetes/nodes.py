@@ -9,10 +9,13 @@ from master.sources.kubernetes.device_config import NATIVE, SharingModes
 from topo.discovery.label_families import UNLABELLED, LabelSource
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
+from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
 from topo.model.quantity import thousandths, whole
 from topo.placement.job.policy import Policy
+from topo.shared_cards.families import GPU_MANAGER, by_name
+from topo.shared_cards.formats import Cards, manager_cards, node_cards
 
 POOLS = (*USAGES, HYBRID)
 _ADDRESSES = {"Hostname": "hostname", "InternalIP": "internal_ip"}
@@ -81,6 +84,18 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
     )
 
 
+def shared_cards(found: NodeObject, domain: str) -> Cards | Refusal:
+    """Return the shared cards of the node as its device plugin publishes them."""
+    stated = node_cards(found.metadata.annotations, domain)
+    if isinstance(stated, Refusal) or stated[0]:
+        return stated
+    manager = by_name(domain)[GPU_MANAGER]
+    allocatable = found.status.allocatable
+    cores = whole(allocatable.get(manager.cores, "0")) or 0
+    cards = manager_cards(cores, whole(allocatable.get(manager.memory, "0")) or 0)
+    return (GPU_MANAGER, cards) if cards else stated
+
+
 def with_allocatable(found: NodeObject, more: Mapping[str, str]) -> NodeObject:
     """Return the node with more allocatable resources."""
     status = found.status
@@ -129,6 +144,9 @@ def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:
         if whole(quantity) is None:
             shown = quantity[:_SHOWN_CHARS]
             yield f"node {name}: {shown!r} is no quantity of {resource}, so it counts as none"
+    cards = shared_cards(found, policy.domain)
+    if isinstance(cards, Refusal):
+        yield f"node {name}: its shared cards are not counted: {cards}"
     keys = _pool_words(found, policy)
     if len(keys) > 1:
         said = " and ".join(keys)

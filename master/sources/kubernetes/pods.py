@@ -28,11 +28,13 @@ from topo.model.conditions.gang_states import STATE_OF_EVENT
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts, others_requested, requested, unreadable
-from topo.model.quantity import MOST
+from topo.model.quantity import MOST, devices
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
 from topo.placement.job import request
 from topo.placement.job.policy import Policy
+from topo.shared_cards.families import GPU_MANAGER, by_name
+from topo.shared_cards.formats import NO_SHARES, Shares, manager_shares, pod_shares
 
 MAX_HOLD_CHARS = 64
 _MESSAGE_CHARS = 300
@@ -60,6 +62,7 @@ class PodParser:
     def __init__(self, policy: Policy, keys: AnnotationKeys, way: Way) -> None:
         self._policy, self._keys, self._way = policy, keys, way
         self._cards = (*policy.gpu_resources, *policy.shared_resources)
+        self._manager = by_name(policy.domain)[GPU_MANAGER]
         self._marks = {keys.size, keys.placement, keys.ungrouped}
         self._asked = lru_cache(maxsize=SHARED_VALUES)(self._read_asked)
 
@@ -87,6 +90,7 @@ class PodParser:
         is_of_gang = self._keys.gate in gates or not self._marks.isdisjoint(annotations)
         has_claims = is_of_gang and bool(spec.resource_claims)
         claimed = read_claimed(annotations, self._keys, has_claims=has_claims)
+        shares = self._shares(found, amounts)
         common: dict[str, Any] = {
             "metadata": metadata.identity,
             "gang_id": gang_id,
@@ -101,9 +105,10 @@ class PodParser:
             "resource": whole,
             "gpus": amounts.get(whole, 0) + claimed,
             "shared": _same(self._shared(amounts)),
+            "shares": NO_SHARES if isinstance(shares, Refusal) else shares,
             "booking": self._booking(found, amounts, note, claimed=claimed, is_held=bool(gates)),
             "names_cards": bool(amounts) or claimed > 0,
-            "doubts": _doubts(found, amounts) if MOST in amounts.values() else (),
+            "doubts": _doubts(found, amounts, shares),
             "takes": _same(
                 others_requested(
                     spec,
@@ -120,6 +125,21 @@ class PodParser:
             claims = {**common, "claimed_gpus": claimed}
             return self._gang_pod(found, claims, (note, unplanned), named)
         return ClusterPod(**common)
+
+    def _shares(self, found: PodObject, amounts: Mapping[str, int]) -> Shares | Refusal:
+        """Return the shared cards that the pod got, as annotations say; O(containers)."""
+        if not any(amounts.get(name) for name in self._policy.shared_resources):
+            return NO_SHARES
+        annotations = found.metadata.annotations
+        if not amounts.get(self._manager.cores):
+            return pod_shares(annotations, self._policy.domain)
+        wanted = (self._manager.cores, self._manager.memory)
+        containers = [
+            tuple(devices(each.resources.limits.get(name, "0")) for name in wanted)
+            for each in found.spec.containers
+        ]
+        shares = manager_shares([(c, m) for c, m in containers], annotations)
+        return shares if isinstance(shares, Refusal) else (GPU_MANAGER, shares)
 
     def _shared(self, amounts: Mapping[str, int]) -> Amounts:
         """Return what the pod asks for of resources in which cards are shared."""
@@ -286,8 +306,14 @@ def _same(amounts: Amounts) -> Amounts:
     return amounts
 
 
-def _doubts(found: PodObject, amounts: Mapping[str, int]) -> tuple[str, ...]:
+def _doubts(
+    found: PodObject, amounts: Mapping[str, int], shares: Shares | Refusal
+) -> tuple[str, ...]:
     name = f"{found.metadata.namespace}/{found.metadata.name}"
+    if isinstance(shares, Refusal):
+        return (f"pod {name}: the cards that it got are not counted: {shares}",)
+    if MOST not in amounts.values():
+        return ()
     return tuple(
         f"pod {name}: {asked} is no quantity, so it counts as all that its node has"
         for asked in unreadable(found.spec, amounts)

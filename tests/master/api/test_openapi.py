@@ -243,8 +243,8 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
     }
     assert {name: keys for name, keys in absent.items() if keys} == {
         "TopologyDocument": {"node", "as_of"},
-        "NodeDocument": {"pool", "shared"},
-        "UnplacedDocument": {"pool", "shared"},
+        "NodeDocument": {"cards", "pool", "shared"},
+        "UnplacedDocument": {"cards", "pool", "shared"},
         "FindingsDocument": {"as_of"},
         "ReadyDocument": {"origin", "age_s", "why"},
         "FitsDocument": {"hold", "replanned", "replanned_because"},

@@ -86,7 +86,7 @@ def test_the_tag_is_another_when_only_the_next_step_of_a_source_is():
     tags = set()
     for fix in ("name the file with --config-file", "write it with write access for nobody"):
         state.advance(1.0, SourceFailed(CONFIG_FILE, "it cannot be read", fix))
-        tags.add(entity_tag(version(state.snapshot, 0, ())))
+        tags.add(entity_tag(version(state.snapshot, (0, 0), ())))
     assert len(tags) == 2
 
 

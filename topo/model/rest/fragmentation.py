@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from topo.model.rest.gpus import CardFamilyDocument
+
 
 @dataclass(frozen=True, slots=True)
 class ShareDocument:
@@ -71,5 +73,6 @@ class FragmentationDocument:
     generation: int = 0
     types: tuple[TypeDocument, ...]
     mix: tuple[ShareDocument, ...] = ()
+    shared: tuple[CardFamilyDocument, ...] = ()
     mix_observed: bool = False
     run: str = ""

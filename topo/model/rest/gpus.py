@@ -1,4 +1,7 @@
-"""`GET /v1/nodes/{name}/gpus`: which GPUs of one node to take, and what that costs the others."""
+"""Which GPUs of one node to take, and what that costs the others; which shared cards.
+
+`GET /v1/nodes/{name}/gpus` and `GET /v1/shared-cards`.
+"""
 
 from typing import Annotated
 
@@ -6,6 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from topo.model.rest.document import default
+from topo.model.rest.topology import AmountDocument
 
 _SCORES = "by n: the best sum of pair weights; high is good"
 _LOSSES = "by n: what the others lose by it; low is good"
@@ -45,3 +49,42 @@ class GpusDocument(TypedDict):
     losses: Annotated[dict[str, int], Field(description=_LOSSES)]
     exact: Annotated[bool, default(True)]
     choice: Annotated[ChoiceDocument | None, default(None), Field(description=_CHOICE)]
+
+
+class CardFamilyDocument(TypedDict):
+    """The cards of one family; `idle`: of which no pod has anything.
+
+    `largest` is what is left of the card with the most cores free: the largest part to be had.
+    """
+
+    family: str
+    nodes: int
+    cards: int
+    idle: int
+    total: AmountDocument
+    used: AmountDocument
+    free: AmountDocument
+    largest: AmountDocument
+
+
+class CardChoiceDocument(TypedDict):
+    """A node and its cards for the pod; `score` orders nodes, the best has 10.
+
+    `way`: binpack, spread, or how GPUManager chooses: link, fragment, share.
+    """
+
+    node: str
+    cards: list[str]
+    score: int
+    way: str
+
+
+class SharedCardsReport(TypedDict):
+    """All families; with a request the nodes that can take it, the best first, at most 64.
+
+    `why`: why no node can; empty without a request, or where one can.
+    """
+
+    families: list[CardFamilyDocument]
+    choices: Annotated[list[CardChoiceDocument], default([])]
+    why: Annotated[str, default("")]

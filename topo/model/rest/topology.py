@@ -58,6 +58,31 @@ class SharedCardsDocument(TypedDict):
     used: int
 
 
+class AmountDocument(TypedDict):
+    """Shares of a card, its cores and its memory, in the units of `family`."""
+
+    shares: int
+    cores: int
+    memory: int
+
+
+class CardDocument(TypedDict):
+    """A card that several pods share, as its device plugin publishes it, and what pods have of it.
+
+    `family`: `volcano-vgpu`, `metax-sgpu` (cores in percent, memory in MiB) or `gpu-manager`
+    (hundredths of a card, units of 256 MiB; shares are not counted). `mode`: hami-core or mig.
+    """
+
+    id: str
+    family: str
+    model: Annotated[str, default("")]
+    mode: Annotated[str, default("")]
+    healthy: Annotated[bool, default(True)]
+    total: AmountDocument
+    used: AmountDocument
+    free: AmountDocument
+
+
 class NodeDocument(TypedDict):
     """A leaf. `gpus` are those that its worker sees, else those that Kubernetes says it has.
 
@@ -66,7 +91,8 @@ class NodeDocument(TypedDict):
     what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
     since its status changed or it came, null where that was before the master started. `pool`:
     what Kubernetes says the node is for, `training`, `inference` or `hybrid`; absent where it does
-    not. `shared`: absent but for a node whose cards are shared, which has no whole GPU to give.
+    not. `shared`: absent but for a node whose cards are shared, which has no whole GPU to give;
+    `cards`: each of these cards, where its device plugin publishes them.
     """
 
     name: str
@@ -82,6 +108,7 @@ class NodeDocument(TypedDict):
     since_s: Annotated[float | None, default(None)]
     pool: NotRequired[Annotated[str, default("")]]
     shared: NotRequired[Annotated[list[SharedCardsDocument], default([])]]
+    cards: NotRequired[Annotated[list[CardDocument], default([])]]
 
 
 class CapacityCounts(TypedDict):

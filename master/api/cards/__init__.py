@@ -1,0 +1,1 @@
+"""Calls about cards that several pods share."""

@@ -1,0 +1,60 @@
+"""How good nodes are for a pod that asks for one shared card: the fuller, the better."""
+
+from collections.abc import Mapping
+
+from master.extender.wire import Asked
+from topo.gangs.json_patch import mapping
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.model.quantity import whole
+from topo.shared_cards.cards import CardsSnapshot
+from topo.shared_cards.choice import CardPolicy, rank
+from topo.shared_cards.families import METAX, Family, families
+from topo.shared_cards.requests import CardRequest, card_request
+
+GIB_MIB = 1024
+"""MIB of the unit in which a bare `vmemory` is. Source: HAMi, `MemoryFactor`."""
+
+
+def asked_card(asked: Asked, domain: str) -> CardRequest | None:
+    """Return what the only container of a pod with shared cards asks for; None for another pod."""
+    found = mapping(asked.pod.get("spec")).get("containers")
+    limits = [
+        mapping(mapping(mapping(each).get("resources")).get("limits"))
+        for each in (found if isinstance(found, list) else ())
+    ]
+    for family in families(domain):
+        of_family = [each for each in limits if family.number in each]
+        if len(of_family) == 1:
+            request = _request(family, of_family[0])
+            return None if isinstance(request, Refusal) else request
+    return None
+
+
+def _request(family: Family, limits: Mapping[str, object]) -> CardRequest | Refusal:
+    number, cores, memory = (
+        str(limits.get(name, "0")) for name in (family.number, family.cores, family.memory)
+    )
+    mib = _metax_mib(memory) if family.name == METAX else whole(memory) or 0
+    if family.name == METAX and family.cores not in limits:
+        cores = "100"  # HAMi: a card of its own
+    return card_request(family, whole(number) or 0, whole(cores) or 0, mib)
+
+
+def _metax_mib(text: str) -> int:
+    """Return a `vmemory` in MiB: a bare number is GiB, as HAMi reads it."""
+    if text.isdigit():
+        return int(text[:9]) * GIB_MIB
+    number, unit = text[:-2], text[-2:]
+    scale = {"Ki": 1 / GIB_MIB, "Mi": 1, "Gi": GIB_MIB, "Ti": GIB_MIB**2}.get(unit)
+    return int(int(number) * scale) if scale and number.isdigit() and len(number) < 10 else 0
+
+
+def card_scores(asked: Asked, domain: str, cards: CardsSnapshot) -> dict[str, int]:
+    """Return the score of each named node that has room for the pod's shared card. O(cards)."""
+    request = asked_card(asked, domain)
+    if request is None:
+        return {}
+    named = ((name, cards.nodes.get(NodeName(name))) for name in asked.names)
+    nodes = [(NodeName(name), found) for name, found in named if found is not None]
+    return {str(each.node): each.score for each in rank(nodes, request, CardPolicy.BINPACK)}

@@ -1,0 +1,60 @@
+"""The ways in which device plugins share cards, and the units of each.
+
+    family         a pod asks for                            cores           memory
+    volcano-vgpu   volcano.sh/vgpu-{number,cores,memory}     percent         MiB
+    metax-sgpu     <domain>/{sgpu,vcore,vmemory}             percent         MiB
+    gpu-manager    tencent.com/vcuda-{core,memory}           hundredths      256 MiB
+
+The first two ask for amounts of each of several cards, GPUManager for those of all cards together.
+
+Sources: volcano v1.15 docs/user-guide/how_to_use_volcano_vgpu.md and
+pkg/scheduler/api/devices/nvidia/vgpu; HAMi pkg/device/metax/sdevice.go (a bare `vmemory` is GiB);
+tkestack/gpu-manager README.md.
+"""
+
+from dataclasses import dataclass
+
+A_CARD = 100
+"""Cores of a whole card, in percent or hundredths."""
+CARD_MEMORY_MIB = 256
+"""MiB of a unit of `tencent.com/vcuda-memory`."""
+VOLCANO, METAX, GPU_MANAGER = "volcano-vgpu", "metax-sgpu", "gpu-manager"
+FAMILIES = (VOLCANO, METAX, GPU_MANAGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family: its resources, and the unit of its memory in MiB.
+
+    `number` is the resource in which whole devices or cores are asked for, which makes a pod one of
+    the family. `is_joint`: amounts are of all cards of a pod together, not of each.
+    """
+
+    name: str
+    number: str
+    cores: str
+    memory: str
+    memory_mib: int = 1
+    is_joint: bool = False
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Its resources, the one that makes a pod one of the family first."""
+        return tuple(dict.fromkeys((self.number, self.cores, self.memory)))
+
+
+def families(domain: str) -> tuple[Family, ...]:
+    """Return the families; MetaX's resources are under the vendor's domain."""
+    core = "tencent.com/vcuda-core"
+    return (
+        Family(
+            VOLCANO, "volcano.sh/vgpu-number", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory"
+        ),
+        Family(METAX, f"{domain}/sgpu", f"{domain}/vcore", f"{domain}/vmemory"),
+        Family(GPU_MANAGER, core, core, "tencent.com/vcuda-memory", CARD_MEMORY_MIB, is_joint=True),
+    )
+
+
+def by_name(domain: str) -> dict[str, Family]:
+    """Return the families by their names."""
+    return {family.name: family for family in families(domain)}
