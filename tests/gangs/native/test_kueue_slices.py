@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from tests.gangs.admission.patching import RULES, SIZE, WORDS, admitted, batch, patched
 from tests.gangs.native.test_native import BOXES, PAIRS
+from topo.gangs.admission.jobs import admit_job
 from topo.gangs.admission.outcome import Result
+from topo.gangs.job_kinds.job_set import job_set
 from topo.gangs.terms import Way
 from topo.model.ids import DRAGONFLY, SWITCHBOX
 
@@ -104,6 +106,24 @@ def test_a_job_without_a_queue_of_kueue_is_none_of_these() -> None:
         ]
         if key.startswith(KUEUE)
     ], "nominated: Kueue gives quota, and this program the nodes"
+
+
+def test_each_replicated_job_of_a_job_set_is_a_pod_set_of_whole_slices() -> None:
+    """Two Jobs of four pods are eight pods in the order of ranks."""
+    worker = {"name": "worker", "replicas": 2, "template": {"spec": batch(4)["spec"]}}
+    made = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "labels": {f"{KUEUE}/queue-name": "training"}},
+        "spec": {"replicatedJobs": [worker]},
+    }
+    outcome = admit_job(made, job_set(made), NATIVE)
+    assert outcome.refusal is None
+    (after,) = patched(made, outcome.patch)["spec"]["replicatedJobs"]
+    annotations = after["template"]["spec"]["template"]["metadata"]["annotations"]
+    assert (annotations[LEVEL], annotations[SLICE]) == (FLY, "2")
+    other = {**made, "kind": "Other"}
+    assert admit_job(other, job_set(other), NATIVE).refusal is not None, "cut in other ways"
 
 
 @given(pods=st.integers(1, 64), per_group=st.integers(1, 8))

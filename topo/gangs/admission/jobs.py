@@ -188,8 +188,9 @@ def _stamped(
     wanted = _annotations(gang, asked, rules.keys)
     warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
     is_nominated = (gang.terms.way or rules.way) is Way.NOMINATION
+    is_sliced = not is_nominated and kueue_slices.takes_slices(job)
     if kueue_slices.is_queued(job, parts) and (
-        not is_nominated or kueue_slices.chosen_by_user(gang.templates, {})
+        is_sliced or kueue_slices.chosen_by_user(gang.templates, {})
     ):
         return _sliced(job, parts, asked, rules, gang=gang)
     if is_nominated:
@@ -217,7 +218,8 @@ def _sliced(
     One that asks Kueue by itself is left alone: two that choose its nodes would contradict.
     """
     keys = rules.keys
-    if (gang.terms.way or rules.way) is Way.NOMINATION:
+    is_nominated = (gang.terms.way or rules.way) is Way.NOMINATION
+    if is_nominated or not kueue_slices.takes_slices(job):
         key = kueue_slices.chosen_by_user(gang.templates, {})
         return _Left(_OF_KUEUE.format(key=key, size=keys.size))
     if not rules.tiers:

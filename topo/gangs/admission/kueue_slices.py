@@ -31,6 +31,8 @@ from topo.placement.job.request import PlacementMode, Request
 _PREFIX = "kueue.x-k8s.io/podset-"
 SLICE_LEVEL, SLICE_SIZE = f"{_PREFIX}slice-required-topology", f"{_PREFIX}slice-size"
 REQUIRED, PREFERRED = f"{_PREFIX}required-topology", f"{_PREFIX}preferred-topology"
+_SLICED = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
+"""Other kinds are cut into pod sets, or into workloads, in ways of their own."""
 _OF_USERS = (
     SLICE_LEVEL,
     SLICE_SIZE,
@@ -46,6 +48,11 @@ def is_queued(job: Mapping[str, Any], parts: JobParts) -> bool:
     """Return whether Kueue admits the job; Volcano's own Jobs are not its."""
     labels = mapping(mapping(job.get("metadata")).get("labels"))
     return bool(labels.get(KUEUE_QUEUE)) and not parts.has_pod_group
+
+
+def takes_slices(job: Mapping[str, Any]) -> bool:
+    """Return whether the pods of each template of the job are one pod set of Kueue."""
+    return (job.get("apiVersion"), job.get("kind")) in _SLICED
 
 
 def chosen_by_user(templates: Sequence[Template], wanted: Mapping[str, str]) -> str:
