@@ -21,7 +21,15 @@ from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.errors import KubeError, error_of_answer
 from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, Resource, collection_path
+from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
+from master.kube.schedulers.topologies import (
+    CLUSTER_QUEUES,
+    KAI_TOPOLOGIES,
+    KOORDINATOR_TOPOLOGIES,
+    KUEUE_FLAVORS,
+    KUEUE_TOPOLOGIES,
+)
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from topo.sim.kubernetes.apiserver import field_owners
 from topo.sim.kubernetes.apiserver.api import Api, ApiRequest
@@ -34,6 +42,8 @@ from topo.sim.kubernetes.apiserver.store import Change, ObjectStore
 __all__ = ["STRATEGIC", "ApiModel", "Stored", "namespace_of"]
 DEFINED: tuple[Resource[Any], ...] = (
     *(HYPERNODES, POD_GROUPS, QUEUES, GANGS, SCHEDULING_GROUPS),
+    *(KUEUE_TOPOLOGIES, KUEUE_FLAVORS, CLUSTER_QUEUES, KAI_TOPOLOGIES, KOORDINATOR_TOPOLOGIES),
+    *(PROVISIONING_REQUESTS, POD_TEMPLATES),
     *(RESOURCE_SLICES, DEVICE_CLASSES, CLAIM_TEMPLATES, RESOURCE_CLAIMS, DEVICE_TAINT_RULES),
 )
 """What definitions and feature gates add to the stock kinds."""
