@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from topo.sim.clustermanager.certificates import Authority
+from topo.sim.certificates import Authority
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster
