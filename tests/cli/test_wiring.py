@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import gang_samples, samples
 from tests.cli.conftest import FakeMaster, Topo
 from tests.support.fabric import rails
 from topo.cli.exit_codes import Exit
@@ -98,6 +99,37 @@ def test_a_plan_or_a_dump_that_cannot_be_read_is_a_refusal_with_its_file_and_lin
     shown = topo("wiring", "check", str(dumps[0]), "--seen", str(plan))
     assert (shown.exit_code, shown.stdout) == (Exit.USAGE, "")
     assert topo("wiring", "check", str(tmp_path / "none")).exit_code == Exit.USAGE
+
+
+def test_each_finding_says_what_it_costs_in_groups_gpus_and_jobs(
+    topo: Topo, fake_master: FakeMaster, tmp_path: Path
+) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text(HEADER + "node-1,1,node-2,1\nnode-3,1,node-4,1\n")
+    fake_master.document = samples.troubled()
+    wires = [("node-1", 1, "node-2", 1, "up"), ("node-3", 1, "node-4", 1, "down")]
+    keys = ("node", "slot", "peer", "peer_slot", "state")
+    fake_master.document["wires"] = [dict(zip(keys, wire, strict=True)) for wire in wires]
+    waiting = {**gang_samples.waiting_gang(), "id": "later", "name": "later"}
+    waiting["would_fit"] = "node-4 were Ready."
+    fake_master.gangs = [gang_samples.gang(), waiting]
+    made = json.loads(topo("wiring", "check", str(file), "--cost", "-o", "json").stdout)
+    (finding,) = (each for place in made["places"] for each in place["findings"])
+    assert finding["verdict"] == "missing"
+    broken = {
+        child["name"]
+        for child in fake_master.document["groups"][0]["child"]
+        if child["status"] == "NotReady" and "node-4" in {n["name"] for n in child["child"]}
+    }
+    assert set(finding["cost"]["groups"]) >= broken
+    assert finding["cost"]["running"] == ["training/pytorch-demo"]
+    assert finding["cost"]["waiting"] == ["training/later"]
+    text = " ".join(topo("wiring", "check", str(file), "--cost").stdout.split())
+    assert "jobs that wait for it: training/later" in text
+    (row,) = csv.DictReader(
+        topo("wiring", "check", str(file), "--cost", "-o", "csv").stdout.splitlines()
+    )
+    assert (row["jobs_across"], row["jobs_waiting"]) == ("training/pytorch-demo", "training/later")
 
 
 @pytest.mark.skipif(not FABRICS.exists(), reason="no recorded fabrics here")

@@ -52,6 +52,12 @@ def check(
         WiringOutput,
         typer.Option("--output", "-o", help="table to print; csv has a line for each cable."),
     ] = WiringOutput.TABLE,
+    cost: Annotated[
+        bool,
+        typer.Option(
+            "--cost", help="Ask the master for what each costs: groups, GPUs, the jobs across it."
+        ),
+    ] = False,
     options: MasterOptions,
 ) -> None:
     """Compare a plan of cables with the cables that are there; exit code 1 where they differ."""
@@ -60,22 +66,26 @@ def check(
     from topo.cli.options import Output
     from topo.cli.render.safe import escaped
     from topo.cli.wiring import reading, writing
+    from topo.cli.wiring.costs import costs_of, fetch_jobs
     from topo.diagnosis.wiring.compare import compare
     from topo.model.rest.topology import TopologyDocument
 
     planned = reading.plan_in(plan)
-    if seen:
-        there = reading.seen_in(seen)
-    else:
-        document = connection.document(options, "/v1/topology")
-        there = reading.seen_by(decode(TopologyDocument, document))
+    there = reading.seen_in(seen) if seen else None
+    costs = None
+    if there is None or cost:
+        document = decode(TopologyDocument, connection.document(options, "/v1/topology"))
+        there = there or reading.seen_by(document)
+        if cost:
+            jobs = connection.ask(connection.target_to_read(options), fetch_jobs)
+            costs = costs_of(document, jobs)
     found = compare(planned, there)
     if output is WiringOutput.TABLE:
-        print(escaped(writing.as_text(found, planned.notes)), end="")
+        print(escaped(writing.as_text(found, planned.notes, costs)), end="")
     elif output is WiringOutput.CSV:
-        print(escaped(writing.as_csv(found)), end="")
+        print(escaped(writing.as_csv(found, costs)), end="")
     else:
-        made = writing.as_document(found, planned.notes)
+        made = writing.as_document(found, planned.notes, costs)
         print(connection.serialize(made, Output(output.value)), end="")
     if found.findings:
         raise typer.Exit(Exit.FINDING)

@@ -3,10 +3,12 @@
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
 from topo.diagnosis.wiring.compare import CableState, CableVerdict, Comparison, Finding
+from topo.diagnosis.wiring.cost import Cost, Costs
 from topo.diagnosis.wiring.report import (
     STEPS,
     CableLine,
@@ -20,9 +22,11 @@ from topo.diagnosis.wiring.report import (
 
 WIDTH = 80
 _VERDICT_WIDTH = 12
+_SHOWN = 5
+_COST_COLUMNS = ("groups_not_ready", "gpus_out", "jobs_across", "jobs_waiting")
 
 
-def as_text(comparison: Comparison, notes: Sequence[str]) -> str:
+def as_text(comparison: Comparison, notes: Sequence[str], costs: Costs | None) -> str:
     """Return the findings by place, no line longer than a sheet of paper is wide."""
     found = counts(comparison)
     told = [f"{count} {verdict}" for verdict, count in found.items()]
@@ -31,7 +35,10 @@ def as_text(comparison: Comparison, notes: Sequence[str]) -> str:
     text += [line for note in notes for line in _wrapped(f"note: {note}", "")]
     for place in places(comparison.findings):
         text += ["", *_wrapped(_heading(place), "")]
-        text += [line for finding in place.findings for line in _finding(finding)]
+        for finding in place.findings:
+            text += _finding(finding)
+            if costs is not None and (cost := costs.of(finding)):
+                text += _wrapped(_say_cost(cost), f"  {'':<{_VERDICT_WIDTH}}costs ")
     steps = [f"{verdict}: {step}" for verdict in found if (step := STEPS.get(verdict))]
     text += ["" for _ in steps[:1]]
     text += [line for step in steps for line in _wrapped(step, "")]
@@ -55,6 +62,19 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield from _wrapped(say_move(move), f"  {'':<{_VERDICT_WIDTH - 3}}-> ")
 
 
+def _say_cost(cost: Cost) -> str:
+    told = [f"{_listed(cost.groups)} NotReady"] if cost.groups else []
+    told += [f"{cost.gpus} GPUs out"] if cost.gpus else []
+    told += [f"jobs across it: {_listed(cost.running)}"] if cost.running else []
+    told += [f"jobs that wait for it: {_listed(cost.waiting)}"] if cost.waiting else []
+    return "; ".join(told)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
 def _cable(finding: Finding, cable: CableState) -> str:
     if finding.moves:
         return f"{cable.end} is connected with {cable.found}, not with {cable.planned}"
@@ -67,16 +87,24 @@ def _wrapped(text: str, mark: str) -> list[str]:
     return wrap(text, WIDTH, initial_indent=mark, subsequent_indent=further, break_on_hyphens=False)
 
 
-def as_csv(comparison: Comparison) -> str:
-    """Return a line for each cable that is not as planned (RFC 4180)."""
+def as_csv(comparison: Comparison, costs: Costs | None) -> str:
+    """Return a line for each cable that is not as planned (RFC 4180), with what it costs."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(CableLine._fields)
-    rows.writerows(lines(places(comparison.findings)))
+    rows.writerow((*CableLine._fields, *_COST_COLUMNS) if costs is not None else CableLine._fields)
+    for finding, line in lines(places(comparison.findings)):
+        more = _cost_cells(costs.of(finding)) if costs is not None else ()
+        rows.writerow((*line, *more))
     return text.getvalue()
 
 
-def as_document(comparison: Comparison, notes: Sequence[str]) -> Mapping[str, Any]:
+def _cost_cells(cost: Cost) -> tuple[str | int, ...]:
+    return (" ".join(cost.groups), cost.gpus, " ".join(cost.running), " ".join(cost.waiting))
+
+
+def as_document(
+    comparison: Comparison, notes: Sequence[str], costs: Costs | None
+) -> Mapping[str, Any]:
     """Return the findings by place as a document for programs."""
     return {
         "planned": comparison.planned,
@@ -89,14 +117,15 @@ def as_document(comparison: Comparison, notes: Sequence[str]) -> Mapping[str, An
                 "cables": place.cables,
                 "moves": place.moves,
                 "mended": place.mended,
-                "findings": [_finding_document(each) for each in place.findings],
+                "findings": [_finding_document(each, costs) for each in place.findings],
             }
             for place in places(comparison.findings)
         ],
     }
 
 
-def _finding_document(finding: Finding) -> Mapping[str, Any]:
+def _finding_document(finding: Finding, costs: Costs | None) -> Mapping[str, Any]:
+    cost = {"cost": asdict(costs.of(finding))} if costs is not None else {}
     return {
         "verdict": str(finding.verdict),
         "text": finding.text,
@@ -112,4 +141,5 @@ def _finding_document(finding: Finding) -> Mapping[str, Any]:
             for cable in finding.cables
         ],
         "actions": list(action_of(finding)),
+        **cost,
     }

@@ -113,13 +113,13 @@ def say_move(move: Move) -> str:
     return f"move the plug from {move.source} to {move.target}"
 
 
-def lines(all_places: Sequence[Place]) -> Iterator[CableLine]:
+def lines(all_places: Sequence[Place]) -> Iterator[tuple[Finding, CableLine]]:
     """Yield a line for each cable; of several with common moves the first line has these."""
     for place in all_places:
         for finding in place.findings:
             action = "; ".join(action_of(finding))
             for number, cable in enumerate(finding.cables):
-                yield CableLine(
+                line = CableLine(
                     place.name,
                     finding.verdict,
                     *cable.end,
@@ -129,6 +129,7 @@ def lines(all_places: Sequence[Place]) -> Iterator[CableLine]:
                     cable.plan.label if cable.plan is not None else "",
                     "" if number else action,
                 )
+                yield finding, line
 
 
 def action_of(finding: Finding) -> tuple[str, ...]:

@@ -1,0 +1,37 @@
+"""What findings about cables cost, by the nodes at their ends."""
+
+from topo.diagnosis.wiring.compare import CableState, CableVerdict, Finding
+from topo.diagnosis.wiring.cost import Cost, Costs, Job, NodeAt
+from topo.facts.plans.plan import End
+
+PAIR = ("dragonfly-2", "switchbox-1")
+NODES = {
+    "node-1": NodeAt(8, True, ("dragonfly-1", "switchbox-1"), ("switchbox-1",)),
+    "node-3": NodeAt(8, False, PAIR, PAIR),
+    "node-4.example.com": NodeAt(8, False, PAIR, PAIR),
+}
+JOBS = (
+    Job("train/a", frozenset({"node-3", "node-4.example.com"})),
+    Job("train/b", frozenset({"node-1"})),
+    Job("train/c", would_fit="with dragonfly-2 Ready."),
+    Job("train/d", would_fit="with dragonfly-22 Ready"),
+)
+
+
+def finding(*devices: str) -> Finding:
+    one, other = (End(device, "1") for device in devices)
+    return Finding(CableVerdict.MISSING, (CableState(one, other, None),), "")
+
+
+def test_a_dead_cable_of_a_pair_costs_its_groups_its_gpus_and_its_jobs() -> None:
+    costs = Costs(NODES, JOBS)
+    assert costs.of(finding("NODE-3", "node-4")) == Cost(PAIR, 16, ("train/a",), ("train/c",))
+
+
+def test_a_cable_that_is_up_costs_no_gpu_and_still_has_the_jobs_across_it() -> None:
+    found = Costs(NODES, JOBS).of(finding("node-1", "leaf-1"))
+    assert found == Cost(("switchbox-1",), 0, ("train/b",), ())
+
+
+def test_a_cable_between_switches_costs_nothing_that_can_be_named() -> None:
+    assert not Costs(NODES, JOBS).of(finding("leaf-1", "spine-1"))

@@ -1,0 +1,87 @@
+"""What a finding about cables costs: groups that are NotReady, GPUs that are out, jobs.
+
+A finding costs what the nodes at its ends cost: their groups that are NotReady, and their GPUs
+while they are NotReady themselves or in no group. Jobs run across it that have pods on such a node,
+whatever the state of the node: a wrong cable that is up carries their traffic. Jobs wait for it for
+which the smallest change that would let them in names such a node or its group. A cable
+between two switches has no node at its ends, and costs nothing that can be named here.
+O(ends of findings, and words of the jobs that wait).
+
+Example: node-3 and node-4 are dragonfly-2, whose cable is out; both are NotReady with 8 GPUs each,
+a job has pods on node-4. The missing cable costs dragonfly-2, 16 GPUs and that job.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from topo.diagnosis.wiring.compare import Finding
+
+_WORD = re.compile(r"[\w.-]+", re.ASCII)
+
+
+class NodeAt(NamedTuple):
+    """A node: its GPUs, whether they can be used, and which of the groups around it cannot."""
+
+    gpus: int
+    is_usable: bool
+    groups: tuple[str, ...]
+    not_ready: tuple[str, ...]
+
+
+class Job(NamedTuple):
+    """A job with the nodes of its pods, and what would let it in while it waits."""
+
+    name: str
+    nodes: frozenset[str] = frozenset()
+    would_fit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The names of groups and jobs in their order, and the number of GPUs that are out."""
+
+    groups: tuple[str, ...] = ()
+    gpus: int = 0
+    running: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether it costs anything."""
+        return bool(self.groups or self.gpus or self.running or self.waiting)
+
+
+class Costs:
+    """Looks up what findings cost, in the nodes and jobs of one moment."""
+
+    def __init__(self, nodes: Mapping[str, NodeAt], jobs: Iterable[Job]) -> None:
+        """Take the nodes by name; a fabric may call one by its short name."""
+        self._nodes = dict(nodes)
+        self._names = {name.casefold().partition(".")[0]: name for name in nodes}
+        self._names.update({name.casefold(): name for name in nodes})
+        self._running: dict[str, list[str]] = {}
+        self._wanted: dict[str, list[str]] = {}
+        for job in jobs:
+            for node in sorted(job.nodes):
+                self._running.setdefault(node, []).append(job.name)
+            for word in dict.fromkeys(_WORD.findall(job.would_fit)):
+                self._wanted.setdefault(word.rstrip("."), []).append(job.name)
+
+    def of(self, finding: Finding) -> Cost:
+        """Return what a finding costs; nothing where no node is at its ends."""
+        folded = dict.fromkeys(end.device.casefold() for end in finding.ends)
+        named = [self._names.get(each) or self._names.get(_short(each)) for each in folded]
+        names = list(dict.fromkeys(name for name in named if name is not None))
+        at = [self._nodes[name] for name in names]
+        words = dict.fromkeys([*names, *(group for node in at for group in node.groups)])
+        return Cost(
+            tuple(dict.fromkeys(group for node in at for group in node.not_ready)),
+            sum(node.gpus for node in at if not node.is_usable),
+            tuple(dict.fromkeys(job for name in names for job in self._running.get(name, ()))),
+            tuple(dict.fromkeys(job for word in words for job in self._wanted.get(word, ()))),
+        )
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[0]
