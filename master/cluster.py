@@ -66,6 +66,11 @@ from master.kube.provisioning import (
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
+from master.kube.schedulers.composite_groups import (
+    COMPOSITE_GROUPS,
+    CompositeGroupObject,
+    GroupTrees,
+)
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.service_accounts.token_review import TokenReviews
@@ -124,6 +129,8 @@ class Cluster:
     ended_pods: Reflector[EndedPod]
     """Pods of gangs that have succeeded, which `pods` leaves out."""
     scheduling_groups: Reflector[SchedulingGroupObject]
+    composite_groups: Reflector[CompositeGroupObject]
+    group_trees: GroupTrees
     """PodGroups of Kubernetes; the kind does not exist where its gate is off."""
     claims: Reflector[ClaimObject]
     volumes: Reflector[VolumeObject]
@@ -219,6 +226,10 @@ def build_cluster(
     device_classes = follow(parsed(DEVICE_CLASSES, device_class))
     claim_templates = follow(parsed(CLAIM_TEMPLATES, claim_template))
     device_claims = follow(parsed(RESOURCE_CLAIMS, device_claim))
+    scheduling_groups = Reflector(
+        client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
+    )
+    composite_groups = follow(COMPOSITE_GROUPS)
     return Cluster(
         client=client,
         metrics=metrics,
@@ -234,9 +245,9 @@ def build_cluster(
         queues=follow(QUEUES),
         ended_pods=ended_pods,
         quotas=follow(QUOTAS),
-        scheduling_groups=Reflector(
-            client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
-        ),
+        scheduling_groups=scheduling_groups,
+        composite_groups=composite_groups,
+        group_trees=GroupTrees(scheduling_groups, composite_groups),
         claims=follow(CLAIMS),
         volumes=follow(VOLUMES),
         storage_classes=follow(STORAGE_CLASSES),
@@ -350,6 +361,7 @@ def cluster_controllers(
         gangs=cluster.gangs,
         pods=cluster.pods,
         scheduling_groups=cluster.scheduling_groups,
+        composite_groups=cluster.composite_groups,
         slices=cluster.slices,
         taint_rules=cluster.taint_rules,
         judged_gpus=engine.judged_gpus,

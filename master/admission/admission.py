@@ -19,6 +19,7 @@ from master.controllers.table import HYPERNODES, LABELS, POD_GROUPS, PROVISIONIN
 from master.kube.client import Caller
 from master.kube.dra.counts import DeviceCounts
 from master.kube.dra.gpus import GpuClaims
+from master.kube.schedulers.composite_groups import GroupTrees
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.settings import MasterSettings
@@ -27,6 +28,7 @@ from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.terms import Way
 from topo.kit.serving.connections import Connections
 from topo.kit.tls import empty_server_context
+from topo.model.errors import Refusal
 
 _NO_HYPERNODES = "this master writes no HyperNodes (--controllers=hypernodes)"
 
@@ -45,9 +47,13 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedObjects:
-    """What pods and their templates name: PodGroups of Kubernetes, and claims of devices."""
+    """What pods and their templates name: PodGroups of Kubernetes, and claims of devices.
+
+    `trees` are the PodGroups that are below CompositePodGroups.
+    """
 
     groups: Store[SchedulingGroupObject]
+    trees: GroupTrees
     devices: DeviceCounts
 
 
@@ -105,13 +111,14 @@ def _rules(
     makes_groups = POD_GROUPS in settings.controllers
     no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
     claims = GpuClaims(named.devices, settings.policy.gpu_resources)
+    keys = AnnotationKeys(settings.domain)
     fixed = Rules(
-        keys=AnnotationKeys(settings.domain),
+        keys=keys,
         takes_requests=PROVISIONING in settings.controllers,
         gpu_resources=settings.policy.gpu_resources,
         way=Way(settings.placement),
         label_keys=settings.label_keys if LABELS in settings.controllers else {},
-        named_group=partial(_named_group, named.groups),
+        named_group=partial(_named_group, named.groups, named.trees, keys),
         claim_template=claims.of_template,
         shared_claim=claims.of_claim,
     )
@@ -124,11 +131,32 @@ def _rules(
 
 
 def _named_group(
-    groups: Store[SchedulingGroupObject], namespace: str, name: str
+    groups: Store[SchedulingGroupObject],
+    trees: GroupTrees,
+    keys: AnnotationKeys,
+    *key: str,
 ) -> NamedGroup | None:
-    """Return a PodGroup of Kubernetes as admission reads it; None for one that is not known."""
+    """Return a PodGroup of Kubernetes as admission reads it; None for one that is not known.
+
+    None as well for one below a CompositePodGroup that asks for groups and is not whole yet.
+    """
+    namespace, name = key
     found = groups.objects.get((namespace, name))
-    return NamedGroup(found.metadata.annotations, found.min_count) if found is not None else None
+    if found is None:
+        return None
+    annotations, parent = found.metadata.annotations, found.spec.parent_composite_pod_group_name
+    if not parent:
+        return NamedGroup(annotations, found.min_count)
+    root = trees.root_of(namespace, parent)
+    if root is None:
+        return None
+    asked = root.metadata.annotations
+    if keys.size not in asked:
+        what = f"the PodGroup {name} asks for groups, and is below a CompositePodGroup"
+        where, fix = f"metadata.annotations[{keys.size}]", f"annotate {root.metadata.name} instead"
+        return NamedGroup(annotations, found.min_count, Refusal(what, where, fix))
+    tree = trees.tree(namespace, root)
+    return NamedGroup(asked, found.min_count, tree) if tree is not None else None
 
 
 def _names(service: str, namespace: str) -> tuple[str, ...]:

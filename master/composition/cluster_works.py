@@ -42,7 +42,7 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
         *cluster.named,
     ),
     GANG_OBJECTS: lambda cluster: (cluster.gangs,),
-    POD_GROUPS: lambda cluster: (cluster.scheduling_groups,),
+    POD_GROUPS: lambda cluster: (cluster.scheduling_groups, cluster.composite_groups),
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
     **{name: partial(_of_topologies, name) for name in FORMATS},
     PROVISIONING: lambda cluster: (cluster.requests, cluster.templates),

@@ -77,6 +77,7 @@ def _nomination(
             quotas=cluster.quotas,
             ended_pods=cluster.ended_pods,
             scheduling_groups=cluster.scheduling_groups,
+            composite_groups=cluster.composite_groups,
             volumes=Volumes(
                 claims=cluster.claims, volumes=cluster.volumes, classes=cluster.storage_classes
             ),
@@ -120,7 +121,11 @@ def admission(core: Core, cluster: Cluster | None, availability: Availability) -
         cluster.client,
         core.registry,
         tiers=tiers,
-        named=NamedObjects(groups=cluster.scheduling_groups, devices=cluster.devices),
+        named=NamedObjects(
+            groups=cluster.scheduling_groups,
+            trees=cluster.group_trees,
+            devices=cluster.devices,
+        ),
         acts=lambda: replica.role.acts,
         clock=time.monotonic,
     )

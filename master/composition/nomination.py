@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import prometheus_client as prom
 
@@ -32,8 +33,7 @@ from master.controllers.nomination.status.status_writer import StatusWriter
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
 from master.controllers.nomination.writing.node_labels import NodeLabels
-from master.kube.objects import Key
-from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
+from master.kube.objects import Key, KubeObject
 from master.kube.schedulers.volcano_config import NOT_READ, Configured
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
@@ -44,6 +44,8 @@ from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
 from topo.model.ids import Kind
 from topo.publish.event_series import Reporter
+
+T = TypeVar("T", bound=KubeObject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ def _reading(config: NominationConfig) -> _Reading:
         pod_groups=lambda: sources.pod_groups.objects,
         missing_quota=queues.missing,
         scheduling_groups=lambda: _listed(sources.scheduling_groups),
+        composite_groups=lambda: _listed(sources.composite_groups),
         kind_of_tier=answers.kind_of_tier,
         tier_of_kind=answers.tier_of_kind,
         kind_of_label={label: kind for kind, label in config.label_keys.items()}.get,
@@ -167,7 +170,7 @@ def _reading(config: NominationConfig) -> _Reading:
     )
 
 
-def _listed(groups: Store[SchedulingGroupObject]) -> Mapping[Key, SchedulingGroupObject] | None:
+def _listed(groups: Store[T]) -> Mapping[Key, T] | None:
     return groups.objects if groups.synced else None
 
 

@@ -23,10 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from master.controllers.composite_reports import CompositeReports
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
 from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
@@ -50,10 +52,12 @@ PATIENCE_S = 10.0
 class PodGroups:
     """Keeps one PodGroup for each gang whose pods name one of ours.
 
-    `succeeded` returns how many ranks of a gang have succeeded.
+    `succeeded` returns how many ranks of a gang have succeeded. `composites` are only watched for
+    reports.
     """
 
     store: Store[SchedulingGroupObject]
+    composites: Store[CompositeGroupObject]
     pods: Store[ClusterPod]
     writer: Writer
     succeeded: Callable[[GangId], int]
@@ -70,6 +74,9 @@ class PodGroups:
 
     def __post_init__(self) -> None:
         self._wake = asyncio.Event()
+        self._reports = CompositeReports(
+            groups=self.store, composites=self.composites, pods=self.pods
+        )
         self.writer.follow(self.store)
         self.pods.subscribe(self._follow_pods)
         self.store.subscribe(lambda _: self._wake.set())
@@ -87,6 +94,7 @@ class PodGroups:
                 if self.clock() - looked_s >= LOOK_S:
                     looked_s = self.clock()
                     self._watch_for_reports()
+                    self._reports.look(looked_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._wake.wait()
@@ -120,6 +128,15 @@ class PodGroups:
                 f"({late[0][0]}/{late[0][1]}) and reports nothing of it: it binds them one by one"
             )
             yield WarningDocument.of(MasterCondition.POD_GROUPS_UNHEEDED, text)
+        composites = tuple(self._reports.unheeded(now_s, PATIENCE_S))
+        if composites:
+            number = counted(len(composites), "CompositePodGroup")
+            text = (
+                f"kube-scheduler bound some PodGroups of {number} "
+                f"({composites[0][0]}/{composites[0][1]}) and not as many as start it: it binds "
+                "each PodGroup for itself"
+            )
+            yield WarningDocument.of(MasterCondition.COMPOSITE_POD_GROUPS_UNHEEDED, text)
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
         if isinstance(event, Listed):

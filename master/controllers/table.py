@@ -25,6 +25,7 @@ from master.kube.dra.taint_rules import DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import HyperNodeObject, NodeObject
+from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
@@ -62,6 +63,7 @@ class ControllerView:
     gangs: Store[GangObject]
     pods: Store[ClusterPod]
     scheduling_groups: Store[SchedulingGroupObject]
+    composite_groups: Store[CompositeGroupObject]
     slices: Store[DeviceSlice]
     taint_rules: Store[DeviceTaintRuleObject]
     judged_gpus: JudgedGpus
@@ -170,6 +172,7 @@ def _build_pod_groups(view: ControllerView) -> Running:
     reader = view.nomination().reader
     pod_groups = PodGroups(
         store=view.scheduling_groups,
+        composites=view.composite_groups,
         pods=view.pods,
         writer=view.writer,
         succeeded=reader.succeeded,

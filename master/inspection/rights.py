@@ -25,6 +25,7 @@ from master.kube.objects import (
     Resource,
 )
 from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
+from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.topologies import (
     CLUSTER_QUEUES,
@@ -148,6 +149,7 @@ RIGHTS = (
     Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, PROVISIONING),
     Right(POD_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
     Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, PROVISIONING),
+    Right(COMPOSITE_GROUPS, ("list", "watch"), RightScope.CLUSTER, "pod-groups"),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})

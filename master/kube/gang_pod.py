@@ -116,7 +116,8 @@ class GangPod(ClusterPod):
     `is_of_kueue`: Kueue admits its job.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
-    that object are the gang, also where they have several owners or none.
+    that object are the gang, also where they have several owners or none. `composite_group`: the
+    key of the CompositePodGroup whose pods are the gang, where the PodGroup is below one.
     `reported`: the gang's state that a leader wrote on the pod; a change of it does not count as a
     change of the pod.
     """
@@ -136,6 +137,7 @@ class GangPod(ClusterPod):
     makes_group: bool = False
     topology_key: str = ""
     is_of_group: bool = False
+    composite_group: Key | None = None
     created_s: float = 0.0
     wants: NodeWants | None = None
     fixed: NodeName | None = None
@@ -155,7 +157,8 @@ class GangPod(ClusterPod):
     @property
     def named(self) -> Iterator[Key]:
         """The objects that decide when and where it can run: PodGroups, claims, requests."""
-        yield from (key for key in (self.pod_group, self.scheduling_group) if key is not None)
+        groups = self.pod_group, self.scheduling_group, self.composite_group
+        yield from (key for key in groups if key is not None)
         of_request = (self.consumes,) if self.consumes else ()
         of_devices = (template for template, _ in self.device_claims)
         for name in (*self.claims, *of_devices, *of_request):

@@ -11,6 +11,7 @@ import pytest
 
 from master.controllers.pod_groups import PATIENCE_S, PodGroups
 from master.kube.objects import PODS, parsed
+from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.pods import PodParser
@@ -39,8 +40,10 @@ class Gangs:
         self.pods: Any = ModelStore(self.api, parsed(PODS, parser.parse))
         clock = asyncio.get_running_loop().time
         self.writer = Writer(self.api, WriterMetrics(prom.CollectorRegistry()), clock=clock)
+        self.composites = ModelStore(self.api, COMPOSITE_GROUPS)
         self.groups = PodGroups(
             store=self.store,
+            composites=self.composites,
             pods=self.pods,
             writer=self.writer,
             succeeded=lambda gang_id: self.succeeded[gang_id],
@@ -157,3 +160,28 @@ async def test_a_constraint_that_the_api_server_drops_is_a_warning() -> None:
         gangs.api.touch(AT, NAME)
         await asyncio.sleep(PATIENCE_S + 2)
         assert gangs.codes() == ["pod-groups-unconstrained"]
+
+
+async def test_a_composite_group_of_which_some_groups_alone_are_scheduled_is_a_warning() -> None:
+    gangs = Gangs()
+    done = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
+    spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}
+    gangs.api.add(COMPOSITE_GROUPS, "tree", metadata={"namespace": "jobs"}, spec=spec)
+    of_leaf = {"schedulingPolicy": {"gang": {"minCount": 2}}, "parentCompositePodGroupName": "tree"}
+    for leaf in ("a", "b"):
+        metadata = {"namespace": "jobs"}
+        gangs.api.add(SCHEDULING_GROUPS, leaf, metadata=metadata, spec=of_leaf, status={})
+    async with gangs.running():
+        for rank in range(4):
+            leaf = "a" if rank < 2 else "b"
+            more = {WORDS.of_pod_group: leaf, WORDS.of_composite: "tree"}
+            made = gated_pod(rank, Stamp(4, 0, 2), **more)
+            made["spec"] |= {"schedulingGroup": {"podGroupName": leaf}}
+            gangs.api.add(PODS, f"leaf-{rank}", **made)
+        await asyncio.sleep(2 * PATIENCE_S)
+        assert gangs.codes() == []
+        for leaf, expected in (("a", ["composite-pod-groups-unheeded"]), ("b", [])):
+            gangs.api.objects[AT, leaf].document["status"] = done
+            gangs.api.touch(AT, leaf)
+            await asyncio.sleep(2 * PATIENCE_S)
+            assert gangs.codes() == expected

@@ -16,6 +16,7 @@ from master.kube.dra.slices import RESOURCE_SLICES
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, PODS, collection_path
+from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
@@ -142,6 +143,7 @@ async def _leading(
         gangs=ModelStore(world.api, GANGS, synced=False),
         pods=pods,
         scheduling_groups=ModelStore(world.api, SCHEDULING_GROUPS, synced=False),
+        composite_groups=ModelStore(world.api, COMPOSITE_GROUPS, synced=False),
         slices=slices,
         taint_rules=ModelStore(world.api, DEVICE_TAINT_RULES, synced=False),
         judged_gpus=lambda _: None,

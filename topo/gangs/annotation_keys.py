@@ -125,6 +125,11 @@ class AnnotationKeys:
         return (self.size, self.mode, self.within, self.wait, self.way)
 
     @cached_property
+    def of_composite(self) -> str:
+        """Stamped annotation: the CompositePodGroup of Kubernetes whose pods are the gang."""
+        return f"{self.domain}/gang-of-composite-pod-group"
+
+    @cached_property
     def of_template(self) -> tuple[str, ...]:
         """All annotations that pods of one template have in common, but for what is read apart."""
         apart = {self.kind, self.is_late, self.claimed_gpus}

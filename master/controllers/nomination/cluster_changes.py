@@ -39,6 +39,7 @@ class ClusterChanges:
         self.sources.nodes.subscribe(self._follow_nodes)
         self.sources.pod_groups.subscribe(self._follow_named)
         self.sources.scheduling_groups.subscribe(self._follow_named)
+        self.sources.composite_groups.subscribe(self._follow_named)
         self.sources.devices.templates.subscribe(self._follow_named)
         self.sources.volumes.claims.subscribe(self._follow_named)
         self.sources.volumes.volumes.subscribe(self._follow_volumes)

@@ -20,6 +20,7 @@ from master.controllers.nomination.sources import Reservation
 from master.kube.dra.counts import with_devices
 from master.kube.gang_pod import EndedPod, GangPod, LabelIn, NodeWants
 from master.kube.objects import Key, NodeObject
+from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.conditions import explanation
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
@@ -60,20 +61,21 @@ Controllers make the pods of one change within a second or two, 500 at a time.""
 class GangContext:
     """The facts, besides its pods, from which a gang is built; each callable is read per gang.
 
-    `pod_groups` is None where Volcano is not installed, `scheduling_groups` where those are not
-    listed. `missing_quota` returns why a queue cannot take a number of GPUs now. `kind_of_tier`
-    returns the kind of group that a Volcano tier number stands for, `tier_of_kind` the reverse,
-    `kind_of_label` the kind whose name a node label holds. `devices` returns the devices that the
-    claims of a pod take. `ended` returns the pods of a gang that have succeeded. `ungated` maps
-    gangs whose gates a person wants opened to the reason. `reservation` returns what a
-    ProvisioningRequest has booked, None where those are not answered. `ahead_s` is Unix time minus
-    the master's clock; it is constant during a leader's term.
+    `pod_groups` is None where Volcano is not installed, `scheduling_groups` and `composite_groups`
+    where those are not listed. `missing_quota` returns why a queue cannot take a number of GPUs
+    now. `kind_of_tier` returns the kind of group that a Volcano tier number stands for,
+    `tier_of_kind` the reverse, `kind_of_label` the kind whose name a node label holds. `devices`
+    returns the devices that the claims of a pod take. `ended` returns the pods of a gang that have
+    succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `reservation`
+    returns what a ProvisioningRequest has booked, None where those are not answered. `ahead_s` is
+    Unix time minus the master's clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
     nodes: Callable[[], Iterable[NodeObject]]
     pod_groups: Callable[[], Mapping[Key, PodGroupObject] | None]
     scheduling_groups: Callable[[], Mapping[Key, SchedulingGroupObject] | None]
+    composite_groups: Callable[[], Mapping[Key, CompositeGroupObject] | None]
     missing_quota: Callable[[AskedGpus], MissingQuota | None]
     kind_of_tier: Callable[[int], Kind | None]
     tier_of_kind: Callable[[Kind], int | None]
@@ -98,6 +100,11 @@ class GangContext:
         """Return the PodGroup of Kubernetes of a pod; None if it has none or it is unknown."""
         groups = self.scheduling_groups() if pod.scheduling_group is not None else None
         return groups.get(pod.scheduling_group) if groups and pod.scheduling_group else None
+
+    def composite_group(self, pod: GangPod) -> CompositeGroupObject | None:
+        """Return the CompositePodGroup that is a pod's gang; None if it has none or unknown."""
+        groups = self.composite_groups() if pod.composite_group is not None else None
+        return groups.get(pod.composite_group) if groups and pod.composite_group else None
 
 
 def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
@@ -190,6 +197,8 @@ def _with_ranks(pods: Iterable[GangPod], reservation: Reservation) -> list[GangP
 
 def _named(first: GangPod) -> tuple[str, str]:
     """Return the kind and the name of the object whose pods are the gang."""
+    if first.composite_group is not None:
+        return "CompositePodGroup", first.composite_group[1]
     if first.job is not None:
         return first.job
     if first.is_of_group and first.scheduling_group is not None:
@@ -205,12 +214,14 @@ def _binding(first: GangPod, context: GangContext) -> Binding:
     """Return how the gang's scheduler binds it; an unknown PodGroup counts as all or none."""
     if first.pod_group is not None:
         return Binding.WHOLE
-    group = context.scheduling_group(first)
+    group = context.composite_group(first) or context.scheduling_group(first)
     is_basic = group is not None and not group.is_gang
     return Binding.PIECEMEAL if first.scheduling_group is None or is_basic else Binding.POD_GROUP
 
 
 def _min_count(first: GangPod, context: GangContext) -> int:
+    if first.composite_group is not None:
+        return first.stamp.pods if isinstance(first.stamp, Stamp) else 0
     group = context.scheduling_group(first)
     return group.min_count if group is not None and group.is_gang else 0
 
@@ -236,10 +247,9 @@ def _stated(
     if first.owner is None and first.job is None and not first.is_of_group:
         return "it belongs to no job"
     within = terms.within or _within(group, context)
-    if key := _topology_key(first, context):
-        kind = context.kind_of_label(key)
-        if kind is None:
-            return f"its PodGroup wants one {key}, which is no label of a group that is known here"
+    for key in _unknown_keys(ranked, context):
+        return f"its PodGroup wants one {key}, which is no label of a group that is known here"
+    if (kind := context.kind_of_label(_topology_key(first, context))) is not None:
         within = _inner(kind, within, context)
     last = min(ranked[-1].rank, MAX_PODS)
     request = Request(
@@ -364,8 +374,24 @@ def _most(pods: Iterable[GangPod], context: GangContext) -> Amounts:
 
 
 def _topology_key(first: GangPod, context: GangContext) -> str:
+    """Return the node label of which all pods of the gang need one value; empty for none."""
+    if first.composite_group is not None:
+        root = context.composite_group(first)
+        return root.topology_key if root is not None else ""
     group = context.scheduling_group(first)
     return group.topology_key if group is not None else ""
+
+
+def _unknown_keys(pods: Sequence[GangPod], context: GangContext) -> Iterator[str]:
+    """Yield the labels that constraints of the pods' groups name, and that no kind of group has.
+
+    A known label of a PodGroup below a CompositePodGroup needs nothing more: its pods are one
+    group, whole in the lowest tier that takes it.
+    """
+    of_groups = {pod.scheduling_group: pod for pod in pods}.values()
+    groups = filter(None, map(context.scheduling_group, of_groups))
+    keys = (_topology_key(pods[0], context), *(each.topology_key for each in groups))
+    yield from (key for key in keys if key and context.kind_of_label(key) is None)
 
 
 def _within(group: PodGroupObject | None, context: GangContext) -> Kind | None:
@@ -397,8 +423,8 @@ def _member(pod: GangPod) -> Member:
 
 def _ended(first: GangPod, context: GangContext) -> Iterator[EndedPod]:
     """Yield the pods of the gang that have succeeded, not those of an earlier PodGroup."""
-    group = context.scheduling_group(first) if first.is_of_group else None
-    since_s = group.created_s if group is not None else 0.0
+    group = context.composite_group(first) or context.scheduling_group(first)
+    since_s = group.created_s if group is not None and first.is_of_group else 0.0
     return (pod for pod in context.ended(first.gang_id) if pod.created_s >= since_s)
 
 
@@ -450,11 +476,13 @@ def awaited_quota(
 
 def _awaited_group(first: GangPod, context: GangContext) -> MissingQuota | None:
     """Return that the PodGroup of Kubernetes is not there, without which no pod of it is tried."""
-    if first.scheduling_group is None or context.scheduling_groups() is None:
+    above, key = first.composite_group, first.scheduling_group
+    is_listed = above is not None and context.composite_groups() is not None
+    if above is not None and is_listed and context.composite_group(first) is None:
+        return MissingQuota(f"its CompositePodGroup {above[1]} is not there")
+    if key is None or context.scheduling_groups() is None or context.scheduling_group(first):
         return None
-    if context.scheduling_group(first) is not None:
-        return None
-    return MissingQuota(f"its PodGroup {first.scheduling_group[1]} is not there yet")
+    return MissingQuota(f"its PodGroup {key[1]} is not there yet")
 
 
 def asked_gpus(

@@ -8,6 +8,7 @@ from master.controllers.nomination.volumes import Volumes
 from master.kube.dra.counts import DeviceCounts
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import Key, NodeObject, QuotaObject
+from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.kube.store import Store
@@ -54,7 +55,8 @@ class Reservations(Protocol):
 class Sources:
     """The watched resources; PodGroups and queues only if Volcano is installed.
 
-    `scheduling_groups` are the PodGroups of Kubernetes, only where those are used. `is_answered`:
+    `scheduling_groups` and `composite_groups` are the PodGroups of Kubernetes, only where those are
+    used. `is_answered`:
     what pods name beside these (volumes, devices) was listed, or cannot be: the API server lacks
     the kind, or refuses it to this master. `reservations`: what pods consume of
     ProvisioningRequests, None where those are not answered.
@@ -67,6 +69,7 @@ class Sources:
     quotas: Store[QuotaObject]
     ended_pods: Store[EndedPod]
     scheduling_groups: Store[SchedulingGroupObject]
+    composite_groups: Store[CompositeGroupObject]
     volumes: Volumes
     devices: DeviceCounts
     is_answered: Callable[[], bool]

@@ -12,6 +12,8 @@ from master.kube.schedulers.conditions import ExplainedCondition
 from master.kube.schema.slim import slim
 from master.kube.schema.timestamps import unix_s
 
+_SCHEDULED = "PodGroupInitiallyScheduled"
+
 
 @slim
 class GangSchedulingPolicy:
@@ -40,20 +42,34 @@ class SchedulingConstraints:
 
     topology: tuple[TopologyConstraint, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """The node label of which all pods need one value; empty for none."""
+        return self.topology[0].key if self.topology else ""
+
 
 @slim
 class SchedulingGroupSpec:
-    """The policy and the constraints of a group."""
+    """The policy and the constraints of a group, and the CompositePodGroup that it is below."""
 
+    parent_composite_pod_group_name: str = ""
     scheduling_policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     scheduling_constraints: SchedulingConstraints | None = None
+
+
+@slim
+class GroupCondition(ExplainedCondition):
+    """A condition that kube-scheduler reports; `status` is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
 
 
 @slim
 class SchedulingGroupStatus:
     """What kube-scheduler reports; empty until it has tried the group."""
 
-    conditions: tuple[ExplainedCondition, ...] = ()
+    conditions: tuple[GroupCondition, ...] = ()
 
 
 @slim
@@ -70,6 +86,12 @@ class SchedulingGroupObject:
         return self.spec.scheduling_policy.gang is not None
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether kube-scheduler has scheduled as many pods as it needs, at any time."""
+        reports = self.status.conditions
+        return any(each.type == _SCHEDULED and each.status == "True" for each in reports)
+
+    @property
     def created_s(self) -> float:
         """The Unix time of its creation."""
         return unix_s(self.metadata.creation_timestamp) or 0.0
@@ -84,8 +106,7 @@ class SchedulingGroupObject:
     def topology_key(self) -> str:
         """The node label of which all pods need one value; empty for none."""
         constraints = self.spec.scheduling_constraints
-        found = constraints.topology if constraints is not None else ()
-        return found[0].key if found else ""
+        return constraints.key if constraints is not None else ""
 
 
 SCHEDULING_GROUPS = Resource(

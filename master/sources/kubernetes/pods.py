@@ -20,7 +20,14 @@ from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABL
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import GangName, PodFacts
 from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
-from topo.gangs.machine.gang import GangId, Note, Selection, gang_of_group, gang_of_request
+from topo.gangs.machine.gang import (
+    GangId,
+    Note,
+    Selection,
+    gang_of_composite,
+    gang_of_group,
+    gang_of_request,
+)
 from topo.gangs.stamp import Stamp, first_order, pod_rank, read_claimed, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -81,7 +88,12 @@ class PodParser:
         if named is not None:
             gang_id = named.id
         elif self._is_of_group(found):
-            gang_id = gang_of_group(metadata.namespace, spec.group_name)
+            root = self._composite_of(found)
+            gang_id = (
+                gang_of_composite(metadata.namespace, root)
+                if root
+                else gang_of_group(metadata.namespace, spec.group_name)
+            )
         consumes = self._keys.consumed(annotations)
         if consumes and self._keys.pods not in annotations:
             gang_id = gang_of_request(metadata.namespace, consumes)
@@ -167,6 +179,11 @@ class PodParser:
         name = found.metadata.annotations.get(self._keys.of_pod_group)
         return bool(name) and name == found.spec.group_name
 
+    def _composite_of(self, found: PodObject) -> str:
+        """Return the CompositePodGroup whose pods are the gang, by the stamp; empty for none."""
+        named = found.metadata.annotations.get(self._keys.of_composite, "")
+        return named if self._is_of_group(found) else ""
+
     def parse_ended(self, found: PodObject) -> EndedPod:
         """Return what is kept of a pod that has succeeded; O(containers)."""
         return ended_pod(self.parse(found))
@@ -229,6 +246,7 @@ class PodParser:
         # A gate that was opened because another gate keeper chose the node is no order to the gang.
         is_of_others = fixed is not None and unplanned != ""
         group, is_of_group = spec.group_name, self._is_of_group(found)
+        above = self._composite_of(found) if named is None else ""
         api_owner = (owner.api_version, owner.kind) if owner is not None else ("", "")
         kind = kinds.kind_of(annotations.get(keys.kind), api_owner)
         is_elastic = kind is not None and kind.is_elastic
@@ -261,6 +279,7 @@ class PodParser:
             makes_group=bool(group) and annotations.get(keys.pod_group) == group,
             topology_key=annotations.get(keys.topology_key, ""),
             is_of_group=is_of_group,
+            composite_group=(metadata.namespace, above) if above else None,
             created_s=unix_s(metadata.creation_timestamp) or 0.0,
             wants=_wants(selector, spec.tolerations, _node_affinity(spec.affinity))
             if fixed is None

@@ -18,6 +18,7 @@ from master.controllers.nomination.sources import Reservations, Sources
 from master.controllers.nomination.volumes import Volumes
 from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
+from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
@@ -293,6 +294,7 @@ async def leading(
             quotas=ModelStore(api, QUOTAS, delay_s=0.02),
             ended_pods=ended,
             scheduling_groups=ModelStore(api, SCHEDULING_GROUPS, delay_s=0.02, synced=False),
+            composite_groups=ModelStore(api, COMPOSITE_GROUPS, delay_s=0.02, synced=False),
             volumes=Volumes(
                 claims=ModelStore(api, CLAIMS, delay_s=0.02),
                 volumes=ModelStore(api, VOLUMES, delay_s=0.02),

@@ -152,6 +152,7 @@ def gang_context(*groups: PodGroupObject, **more: Any) -> GangContext:
         "nodes": lambda: (),
         "pod_groups": lambda: by_key,
         "scheduling_groups": lambda: None,
+        "composite_groups": lambda: None,
         "kind_of_label": lambda _: None,
         "tier_of_kind": lambda _: None,
         "missing_quota": lambda _: None,

@@ -9,9 +9,11 @@ from master.controllers.nomination.gang_builder import build_gang
 from master.controllers.nomination.index import GangIndex
 from master.kube.gang_pod import EndedPod, GangPod
 from master.kube.objects import ObjectIdentity
+from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from tests.controllers.nomination.objects import CREATED, CREATED_S, JOB, WORDS, gang_context, pod
 from topo.gangs.machine.gang import Binding, Gang, GangId, gang_of_group
+from topo.gangs.stamp import Stamp
 from topo.model.ids import Kind
 
 GANG = GangId("job-1")
@@ -152,3 +154,54 @@ def test_a_pod_that_would_fit_gives_no_reason_for_its_node(message: str, told: s
     found = grouped(0, gates=(), status={"conditions": [condition]})
     assert isinstance(found, GangPod)
     assert found.unscheduled == told
+
+
+_COMPOSITE = TypeAdapter(CompositeGroupObject)
+BOX = "metax-tech.com/switchbox"
+
+
+def composite(key: str = "", policy: Any = None) -> CompositeGroupObject:
+    return _COMPOSITE.validate_python(
+        {
+            "metadata": {"name": "train", "namespace": "jobs", "creationTimestamp": CREATED},
+            "spec": {
+                "schedulingPolicy": policy or {"gang": {"minGroupCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": key}]} if key else None,
+            },
+        }
+    )
+
+
+def below(rank: int, leaf: str) -> Any:
+    """A pod of a PodGroup of two pods, the third or fourth one of a tree where rank is over 1."""
+    more = {WORDS.of_pod_group: leaf, WORDS.of_composite: "train", WORDS.rank: str(rank)}
+    stamp = Stamp(pods=4, rank_offset=2 * (rank // 2), pods_per_group=2)
+    named = {"podGroupName": leaf}
+    return pod(rank, stamp=stamp, annotations=more, group="", owners=(), schedulingGroup=named)
+
+
+def built_below(root: CompositeGroupObject | None, leaf_key: str = "") -> Gang:
+    pods = [below(rank, "a" if rank < 2 else "b") for rank in range(4)]
+    assert len({each.gang_id for each in pods}) == 1
+    context = gang_context(
+        scheduling_groups=lambda: {("jobs", name): group(name, leaf_key) for name in ("a", "b")},
+        composite_groups=lambda: {("jobs", "train"): root} if root is not None else {("", ""): 0},
+        kind_of_label={BOX: Kind("switchbox"), "x/fly": Kind("dragonfly")}.get,
+    )
+    return build_gang(pods[0].gang_id, pods, context)
+
+
+def test_all_pods_below_a_composite_pod_group_are_one_gang_bound_all_or_none() -> None:
+    gang = built_below(composite(key=BOX), "x/fly")
+    assert (gang.kind, gang.name, gang.ungated) == ("CompositePodGroup", "train", "")
+    assert (gang.binding, gang.at_least, gang.awaits) == (Binding.POD_GROUP, 4, "")
+    assert (gang.request.pods, gang.request.within) == (4, "switchbox")
+
+
+def test_a_basic_composite_pod_group_binds_its_groups_each_for_itself() -> None:
+    assert built_below(composite(policy={"basic": {}})).binding is Binding.PIECEMEAL
+
+
+def test_a_tree_without_its_root_waits_and_one_with_an_unknown_label_is_left_alone() -> None:
+    assert built_below(None).awaits == "its CompositePodGroup train is not there"
+    assert "its PodGroup wants one rack" in built_below(composite(), "rack").ungated

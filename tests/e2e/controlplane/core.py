@@ -13,9 +13,12 @@ from topo.kit.files import write_private
 from topo.sim.certificates import Authority
 
 LOOPBACK = "127.0.0.1"
-POD_GROUPS = ("--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",)
+_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+POD_GROUPS = (f"--feature-gates={','.join(f'{gate}=true' for gate in _GATES)}",)
 """The gates of Kubernetes' own gangs, for three programs."""
-SERVES_POD_GROUPS = ("--runtime-config=scheduling.k8s.io/v1beta1=true",)
+SERVES_POD_GROUPS = (
+    "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
+)
 _RUNS = 100
 """Clusters beside each other on one machine: each has addresses of its own."""
 

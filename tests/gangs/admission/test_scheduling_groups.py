@@ -17,8 +17,10 @@ from tests.gangs.admission.patching import (
 )
 from topo.gangs.admission.outcome import NamedGroup, Result
 from topo.gangs.admission.pods import admit_pod
+from topo.gangs.group_tree import GroupTree, TreeGroup
 from topo.gangs.native import HyperNodeTier
 from topo.gangs.terms import Way
+from topo.model.errors import Refusal
 from topo.model.ids import Kind
 
 MAKES = replace(RULES, makes_groups=True, token="0a1b2c")
@@ -153,7 +155,9 @@ def test_a_pod_that_cannot_be_in_a_group_is_left_with_the_reason(
     made: dict[str, Any], group: NamedGroup, text: str
 ) -> None:
     outcome = admit_pod(made, rules_with(group))
-    assert (outcome.result, outcome.patch) == (Result.LEFT, ())
+    assert outcome.result is Result.LEFT
+    annotations = patched(made, outcome.patch)["metadata"]["annotations"]
+    assert text in annotations[WORDS.ungrouped]
     assert text in outcome.warnings[0]
 
 
@@ -211,3 +215,35 @@ def test_a_native_job_that_kube_scheduler_cannot_keep_together_is_refused(
     assert outcome.refusal is not None
     assert text in str(outcome.refusal)
     assert "nomination" in outcome.refusal.fix
+
+
+LEAVES = tuple(TreeGroup(name=name, is_leaf=True, least=4) for name in ("first", "own"))
+TREE = GroupTree(root=TreeGroup(name="train", is_leaf=False, least=2), leaves=LEAVES)
+BELOW = NamedGroup({WORDS.size: "16"}, min_count=4, tree=TREE)
+
+
+def test_a_pod_below_a_composite_pod_group_gets_its_place_in_the_whole_tree() -> None:
+    made = pod(3)
+    after = patched(made, admit_pod(made, rules_with(BELOW)).patch)
+    annotations = after["metadata"]["annotations"]
+    assert (annotations[WORDS.pods], annotations[WORDS.rank]) == ("8", "7")
+    assert annotations[WORDS.of_composite] == "train"
+    assert after["metadata"]["labels"][WORDS.group] == "3"
+    again = admit_pod(after, rules_with(BELOW))
+    assert (again.result, again.patch) == (Result.UNCHANGED, ())
+
+
+@pytest.mark.parametrize(
+    ("made", "group", "text"),
+    [
+        (pod(4), BELOW, "its index 4 is none of the 4 pods (minCount) of its PodGroup"),
+        (pod(), replace(BELOW, annotations={WORDS.size: "24"}), "groups of 3 pods do not fill"),
+        (pod(), replace(BELOW, tree=Refusal("no tree", "spec", "mend it")), "no tree"),
+    ],
+)
+def test_a_pod_that_has_no_place_in_the_tree_is_left_with_the_reason(
+    made: dict[str, Any], group: NamedGroup, text: str
+) -> None:
+    outcome = admit_pod(made, rules_with(group))
+    assert outcome.result is Result.LEFT
+    assert text in outcome.warnings[0]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.group_tree import GroupTree
 from topo.gangs.json_patch import Operation
 from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
@@ -15,10 +16,15 @@ from topo.placement.job.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class NamedGroup:
-    """What is read of a PodGroup of Kubernetes: its annotations, and how many pods start it."""
+    """What is read of a PodGroup of Kubernetes: its annotations, and how many pods start it.
+
+    `tree`: the groups of a CompositePodGroup that it is one of; the annotations are those of the
+    root then. A refusal says why that tree is no gang.
+    """
 
     annotations: Mapping[str, object]
     min_count: int
+    tree: GroupTree | Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)

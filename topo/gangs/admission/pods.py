@@ -6,7 +6,7 @@ asks for groups, an index, and GPUs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from topo.gangs.admission.claimed import PodGpus, UnknownTemplate, gpus_of
@@ -121,12 +121,20 @@ def _with_rank(
 ) -> AdmissionOutcome:
     """Return the outcome for a pod whose PodGroup asks for groups."""
     if isinstance(found, Refusal):
-        return _left(str(found))
+        return _ungrouped(pod, rules, str(found))
     annotations, labels = mappings(mapping(pod.get("metadata")), "annotations", "labels")
-    rank = read_number(annotations.get(rules.keys.rank))
-    rank = rank if rank is not None else pod_index(annotations, labels)
-    if rank is None:
-        return _left(f"it has no index; give it one in the annotation {rules.keys.rank}")
+    index = read_number(annotations.get(rules.keys.rank))
+    index = index if index is not None else pod_index(annotations, labels)
+    if index is None:
+        why = f"it has no index; give it one in the annotation {rules.keys.rank}"
+        return _ungrouped(pod, rules, why)
+    offset = found.stamp.rank_offset
+    if rules.keys.of_composite in annotations:  # judged before: what stands there is the rank
+        index -= offset
+    if found.pods is not None and not 0 <= index < found.pods:
+        why = f"its index {index} is none of the {found.pods} pods (minCount) of its PodGroup"
+        return _ungrouped(pod, rules, why)
+    rank = offset + index
     place = _Place(rank, found.stamp.group(rank), found.terms)
     return _grouped(pod, rules, place, found.annotations)
 
@@ -145,6 +153,15 @@ def _consuming(spec: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
 def _left(why: str) -> AdmissionOutcome:
     text = f"the pod is scheduled without a group: {why}"
     return AdmissionOutcome(Result.LEFT, warnings=(text,))
+
+
+def _ungrouped(pod: Mapping[str, Any], rules: Rules, why: str) -> AdmissionOutcome:
+    """Return the outcome for a pod whose PodGroup asks for groups that it cannot have.
+
+    It bears the reason, since a controller makes it and reads no warnings.
+    """
+    patch = entries(pod, ("metadata", "annotations"), {rules.keys.ungrouped: why})
+    return replace(_left(why), patch=tuple(patch))
 
 
 def _grouped(

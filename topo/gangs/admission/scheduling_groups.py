@@ -8,6 +8,9 @@ from the template of a job.
     PodGroup p, minCount 4, gpu-group-size 16; a pod of it, index 3, 8 GPUs
     → on the pod: gpu-group-size 16, gang-pods 4, gang-pods-per-group 2, gang-rank-offset 0,
       gang-rank 3, gang-of-pod-group p
+
+Below a CompositePodGroup the gang is the whole tree, and `gang-rank-offset` is the place of the
+PodGroup in it (`topo.gangs.group_tree`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,10 +62,14 @@ def _names_own(template: Template, keys: AnnotationKeys) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupedPod:
-    """The terms and the stamp that a pod gets from its PodGroup, and the annotations of both."""
+    """The terms and the stamp that a pod gets from its PodGroup, and the annotations of both.
+
+    `pods`: how many pods of that PodGroup have ranks, None for any number.
+    """
 
     terms: GroupTerms
     stamp: Stamp
+    pods: int | None
     annotations: Mapping[str, str]
 
 
@@ -81,20 +88,30 @@ def grouped_pod(
     terms = read_terms(named.annotations, rules.keys)
     if not isinstance(terms, GroupTerms):
         return terms
-    request = Request(pods=named.min_count, gpus_per_pod=gpus.gpus, group_size=terms.group_size)
+    tree = named.tree
+    if isinstance(tree, Refusal):
+        return tree
+    pods = tree.pods if tree is not None else named.min_count
+    request = Request(pods=pods, gpus_per_pod=gpus.gpus, group_size=terms.group_size)
     if (refusal := flaw(request)) is not None:
         return Refusal(refusal.what, f"metadata.annotations[{rules.keys.size}]", refusal.fix)
-    stamp = Stamp(named.min_count, 0, request.pods_per_group)
+    misfit = tree.misfit(name, request.pods_per_group) if tree is not None else None
+    if misfit is not None:
+        return misfit
+    offset = tree.offset(name) if tree is not None else 0
+    stamp = Stamp(pods, offset, request.pods_per_group)
     asked = {
         key: str(named.annotations[key]) for key in rules.keys.asked if key in named.annotations
     }
-    claimed = {rules.keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
+    more = {rules.keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
+    more |= {rules.keys.of_composite: tree.root.name} if tree is not None else {}
     return GroupedPod(
         terms=terms,
         stamp=stamp,
+        pods=named.min_count if tree is not None else None,
         annotations={
             **asked,
-            **claimed,
+            **more,
             **stamp.annotations(rules.keys),
             rules.keys.of_pod_group: name,
         },

@@ -55,6 +55,11 @@ def gang_of_request(namespace: str, name: str) -> GangId:
     return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/provisioning/{name}")))
 
 
+def gang_of_composite(namespace: str, name: str) -> GangId:
+    """Return the id of the gang that is a CompositePodGroup of Kubernetes, as `gang_of_group`."""
+    return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/composite/{name}")))
+
+
 class Binding(StrEnum):
     """How the scheduler of a gang binds its pods, which decides what they may select."""
 

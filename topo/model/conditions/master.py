@@ -168,6 +168,13 @@ class MasterCondition(Condition):
         "switch the gate GenericWorkload on in kube-scheduler and in the controller manager, too",
         _NOTE,
     )
+    COMPOSITE_POD_GROUPS_UNHEEDED = Row(
+        "composite-pod-groups-unheeded",
+        "kube-scheduler bound a CompositePodGroup in part: each PodGroup for itself "
+        "([why](podgroups.md#a-compositepodgroup))",
+        "switch the gate CompositePodGroup on in kube-scheduler, too",
+        _NOTE,
+    )
     POD_GROUPS_UNCONSTRAINED = Row(
         "pod-groups-unconstrained",
         "native gangs of kube-scheduler may be split: PodGroups keep no topology constraint "
