@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from topo.sim.certificates import Authority
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.controlplane.programs import JOBS, build, module_folder
 from tests.support.waiting import eventually
+from topo.sim.certificates import Authority
 
 _HTTPS = 443
 _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
