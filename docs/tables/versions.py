@@ -27,6 +27,7 @@ def render() -> str:
         ("Volcano", _version("volcano", "volcano.sh/volcano"), "", "1.12; native jobs: 1.14"),
         ("Kueue", _version("kueue", "sigs.k8s.io/kueue"), "", ""),
         ("JobSet", _version("jobs", "sigs.k8s.io/jobset"), "", ""),
+        ("Trainer", _version("jobs", "github.com/kubeflow/trainer/v2"), "", ""),
         ("LeaderWorkerSet", _version("jobs", "sigs.k8s.io/lws"), "", ""),
         ("Helm", _version("tools", f"{helm}/v4"), _version("helm3", f"{helm}/v3"), "3.14"),
         ("kwok, which plays the nodes", _version("tools", "sigs.k8s.io/kwok"), "", ""),

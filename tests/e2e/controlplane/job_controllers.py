@@ -66,6 +66,25 @@ LEADER_WORKER_SET = JobController(
     configuration="config.lws.x-k8s.io/v1alpha1",
     octet=211,
 )
+TRAINER = JobController(
+    name="trainer",
+    module="github.com/kubeflow/trainer/v2",
+    definitions=tuple(
+        f"manifests/base/crds/trainer.kubeflow.org_{kind}.yaml"
+        for kind in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
+    ),
+    webhooks="manifests/base/webhook/manifests.yaml",
+    configuration="config.trainer.kubeflow.org/v1alpha1",
+    octet=212,
+    certificates="certManagement",
+    takes_folder=False,
+)
+_TORCH = "manifests/base/runtimes/torch_distributed.yaml"
+
+
+def torch_runtime() -> Any:
+    """Trainer's own runtime for PyTorch, of which a TrainJob becomes a JobSet."""
+    return yaml.safe_load((TRAINER.folder() / _TORCH).read_text())
 
 
 async def install(cluster: Cluster, api: Api, *controllers: JobController) -> list[Program]:

@@ -72,6 +72,7 @@ JOBS = Module(
     {
         "jobset": "sigs.k8s.io/jobset",
         "lws": "sigs.k8s.io/lws/cmd",
+        "trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
     },
 )
 """The controllers of other kinds of jobs, built of one set of libraries."""

@@ -12,7 +12,7 @@ import yaml
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
-from tests.e2e.controlplane.job_controllers import JOB_SET, LEADER_WORKER_SET, install
+from tests.e2e.controlplane.job_controllers import JOB_SET, LEADER_WORKER_SET, TRAINER, install
 from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import document
@@ -47,7 +47,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Ite
     async def start(cluster: Cluster) -> "list[Program]":
         await cluster.start(world)
         async with cluster.api() as client:
-            return await install(cluster, client, JOB_SET, LEADER_WORKER_SET)
+            return await install(cluster, client, JOB_SET, LEADER_WORKER_SET, TRAINER)
 
     with own_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         programs = asyncio.run(start(cluster))

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.job_controllers import torch_runtime
 from tests.e2e.scheduling.jobs import PODS, WORDS, homes
 from tests.e2e.scheduling.test_examples import FOLDER, OF_OTHER_CONTROLLERS
 from tests.support.waiting import eventually
@@ -20,8 +21,10 @@ PATHS = {
     "jobset": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
     "leaderworkerset": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
     "statefulset": "/apis/apps/v1/namespaces/default/statefulsets",
+    "trainjob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs",
     "deployment": "/apis/apps/v1/namespaces/default/deployments",
 }
+RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
 PODS_OF_ALL = 16
 """Each example takes all nodes of the cluster: eight pairs."""
 pytestmark = pytest.mark.usefixtures("master")
@@ -94,6 +97,8 @@ async def test_the_pairs_of_a_job_are_whole_also_after_the_loss_of_a_pod_and_of_
     api: Api, world: World, name: str
 ) -> None:
     """No field of the example is unknown to the API server, and the webhook knows the kind."""
+    if name == "trainjob":
+        await api.create(RUNTIMES, torch_runtime())
     path = f"{PATHS[name]}/train"
     await api.call("POST", PATHS[name], example(name), fieldValidation="Strict")
     await eventually(partial(are_all_placed, api))

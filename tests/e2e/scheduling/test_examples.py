@@ -16,7 +16,9 @@ from topo.sim.worlds.presets import World
 
 FOLDER = Path(__file__).parents[3] / "examples" / "jobs"
 EXAMPLES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-OF_OTHER_CONTROLLERS = frozenset({"jobset", "leaderworkerset", "statefulset", "deployment"})
+OF_OTHER_CONTROLLERS = frozenset(
+    {"jobset", "leaderworkerset", "statefulset", "deployment", "trainjob"}
+)
 """They are applied where those controllers run: `tests/e2e/jobkinds`."""
 ELSEWHERE = {"podgroup", "kueue", "plain-pods", *OF_OTHER_CONTROLLERS}
 """They need what others have: `tests/e2e/podgroups`, `tests/e2e/kueue`, `tests/e2e/jobkinds`."""
