@@ -129,6 +129,28 @@ async def test_a_deployment_that_shrinks_and_grows_keeps_what_runs_and_its_pairs
     assert kept.items() <= {pod.uid: pod.node for pod in pods}.items()
 
 
+def in_order(name: str) -> Any:
+    """The job of an example, made in an order: the workers of a group once its leader is ready."""
+    job = example(name)
+    if name == "leaderworkerset":
+        job["spec"]["startupPolicy"] = "LeaderReady"
+        return job
+    workers = job["spec"]["replicatedJobs"][1]
+    more = {**workers, "name": "more", "replicas": 1}
+    job["spec"]["replicatedJobs"][1] = {**workers, "replicas": 1}
+    job["spec"]["replicatedJobs"].append(more)
+    job["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    return job
+
+
+@pytest.mark.parametrize("name", ["jobset", "leaderworkerset"])
+async def test_jobs_that_start_in_an_order_are_whole(api: Api, world: World, name: str) -> None:
+    """Their first pods are opened while the others do not exist."""
+    await api.create(PATHS[name], in_order(name))
+    await eventually(partial(are_all_placed, api))
+    assert are_pairs_whole(world, await placed(api))
+
+
 async def test_plain_pods_that_name_their_gang_are_a_pair(api: Api, world: World) -> None:
     for pod in yaml.safe_load_all((FOLDER / "plain-pods.yaml").read_text()):
         await api.call("POST", PODS, pod, fieldValidation="Strict")
