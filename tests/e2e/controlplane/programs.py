@@ -3,6 +3,9 @@
 `python -m tests.e2e.controlplane.programs` builds what is missing. Programs lie in a cache folder
 outside the repository, in one folder per state of a module (go.mod, go.sum, Go version), so a
 change builds anew and a checkout of an older state finds its own.
+
+A module that `completes` another is built with a copy of that one, to which the files in its folder
+`added` are added: declarations that a program uses and the newest version to be had lacks.
 """
 
 import fcntl
@@ -19,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
+_ADDED = "added"
 _KUBERNETES = "k8s.io/kubernetes"
 
 
@@ -31,6 +35,8 @@ class Module:
     """What is built, by the name of the program."""
     version_of: str | None = field(default=None, kw_only=True)
     """The required module whose version Kubernetes' programs must state as their own."""
+    completes: str | None = field(default=None, kw_only=True)
+    """The required module to which the files in `added` are added."""
 
     @property
     def source(self) -> Path:
@@ -65,6 +71,7 @@ VOLCANO = Module(
         "scheduler": "volcano.sh/volcano/cmd/scheduler",
         "webhook-manager": "volcano.sh/volcano/cmd/webhook-manager",
     },
+    completes="volcano.sh/apis",
 )
 KUEUE = Module("kueue", {"kueue": "sigs.k8s.io/kueue/cmd/kueue"})
 JOBS = Module(
@@ -121,7 +128,11 @@ def _build(module: Module, missing: list[str]) -> None:
         flags += f" -X k8s.io/component-base/version.gitVersion={version}"
     packages = (module.packages[name] for name in missing)
     try:
-        _go(module, "build", "-o", f"{unfinished}/", "-ldflags", flags, *packages)
+        command = ("build", "-o", f"{unfinished}/", "-ldflags", flags, *packages)
+        source = module.source
+        if module.completes is not None:
+            source = _completed(module, module.completes, unfinished / "source")
+        _go(module, *command, folder=source)
         for name in missing:
             program = unfinished / module.packages[name].rpartition("/")[2]
             program.rename(module.program(name))
@@ -130,10 +141,26 @@ def _build(module: Module, missing: list[str]) -> None:
     _tell(f"built in {time.monotonic() - began_s:.0f} s")
 
 
-def _go(module: Module, *arguments: str) -> str:
-    """What a go command printed in the module's folder."""
+def _completed(module: Module, path: str, folder: Path) -> Path:
+    """A copy of a module that uses a copy of the module `path` with more files."""
+    shutil.copytree(module.source, folder)
+    copy = folder / "completed"
+    shutil.copytree(module_folder(module, path), copy, copy_function=shutil.copyfile)
+    for each in (copy, *copy.rglob("*")):  # the folders of Go's cache cannot be written
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    shutil.copytree(folder / _ADDED, copy, dirs_exist_ok=True)
+    _go(module, "mod", "edit", f"-replace={path}=./completed", folder=folder)
+    return folder
+
+
+def _go(module: Module, *arguments: str, folder: Path | None = None) -> str:
+    """What a go command printed in the module's folder, or in a copy of it."""
     done = subprocess.run(
-        ["go", *arguments], cwd=module.source, stdout=subprocess.PIPE, text=True, check=True
+        ["go", *arguments],
+        cwd=folder or module.source,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return done.stdout.strip()
 
