@@ -32,7 +32,7 @@ def build_extender(
         CONFIG_MAPS,
         metrics=cluster.metrics,
         scope=config_map_scope(*settings.gpu_quota),
-        label="gpu-quota",
+        label="quotas",
         clock=core.clock,
     )
     labels = settings.gpu_model_label, settings.gpu_pool_label

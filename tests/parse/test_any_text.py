@@ -217,7 +217,6 @@ def test_complaints_of_tools_say_what_to_do(text, words, fix):
         ),
         ('Ca\t: 0xb83fd20300c00110 ports 1 "gpu-01 mlx5_0"', "ibnetdiscover-list"),
         ('CA: gpu-12 HCA-2:\n  0xb8 9 1[  ] ==( 4X Active/ LinkUp)==> 3 9[  ] "x"', "iblinkinfo"),
-        ('{"lldp": [{"interface": []}]}', "lldp-json"),
         ("lldp.eth0.via=LLDP", "lldp-text"),
         ("CA 'mlx5_0'\n\tCA type: MT4129", "ibstat"),
         ("Infiniband device 'mlx5_0' port 1 status:", "ibstatus"),

@@ -13,7 +13,15 @@ import pytest
 from tests.parse.answers import items, matrix_of, refused, understood
 from topo.facts import decode, parse, recognise
 from topo.model.errors import Refusal
-from topo.model.machine import Gpu, GpuFabric, LinkKind, LinkPort, NetworkPort, PortState
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkKind,
+    LinkPort,
+    NetworkPort,
+    NicNeighbour,
+    PortState,
+)
 from topo.model.observation import ParsedProbe
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared/data/probes"
@@ -82,6 +90,14 @@ class Nics:
 
 
 @dataclass(frozen=True)
+class Neighbours:
+    """What the devices at the ends of the interfaces are called, in the order of interfaces."""
+
+    format: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Refused:
     """The format's name, and words of the finding."""
 
@@ -110,7 +126,7 @@ GB200 = ("00000001-0000-0000-0000-000000000001", 2)
 UNHEALTHY = ("dc6e40c4-d722-4357-9ba6-5291dd461278", 2)
 NV = "nvidia-smi-topo"
 
-EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Refused] = {
+EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Neighbours | Refused] = {
     "mx-smi-topo-m.c500-4gpu-8numa.txt": Matrix(
         "mx-smi-topo", 4, 0, [[0, 1, 2, 3]], numa=(0, 0, 0, 0), codes=frozenset({"X", "MX"})
     ),
@@ -205,8 +221,10 @@ EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Refused] = {
     "unifabric-scaleupgroup.metax-shanghai-cube.txt": known("kubectl-table"),
     "metax-device-config.rendered-default-0.15.2.yaml": known("kubernetes-object"),
     "metax-topo-master-config.rendered-default-0.15.2.yaml": known("topo-master-config"),
-    "lldpcli-json0.sonic-gpu-node-5ports.json": known("lldp-json"),
-    "lldpctl-json.juniper-1if.json": known("lldp-json"),
+    "lldpcli-json0.sonic-gpu-node-5ports.json": Neighbours(
+        "lldpcli", ("StorageSW", "LEAF01", "LEAF02", "LEAF03", "LEAF04")
+    ),
+    "lldpctl-json.juniper-1if.json": Neighbours("lldpcli", ("router",)),
     "lspci-nn.a100-nvswitch.txt": known("lspci"),
     "numactl-hardware.c500-4gpu-8numa.txt": known("numactl"),
     "mx-exporter-log.c550-8gpu.txt": known("mx-exporter-log"),
@@ -297,7 +315,7 @@ def rows(kind: type) -> list[object]:
     ]
 
 
-def check(name: str, expected: Matrix | Gpus | Fabric | Nics) -> ParsedProbe:
+def check(name: str, expected: Matrix | Gpus | Fabric | Nics | Neighbours) -> ParsedProbe:
     """What all readable files have in common."""
     if not (FOLDER / name).is_file():
         pytest.skip(f"{name} is not there")
@@ -364,6 +382,13 @@ def test_recorded_ports(name, expected):
     found = items(check(name, expected), NetworkPort)
     assert (len(found), sum(port.up for port in found)) == (expected.ports, expected.up)
     assert {port.link_layer for port in found} == expected.layers
+
+
+@pytest.mark.parametrize(("name", "expected"), rows(Neighbours))
+def test_recorded_neighbours(name, expected):
+    """By LLDP."""
+    found = items(check(name, expected), NicNeighbour)
+    assert tuple(each.name for each in found) == expected.names
 
 
 @pytest.mark.parametrize(("name", "expected"), rows(Refused))

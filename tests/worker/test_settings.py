@@ -95,7 +95,7 @@ def test_nonsense_is_refused_with_a_way_out(argv: tuple[str, ...], fix: str) -> 
 
 
 def test_probes_stand_in_the_order_of_precedence() -> None:
-    """Library, command line, exporter, sysfs; stand-ins name whom they stand in for."""
+    """Library, command line, exporter, sysfs, LLDP; stand-ins name whom they stand in for."""
     listed = probes(load("--mxsml-library=/x/libmxsml.so"))
     assert [probe.name for probe in listed] == [
         "mxsml",
@@ -109,6 +109,7 @@ def test_probes_stand_in_the_order_of_precedence() -> None:
         "nvlink-errors",
         "sysfs-infiniband",
         "sysfs-pci",
+        "lldpcli",
     ]
     assert {p.instead_of for p in listed if p.gives} == {("mxsml",), ("nvml",)}
 

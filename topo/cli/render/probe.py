@@ -112,10 +112,6 @@ def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:
         "GPUs": _gpus(gpus, matrix),
         "islands": _islands(matrix) if matrix else (),
         "NICs": _nics(nics, matrix),
-        "cables": tuple(
-            f"{each.nic} to {each.name or each.chassis} port {each.port}"
-            for each in _each(parsed, NicNeighbour)
-        ),
         "NUMA": _numa(gpus, matrix),
     }
     yield from (_Row(label, lines) for label, lines in core.items() if lines)
@@ -124,6 +120,8 @@ def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:
         yield _link_errors(errors)
     if fabrics := tuple(_each(parsed, GpuFabric)):
         yield _Row("fabric", _fabric(fabrics, glyphs))
+    if neighbours := tuple(_each(parsed, NicNeighbour)):
+        yield _Row("cables", tuple(map(_neighbour, neighbours)))
     for peers in _each(parsed, ServerPeers):
         yield _Row("servers", _peers(peers, glyphs))
     declared = tuple(_each(parsed, DeclaredForest))
@@ -205,6 +203,10 @@ def _nics(nics: Sequence[NetworkPort], matrix: LinkMatrix | None) -> tuple[str, 
     up = sum(nic.up for nic in nics)
     head = f"{len(names)}  {_named(tuple(names))}, {up} of {len(nics)} port{plural(len(nics))} up"
     return (head, *down)
+
+
+def _neighbour(found: NicNeighbour) -> str:
+    return f"{found.nic} to {found.name or found.chassis} port {found.port}"
 
 
 def _numa(gpus: Sequence[Gpu], matrix: LinkMatrix | None) -> tuple[str, ...]:
