@@ -13,4 +13,5 @@ def render(of: Table) -> str:
 
 
 def _text(words: str) -> str:
-    return words.replace("<", "&lt;")
+    parts = words.split("`")
+    return "`".join(p if n % 2 else p.replace("<", "&lt;") for n, p in enumerate(parts))
