@@ -69,6 +69,7 @@ from master.settings import MasterSettings
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import BadInputError
+from topo.model.words import counted
 
 HOLDER = "topo-master-cleanup"
 LIMIT_S = 280.0
@@ -154,7 +155,7 @@ class RemovedObjects:
     hypernodes: set[str] = field(default_factory=set)
     config_maps: set[str] = field(default_factory=set)
     more: dict[str, set[str]] = field(default_factory=dict)
-    """The names of those of `_MORE`, by their kind in the plural."""
+    """The names of those of `_MORE`, by their kind."""
     selected: set[str] = field(default_factory=set)
     """Nodes that keep a label which an unbound pod selects."""
     bound: dict[str, int] = field(default_factory=dict)
@@ -176,7 +177,7 @@ class RemovedObjects:
             f"; {', '.join(sorted(self.leaving)[:MOST_NAMED])} is deleted and waits for a finalizer"
             " of somebody else: end what set it, or take it out of metadata.finalizers"
         )
-        more = "".join(f"{len(names)} {plural}, " for plural, names in self.more.items() if names)
+        more = "".join(f"{counted(len(names), kind)}, " for kind, names in self.more.items())
         return (
             f"labels and annotations of {len(self.nodes)} nodes, {more}"
             f"{len(self.hypernodes)} HyperNodes"
@@ -436,7 +437,7 @@ async def _remove_more(cluster: CleanedCluster, removed: RemovedObjects) -> int:
         names = set[str]()
         found += await _remove_labelled(cluster, removed, each, names)
         if names:
-            removed.more.setdefault(each.plural, set()).update(names)
+            removed.more.setdefault(each.kind, set()).update(names)
     return found
 
 

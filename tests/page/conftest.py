@@ -22,7 +22,7 @@ SHOTS = os.environ.get("TOPO_PAGE_SHOTS")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
     """Eight nodes in two switchboxes, all of them well."""
     home = tmp_path_factory.mktemp("demo")
-    with running(home / "demo", home / "log") as begun:
+    with running(home / "demo", home / "log", "--no-jobs") as begun:
         eventually(lambda: "Ctrl-C ends everything" in begun.text)
         yield begun
 

@@ -180,7 +180,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as home,
-        running(Path(home) / "demo", Path(home) / "log") as demo,
+        running(Path(home) / "demo", Path(home) / "log", "--no-jobs") as demo,
         chromium() as browser,
     ):
         eventually(lambda: "Ctrl-C ends everything" in demo.text)

@@ -23,7 +23,7 @@ def mark(items: Sequence[pytest.Item], folder: Path) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def baseline(control_plane: Cluster) -> Baseline:
     """What the cluster holds before any test."""
 

@@ -38,7 +38,7 @@ def world() -> World:
     return default_world(2)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
     """A cluster with a node for each host, which all tests share."""
     with own_cluster(tmp_path_factory.mktemp("cluster")) as cluster:

@@ -36,7 +36,7 @@ def world() -> World:
     return made(2, 4, 2, 8, stem="sample")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
     """A cluster with a node for each host, which all tests share."""
     with own_cluster(tmp_path_factory.mktemp("cluster"), kueue={}) as cluster:

@@ -1,0 +1,1 @@
+"""Tests on one control plane, which ends with the last of them."""
