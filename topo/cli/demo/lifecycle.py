@@ -161,7 +161,9 @@ async def _until_ready(
             if is_ready:
                 return newest
         started.messages.update_progress(words)
-        await asyncio.sleep(max(_LOOK_S, _REST * (clock() - asked_s)))
+        now_s = clock()
+        rest_s = max(_LOOK_S, _REST * (now_s - asked_s))
+        await asyncio.sleep(min(rest_s, max(0.0, deadline - now_s)))
     if newest is not None:
         started.messages.print_tree(newest)
     raise _not_up(f"no Ready tree after {limit_s:.0f} s")
