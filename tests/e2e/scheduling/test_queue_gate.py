@@ -35,8 +35,9 @@ async def queue_gates(cluster: Cluster, scheduler_file: Path) -> AsyncIterator[N
 
 @pytest.mark.usefixtures("master", "queue_gates")
 async def test_a_gang_that_volcano_gates_for_its_queue_starts_as_planned(api: Api) -> None:
-    job = volcano_job("doubly", 4, 16, **{GATE: "true"})
+    job = volcano_job("doubly", 4, 16)
     for task in job["spec"]["tasks"]:
+        task["template"]["metadata"]["annotations"][GATE] = "true"
         task["template"]["spec"]["schedulingGates"].append({"name": GATE})
     await api.create(JOBS, job)
     await eventually(lambda: bound(api, "doubly", 4))
