@@ -12,9 +12,13 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 
 
-def mark(items: Sequence[pytest.Item], folder: Path) -> None:
-    """Gives the tests of the folder to `make e2e`; skips them where no Go builds the programs."""
-    reason = programs.why_not()
+def mark(items: Sequence[pytest.Item], folder: Path, *, newest_only: str = "") -> None:
+    """Gives the tests of the folder to `make e2e`; skips them where no Go builds the programs.
+
+    `newest_only` says why they run on the newest Kubernetes alone, where they do.
+    """
+    is_older = programs.KUBE is not programs.NEWEST
+    reason = programs.why_not() or (newest_only if is_older else "") or None
     for item in items:
         if folder not in item.path.parents:
             continue

@@ -13,7 +13,6 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
 from tests.e2e.controlplane.job_controllers import JOB_SET, LEADER_WORKER_SET, TRAINER, install
-from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import document
 from topo.sim.worlds.presets import World
@@ -27,11 +26,7 @@ __all__ = ("api", "baseline", "cluster")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of this folder; the controllers are built for the newest Kubernetes."""
-    folder = Path(__file__).parent
-    mark(items, folder)
-    for item in items:
-        if folder in item.path.parents and KUBE is not NEWEST:
-            item.add_marker(pytest.mark.skip(reason="the controllers need a newer Kubernetes"))
+    mark(items, Path(__file__).parent, newest_only="the controllers need a newer Kubernetes")
 
 
 @pytest.fixture(scope="session")

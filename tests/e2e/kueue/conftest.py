@@ -11,7 +11,6 @@ import yaml
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
-from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.kueue.queues import RENDERING, WRITES
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import document
@@ -23,11 +22,7 @@ __all__ = ("api", "baseline", "cluster")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of this folder; Kueue is tried on the newest Kubernetes alone."""
-    folder = Path(__file__).parent
-    mark(items, folder)
-    for item in items:
-        if folder in item.path.parents and KUBE is not NEWEST:
-            item.add_marker(pytest.mark.skip(reason="Kueue is tried on the newest Kubernetes"))
+    mark(items, Path(__file__).parent, newest_only="Kueue is tried on the newest Kubernetes")
 
 
 @pytest.fixture(scope="session")

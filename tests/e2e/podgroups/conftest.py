@@ -11,7 +11,6 @@ import yaml
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
-from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.scheduling.admission_master import (
     MAKES_POD_GROUPS,
     WITH_POD_GROUPS,
@@ -27,11 +26,7 @@ __all__ = ("api", "baseline", "cluster")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of this folder; older Kubernetes has no such gangs."""
-    folder = Path(__file__).parent
-    mark(items, folder)
-    for item in items:
-        if folder in item.path.parents and KUBE is not NEWEST:
-            item.add_marker(pytest.mark.skip(reason="this Kubernetes has no PodGroups"))
+    mark(items, Path(__file__).parent, newest_only="this Kubernetes has no PodGroups")
 
 
 @pytest.fixture(scope="session")
