@@ -37,7 +37,7 @@ from topo.placement.capacity.host_follower import HostFollower
 from topo.placement.capacity.node_room import NodeRoom
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.job.policy import Policy
-from topo.shared_cards.cards import SharedCards
+from topo.shared_cards.cards import CardBook
 
 TURN = 256
 """Hosts that are joined anew before everybody else has a turn: some 10 ms."""
@@ -56,7 +56,7 @@ class BookingState:
         self._follower = HostFollower(self._capacity)
         self.room = NodeRoom()
         """What the nodes of a cluster have left beside GPUs, kept by the source of its capacity."""
-        self.cards = SharedCards()
+        self.cards = CardBook()
         """The cards that several pods share, kept by the same source."""
         self.saved = SavedChanges()
         self.metrics = metrics

@@ -9,7 +9,7 @@ from master.extender.quota import GpuQuota
 from master.extender.wire import Asked
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
-from topo.gangs.extender.verdicts import Verdict, of_all, of_others, of_planned, of_refused
+from topo.gangs.extender.verdicts import NodeVerdict, of_all, of_others, of_planned, of_refused
 from topo.gangs.json_patch import mapping
 
 LOOKS, LOOK_S = 50, 0.02
@@ -40,7 +40,7 @@ class Extender:
         self._card_scores = card_scores
         self._unavailable = unavailable
 
-    async def filtered(self, asked: Asked) -> Verdict:
+    async def filtered(self, asked: Asked) -> NodeVerdict:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
         if not asked.names_any(self._cards):
             return self._counted("filter", PASSED, of_all(asked.names))
@@ -53,9 +53,9 @@ class Extender:
         known = self._known(asked) is not None
         missing = "; ".join(self._unavailable())
         error = missing or (NO_PLAN if known else UNKNOWN)
-        return self._counted("filter", AWAITED, Verdict(error=error))
+        return self._counted("filter", AWAITED, NodeVerdict(error=error))
 
-    def _filtered(self, asked: Asked) -> Verdict | None:
+    def _filtered(self, asked: Asked) -> NodeVerdict | None:
         """Return the verdict, None while it is not known."""
         pod = self._known(asked)
         if pod is None or self._unavailable():
@@ -86,7 +86,7 @@ class Extender:
         self.metrics.answers.labels("prioritize", PLANNED).inc()
         return of_planned(asked.names, plan.awaited, plan.own).scores
 
-    async def within_quota(self, asked: Asked) -> Verdict:
+    async def within_quota(self, asked: Asked) -> NodeVerdict:
         """Return the nodes that the quota of the pod's namespace leaves it."""
         if not asked.names_any(self._cards):
             return self._counted("predicates", PASSED, of_all(asked.names))
@@ -97,9 +97,9 @@ class Extender:
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
         error = UNREAD if self._known(asked) is not None else UNKNOWN
-        return self._counted("predicates", AWAITED, Verdict(error=error))
+        return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
-    def _within_quota(self, asked: Asked, pod: ClusterPod) -> Verdict:
+    def _within_quota(self, asked: Asked, pod: ClusterPod) -> NodeVerdict:
         labels: dict[str, Mapping[str, str]] = {
             name: mapping(mapping(node.get("metadata")).get("labels"))
             for name, node in asked.nodes.items()
@@ -113,7 +113,7 @@ class Extender:
         pod = self._pods.objects.get(asked.key)
         return pod if pod is not None and pod.metadata.uid == asked.uid else None
 
-    def _counted(self, verb: str, answered: str, verdict: Verdict) -> Verdict:
+    def _counted(self, verb: str, answered: str, verdict: NodeVerdict) -> NodeVerdict:
         self.metrics.answers.labels(verb, answered).inc()
         return verdict
 

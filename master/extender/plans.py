@@ -128,7 +128,7 @@ class ExtenderPlans:
         )
 
     def free(self, node: NodeName) -> int | None:
-        """Return the GPUs of a node that nobody has booked; None for an unknown one. O(1)."""
+        """Return the unbooked GPUs of a node; None for an unknown node. O(1)."""
         capacity = self._state.capacity
         return capacity.free(node) if capacity.host(node) is not None else None
 

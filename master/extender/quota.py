@@ -13,7 +13,7 @@ from master.kube.objects import ConfigMapObject, Key, NodeObject
 from master.kube.reflector import Listed, StoreEvent
 from master.kube.store import Store
 from master.settings.extender import QUOTA_KEY
-from topo.gangs.extender.verdicts import Verdict
+from topo.gangs.extender.verdicts import NodeVerdict
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.shared_cards.quota import (
@@ -32,7 +32,7 @@ and one that failed must not keep the card for long."""
 MOST_PASSED = 10_000
 
 
-class CardUsage:
+class NamespaceUsage:
     """Hundredths of cards that the pods of each namespace have, by node. Follows a reflector."""
 
     def __init__(self, pods: Store[ClusterPod]) -> None:
@@ -93,7 +93,7 @@ class GpuQuota:
         self._config_map, self._pods, self._nodes = config_map, pods, nodes
         self._model_label, self._pool_label = labels
         self._clock = clock
-        self._usage = CardUsage(pods)
+        self._usage = NamespaceUsage(pods)
         self._quotas: Quotas = {}
         self._passed: dict[Key, tuple[float, str, int, frozenset[str]]] = {}
         self.doubt = ""
@@ -114,7 +114,7 @@ class GpuQuota:
         else:
             self._quotas, self.doubt = quotas, ""
 
-    def verdict(self, pod: ClusterPod, labels: Mapping[str, Mapping[str, str]]) -> Verdict:
+    def verdict(self, pod: ClusterPod, labels: Mapping[str, Mapping[str, str]]) -> NodeVerdict:
         """Return which of these nodes, by name with labels, the quota of its namespace allows.
 
         O(nodes asked about, and those that the namespace has pods on).
@@ -122,7 +122,7 @@ class GpuQuota:
         key = pod.metadata.namespace, pod.metadata.name
         quota = self._quotas.get(key[0])
         if quota is None:
-            return Verdict(tuple(labels))
+            return NodeVerdict(tuple(labels))
         models = open_models(quota, self._used(key), hundredths(pod))
         passed, failed = list[str](), dict[str, str]()
         for name, found in labels.items():
@@ -131,7 +131,7 @@ class GpuQuota:
                 passed.append(name)
             else:
                 failed[name] = EXCEEDS
-        return Verdict(tuple(passed), failed)
+        return NodeVerdict(tuple(passed), failed)
 
     def note_passed(self, pod: ClusterPod, passed: Iterable[Mapping[str, str]]) -> None:
         """Count a waiting pod on the models of the nodes, given by labels, that it may get now."""

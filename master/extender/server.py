@@ -19,7 +19,7 @@ from aiohttp import web
 
 from master.extender.answers import Extender
 from master.extender.wire import Asked, error_answer, filter_answer, priorities, read_asked
-from topo.gangs.extender.verdicts import Verdict
+from topo.gangs.extender.verdicts import NodeVerdict
 from topo.kit.serving.bodies import Bodies
 from topo.kit.serving.connections import Connections
 from topo.kit.serving.problem import answer_expectation, problems
@@ -101,7 +101,7 @@ class _Calls:
             return await asyncio.to_thread(read_asked, content)
 
 
-def _first(verdict: Verdict) -> Verdict:
+def _first(verdict: NodeVerdict) -> NodeVerdict:
     """Return the verdict with its first node alone."""
     if len(verdict.passed) < 2:
         return verdict

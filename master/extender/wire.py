@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from topo.gangs.extender.verdicts import Verdict
+from topo.gangs.extender.verdicts import NodeVerdict
 from topo.gangs.json_patch import mapping, mappings
 from topo.model.errors import BadInputError, Refusal
 
@@ -97,7 +97,7 @@ def _text(found: object) -> str:
     return found if isinstance(found, str) else ""
 
 
-def filter_answer(asked: Asked, verdict: Verdict) -> bytes:
+def filter_answer(asked: Asked, verdict: NodeVerdict) -> bytes:
     """Return an ExtenderFilterResult."""
     failed = "FailedAndUnresolvableNodes" if verdict.is_final else "FailedNodes"
     answer: dict[str, Any] = {

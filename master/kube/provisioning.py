@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from master.kube.objects import Metadata, ObjectIdentity, PodSpec, Resource
 from master.kube.schema.slim import slim
 from master.kube.schema.timestamps import unix_s
-from topo.provisioning.course import Condition, ProvisioningRequest, RequestUid
+from topo.provisioning.course import ProvisioningRequest, RequestCondition, RequestUid
 
 
 @slim
@@ -85,7 +85,7 @@ def known_request(found: ProvisioningObject) -> KnownRequest:
         pod_sets=tuple((each.pod_template_ref.name, each.count) for each in spec.pod_sets),
         parameters=tuple(sorted(spec.parameters.items())),
         conditions=tuple(
-            Condition(
+            RequestCondition(
                 each.type,
                 each.status == "True",
                 each.reason,

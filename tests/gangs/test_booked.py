@@ -1,4 +1,4 @@
-"""A gang whose nodes were booked before its pods were there waits for nobody in the queue."""
+"""A gang whose nodes are booked goes before all others in the queue."""
 
 from dataclasses import replace
 

@@ -37,7 +37,7 @@ from topo.sim.kubernetes.apiserver.field_owners import FieldPath, Stored, set_fi
 from topo.sim.kubernetes.apiserver.merging import STRATEGIC
 from topo.sim.kubernetes.apiserver.resources import STOCK_KINDS, ServedKind, ServedKinds
 from topo.sim.kubernetes.apiserver.statuses import RefusedError
-from topo.sim.kubernetes.apiserver.store import Change, ObjectStore
+from topo.sim.kubernetes.apiserver.store import ObjectChange, ObjectStore
 
 __all__ = ["STRATEGIC", "ApiModel", "Stored", "namespace_of"]
 DEFINED: tuple[Resource[Any], ...] = (
@@ -179,7 +179,7 @@ class ApiModel:
         of = collection_path(resource)
         return {name: stored.labels for (at, name), stored in self.objects.items() if at == of}
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ObjectChange) -> None:
         document = None if change.what == "DELETED" else dict(change.document)
         for watch in self.watches:
             watch(change.collection, change.name, document)

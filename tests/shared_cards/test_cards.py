@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.shared_cards.cards import Amount, Card, CardUsage, NodeCards, Share, SharedCards
+from topo.shared_cards.cards import Amount, Card, CardBook, CardShare, CardUsage, NodeCards
 from topo.shared_cards.choice import CardPolicy, choose, fits, rank
 from topo.shared_cards.families import FAMILIES, GPU_MANAGER, METAX, VOLCANO, families
 from topo.shared_cards.formats import (
@@ -41,9 +41,9 @@ def test_volcanos_register_is_read_with_its_modes() -> None:
 def test_an_instance_of_mig_counts_on_its_card() -> None:
     text = "GPU-a,NVIDIA,3072,20:GPU-b[group2-3],NVIDIA,10240,0:;GPU-a,NVIDIA,1024,5:"
     assert volcano_shares(text) == (
-        Share("GPU-a", Amount(1, 20, 3072)),
-        Share("GPU-b", Amount(1, 0, 10240)),
-        Share("GPU-a", Amount(1, 5, 1024)),
+        CardShare("GPU-a", Amount(1, 20, 3072)),
+        CardShare("GPU-b", Amount(1, 0, 10240)),
+        CardShare("GPU-a", Amount(1, 5, 1024)),
     )
 
 
@@ -54,7 +54,7 @@ def test_metax_cards_and_shares_are_read() -> None:
         Card("GPU-1", Amount(16, 100, 65536), True, "MXC500", "", 1),
     )
     taken = [[{"uuid": "GPU-1", "compute": 60, "vRam": 4096}], []]
-    assert metax_shares(json.dumps(taken)) == (Share("GPU-1", Amount(1, 60, 4096)),)
+    assert metax_shares(json.dumps(taken)) == (CardShare("GPU-1", Amount(1, 60, 4096)),)
 
 
 def test_gpu_managers_cards_share_the_nodes_memory_alike() -> None:
@@ -63,11 +63,11 @@ def test_gpu_managers_cards_share_the_nodes_memory_alike() -> None:
     keys = {"tencent.com/predicate-gpu-idx-0": "1", "tencent.com/predicate-gpu-idx-1": "0"}
     shares = manager_shares([(50, 8), (100, 0), (0, 0)], keys)
     assert shares == (
-        Share("1", Amount(0, 50, 8)),
-        Share("0", Amount(0, 100, 0), is_whole=True),
+        CardShare("1", Amount(0, 50, 8)),
+        CardShare("0", Amount(0, 100, 0), is_whole=True),
     )
-    assert manager_shares([(20, 4)], {}) == (Share("", Amount(0, 20, 4)),)
-    counted = SharedCards()
+    assert manager_shares([(20, 4)], {}) == (CardShare("", Amount(0, 20, 4)),)
+    counted = CardBook()
     counted.set_node(NodeName("n"), GPU_MANAGER, cards)
     counted.set_pod("p", NodeName("n"), GPU_MANAGER, shares)
     found = counted.node(NodeName("n"))
@@ -120,9 +120,9 @@ class Worlds(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.counted = SharedCards()
+        self.counted = CardBook()
         self.nodes: dict[str, tuple[str, list[Card]]] = {}
-        self.pods: dict[str, tuple[str, str, list[Share]]] = {}
+        self.pods: dict[str, tuple[str, str, list[CardShare]]] = {}
 
     @rule(node=names, family=st.sampled_from(FAMILIES), totals=st.lists(amounts, max_size=3))
     def cards_are_published(self, node: NodeName, family: str, totals: list[Amount]) -> None:
@@ -137,7 +137,7 @@ class Worlds(RuleBasedStateMachine):
         taken=st.lists(st.tuples(st.integers(0, 3), amounts, st.booleans()), max_size=3),
     )
     def a_pod_takes(self, uid: str, node: NodeName, family: str, taken: Any) -> None:
-        shares = [Share(f"{node}{at}", amount, whole) for at, amount, whole in taken]
+        shares = [CardShare(f"{node}{at}", amount, whole) for at, amount, whole in taken]
         self.pods[uid] = node, family, shares
         self.counted.set_pod(uid, node, family, tuple(shares))
 

@@ -49,7 +49,7 @@ _BY_WEIGHT = (Phase.FAILED, Phase.REVOKED, Phase.EXPIRED, Phase.PROVISIONED, Pha
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RequestCondition:
     """A condition of a request; `since_s` is the Unix time of its last transition."""
 
     type: str
@@ -82,7 +82,7 @@ class ProvisioningRequest:
     created_s: float
     pod_sets: tuple[tuple[str, int], ...]
     parameters: tuple[tuple[str, str], ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[RequestCondition, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     is_leaving: bool = False
 
@@ -97,7 +97,7 @@ class ProvisioningRequest:
         true = {each.type for each in self.conditions if each.is_true}
         return next((phase for phase in _BY_WEIGHT if phase.value in true), Phase.NEW)
 
-    def condition(self, phase: Phase) -> Condition | None:
+    def condition(self, phase: Phase) -> RequestCondition | None:
         """Return the condition of a phase, true or not."""
         return next((each for each in self.conditions if each.type == phase.value), None)
 
@@ -138,7 +138,7 @@ def read_times(parameters: dict[str, str]) -> Times | Refusal:
 
 def conditions_after(
     request: ProvisioningRequest, phase: Phase, message: str, now_s: float
-) -> Iterator[Condition]:
+) -> Iterator[RequestCondition]:
     """Yield the conditions of a request that enters a phase, or stays accepted and waits.
 
     A condition that stays true keeps its message and its time. Times are whole seconds, as
@@ -147,10 +147,10 @@ def conditions_after(
     at_s = float(int(now_s))
     kept = {each.type: each for each in request.conditions}
     if phase is Phase.ACCEPTED and message:
-        waits = Condition(Phase.PROVISIONED.value, False, "Waiting", message, at_s)
+        waits = RequestCondition(Phase.PROVISIONED.value, False, "Waiting", message, at_s)
         kept[waits.type] = waits
     elif phase is not Phase.NEW:
-        kept[phase.value] = Condition(phase.value, True, _REASONS[phase], message, at_s)
+        kept[phase.value] = RequestCondition(phase.value, True, _REASONS[phase], message, at_s)
     yield from kept.values()
 
 

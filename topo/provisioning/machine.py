@@ -189,7 +189,8 @@ class Provisioning:
         record = self._records.get(event.uid)
         if record is not None and record.request.version == event.version:
             self._put(replace(record, written=None, again_s=event.again_s))
-            if event.again_s > now_s:  # not for its version: nobody else may write it either
+            # Refused for another reason than its version, as the write of a dead leader would be.
+            if event.again_s > now_s:
                 self._fence(event.uid)
         return ()
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from topo.model.errors import Refusal
 from topo.placement.booking.holds import HoldId
-from topo.provisioning.course import Condition, Phase, ProvisioningRequest, RequestUid
+from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition, RequestUid
 from topo.provisioning.record import BookedGroups
 from topo.provisioning.terms import Awaited, Terms
 
@@ -127,7 +127,7 @@ class Write:
     request: ProvisioningRequest
     phase: Phase
     text: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RequestCondition, ...]
     details: tuple[tuple[str, str], ...]
 
 

@@ -58,7 +58,7 @@ class Card(NamedTuple):
     zone: int = 0
 
 
-class Share(NamedTuple):
+class CardShare(NamedTuple):
     """What a pod takes of one card; an empty card: nobody says of which.
 
     `is_whole`: all that the card has, and `amount` where the card is not known.
@@ -105,7 +105,7 @@ class NodeCards(NamedTuple):
 
     @property
     def free(self) -> Amount:
-        """What is left on its healthy cards, without what is taken of no known card."""
+        """What is left on its healthy cards, less the amounts of pods whose card is unknown."""
         return total_of(each.free for each in self.cards).minus(self.unassigned)
 
 
@@ -128,12 +128,12 @@ class CardsSnapshot:
 NO_CARDS = CardsSnapshot()
 
 
-class SharedCards:
+class CardBook:
     """The shared cards of all nodes. Mutable; one owner sets nodes and pods as they are seen."""
 
     def __init__(self) -> None:
         self._nodes: dict[NodeName, tuple[str, tuple[Card, ...]]] = {}
-        self._pods: dict[str, tuple[NodeName, str, tuple[Share, ...]]] = {}
+        self._pods: dict[str, tuple[NodeName, str, tuple[CardShare, ...]]] = {}
         self._of_node: dict[NodeName, dict[str, None]] = {}
         self._dirty: dict[NodeName, None] = {}
         self._counted: dict[NodeName, NodeCards] = {}
@@ -151,7 +151,7 @@ class SharedCards:
         if before != self._nodes.get(node):
             self._change(node)
 
-    def set_pod(self, uid: str, node: NodeName, family: str, shares: tuple[Share, ...]) -> None:
+    def set_pod(self, uid: str, node: NodeName, family: str, shares: tuple[CardShare, ...]) -> None:
         """Set what a pod takes of its node, in place of what it took before."""
         stated = node, family, shares
         if self._pods.get(uid) == stated:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from topo.model.errors import Refusal
-from topo.shared_cards.cards import Amount, Card, Share
+from topo.shared_cards.cards import Amount, Card, CardShare
 from topo.shared_cards.families import A_CARD, METAX, VOLCANO
 
 VOLCANO_NODE, VOLCANO_POD = "volcano.sh/node-vgpu-register", "volcano.sh/vgpu-ids-new"
@@ -57,9 +57,9 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 """As Go's `strconv.ParseBool` reads it."""
 
 
-def volcano_shares(text: str) -> tuple[Share, ...] | Refusal:
+def volcano_shares(text: str) -> tuple[CardShare, ...] | Refusal:
     """Return the shares of `volcano.sh/vgpu-ids-new`; an instance of MIG counts on its card."""
-    found: list[Share] = []
+    found: list[CardShare] = []
     for container in _entries(text, ";"):
         for entry in _entries(container, ":"):
             items = entry.split(",")
@@ -67,7 +67,7 @@ def volcano_shares(text: str) -> tuple[Share, ...] | Refusal:
             cores = _number(items[3]) if len(items) > 3 else None
             if memory is None or cores is None:
                 return _bad(VOLCANO_POD, f"{entry[:64]!r} is no card with its amounts")
-            found.append(Share(items[0].partition("[")[0], Amount(1, cores, memory)))
+            found.append(CardShare(items[0].partition("[")[0], Amount(1, cores, memory)))
     return _of_bounded(VOLCANO_POD, found)
 
 
@@ -91,12 +91,12 @@ def metax_cards(text: str) -> tuple[Card, ...] | Refusal:
     return _checked(METAX_NODE, found)
 
 
-def metax_shares(text: str) -> tuple[Share, ...] | Refusal:
+def metax_shares(text: str) -> tuple[CardShare, ...] | Refusal:
     """Return the shares of `<domain>/gpu-devices-allocated`."""
     document = _json(text)
     if not isinstance(document, list):
         return _bad(METAX_POD, "it is no JSON list of containers")
-    found: list[Share] = []
+    found: list[CardShare] = []
     for container in document:
         for each in container if isinstance(container, list) else ():
             name = each.get("uuid") if isinstance(each, dict) else None
@@ -105,7 +105,7 @@ def metax_shares(text: str) -> tuple[Share, ...] | Refusal:
             )
             if not isinstance(name, str) or cores is None or memory is None:
                 return _bad(METAX_POD, f"{str(each)[:64]} is no card with its amounts")
-            found.append(Share(name, Amount(1, cores, memory)))
+            found.append(CardShare(name, Amount(1, cores, memory)))
     return _of_bounded(METAX_POD, found)
 
 
@@ -118,13 +118,13 @@ def manager_cards(cores: int, memory: int) -> tuple[Card, ...]:
 
 def manager_shares(
     containers: Sequence[tuple[int, int]], annotations: Mapping[str, str]
-) -> tuple[Share, ...] | Refusal:
+) -> tuple[CardShare, ...] | Refusal:
     """Return the shares of GPUManager's containers, each (cores, memory).
 
     Whole cards take all of their memory. A container without the annotation has cards that nobody
     names: its plugin chose them.
     """
-    found: list[Share] = []
+    found: list[CardShare] = []
     for at, (cores, memory) in enumerate(containers):
         if cores <= 0:
             continue
@@ -133,17 +133,17 @@ def manager_shares(
         each = Amount(0, A_CARD if whole else cores, 0 if whole else memory)
         number, is_whole = whole or 1, bool(whole)
         if text is None:
-            found += [Share("", each, is_whole)] * min(number, MOST_CARDS)
+            found += [CardShare("", each, is_whole)] * min(number, MOST_CARDS)
             continue
         cards = text.split(",")
         if len(cards) != number or any(_number(card) is None for card in cards):
             return _bad(f"{GPU_MANAGER_POD}{at}", f"{text[:64]!r} does not name {number} cards")
-        found += [Share(str(int(card)), each, is_whole) for card in cards]
+        found += [CardShare(str(int(card)), each, is_whole) for card in cards]
     return _of_bounded(GPU_MANAGER_POD, found)
 
 
 Cards = tuple[str, tuple[Card, ...]]
-Shares = tuple[str, tuple[Share, ...]]
+Shares = tuple[str, tuple[CardShare, ...]]
 """A family, and the cards of a node or the shares of a pod; the family is empty for none."""
 NO_CARDS: Cards = "", ()
 NO_SHARES: Shares = "", ()
@@ -202,7 +202,7 @@ def _checked(key: str, found: list[Card]) -> tuple[Card, ...] | Refusal:
     return tuple(found)
 
 
-def _of_bounded(key: str, found: list[Share]) -> tuple[Share, ...] | Refusal:
+def _of_bounded(key: str, found: list[CardShare]) -> tuple[CardShare, ...] | Refusal:
     if len(found) > MOST_CARDS:
         return _bad(key, f"it has {len(found)} shares, and {MOST_CARDS} are the most")
     return tuple(found)

@@ -51,7 +51,7 @@ class RequestBookings:
     _taken: dict[HoldId, None] = field(default_factory=dict)
     """Holds that pods took over, the latest last."""
     _refused: dict[Terms, NoRoom] = field(default_factory=dict)
-    """What was refused at one moment: equal requests are searched for once."""
+    """The refusals of one moment, by request, so that equal requests are searched for once."""
     _refused_at: object = None
 
     # What there is

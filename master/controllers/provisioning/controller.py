@@ -31,7 +31,7 @@ from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Snapshot
 from topo.model.rest.topology import WarningDocument
 from topo.placement.booking.holds import HoldId
-from topo.provisioning.course import Condition, Phase, ProvisioningRequest, RequestUid
+from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition, RequestUid
 from topo.provisioning.machine import Provisioning
 from topo.provisioning.messages import (
     Book,
@@ -384,7 +384,7 @@ class ProvisioningController:
             self._mark(consumes)
 
 
-def _document(each: Condition, asked: Write) -> dict[str, Any]:
+def _document(each: RequestCondition, asked: Write) -> dict[str, Any]:
     """Return a condition as it is written; that of the write says the text of the write."""
     waits = asked.phase is Phase.ACCEPTED and each.type == Phase.PROVISIONED.value
     is_it = bool(asked.text) and (each.type == asked.phase.value or waits)

@@ -10,7 +10,7 @@ import pytest
 
 from topo.diagnosis.wiring.compare import CableVerdict, Comparison, compare
 from topo.diagnosis.wiring.seen import Seen, SeenCable
-from topo.facts.plans.plan import End, Plan, PlannedCable
+from topo.facts.plans.plan import CablePlan, End, PlannedCable
 
 Pairs = list[tuple[End, End]]
 FABRICS = [
@@ -41,8 +41,8 @@ def fabric(hosts: int, rails: int, spines: int) -> Pairs:
     return cables
 
 
-def plan(cables: Pairs) -> Plan:
-    return Plan(tuple(PlannedCable(*ends, line) for line, ends in enumerate(cables, 1)))
+def plan(cables: Pairs) -> CablePlan:
+    return CablePlan(tuple(PlannedCable(*ends, line) for line, ends in enumerate(cables, 1)))
 
 
 def seen(cables: Pairs, devices: Sequence[str] = (), rate: float = 400.0) -> Seen:
@@ -199,7 +199,7 @@ def test_a_cable_slower_than_planned_or_than_its_like_is_slow() -> None:
         CableVerdict.SLOW,
         "runs at 4xHDR: 200 of 400 Gbit/s usual there",
     )
-    wanted = Plan(tuple(each._replace(gbps=800.0) for each in plan(cables).cables))
+    wanted = CablePlan(tuple(each._replace(gbps=800.0) for each in plan(cables).cables))
     assert len(compare(wanted, there).findings) == len(cables)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.facts.plans import read_plan
-from topo.facts.plans.plan import End, Plan, PlannedCable
+from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.model.errors import Refusal
 
 FOLDER = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/plans"
@@ -19,7 +19,7 @@ PAIR = (End("gpu-01", "mlx5_0"), End("leaf-01", "1"))
 
 def cables(text: str) -> tuple[PlannedCable, ...]:
     found = read_plan(text)
-    assert isinstance(found, Plan), found
+    assert isinstance(found, CablePlan), found
     return found.cables
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_a_plan_is_refused_with_its_line(text: str, where: str, w
 def test_cables_of_panels_are_passed_over_and_told() -> None:
     text = f"{NETBOX}a,dcim.interface,1,b,dcim.interface,1\np,dcim.rearport,1,q,dcim.rearport,1\n"
     found = read_plan(text)
-    assert isinstance(found, Plan)
+    assert isinstance(found, CablePlan)
     assert len(found.cables) == 1
     assert "panels are not followed" in found.notes[0]
 

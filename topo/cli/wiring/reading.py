@@ -8,7 +8,7 @@ from topo.cli.exit_codes import CliError, Exit
 from topo.diagnosis.wiring.seen import UNNAMED, Seen, SeenCable, plan_of, seen_in_dumps
 from topo.facts.infiniband import ibnetdiscover
 from topo.facts.plans import read_plan
-from topo.facts.plans.plan import End, Plan
+from topo.facts.plans.plan import CablePlan, End
 from topo.kit.files import read_bounded
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 256 << 20
 """A dump of 10,000 hosts with 8 adapters has 60 MB."""
 
 
-def plan_in(path: Path) -> Plan:
+def plan_in(path: Path) -> CablePlan:
     """Return the plan of a file; of a dump it is what was seen then. Raises `CliError`."""
     text = _text(path)
     if ibnetdiscover.recognises(text):

@@ -33,7 +33,7 @@ from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.seen import UNNAMED, Names, Seen, SeenCable
-from topo.facts.plans.plan import End, Plan, PlannedCable
+from topo.facts.plans.plan import CablePlan, End, PlannedCable
 
 _SLOW = 0.9
 """Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
@@ -113,7 +113,7 @@ class _Edge(NamedTuple):
 _Ends = Mapping[End, _Edge]
 
 
-def compare(plan: Plan, seen: Seen) -> Comparison:
+def compare(plan: CablePlan, seen: Seen) -> Comparison:
     """Return what differs; findings in the order of the plan. O(cables)."""
     names = Names(seen)
     planned = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topo.discovery.groups.fabric.adapter_join import host_of
-from topo.facts.plans.plan import End, Plan, PlannedCable
+from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.model.fabric import FabricDump, Guid, Port, gbps
 
 UNNAMED = "unnamed "
@@ -93,14 +93,14 @@ class _Ends:
         return named if port.number == 1 else End(named.device, f"{named.port}/{port.number}")
 
 
-def plan_of(seen: Seen) -> Plan:
+def plan_of(seen: Seen) -> CablePlan:
     """Return what is seen as a plan: of a day on which it was right."""
     named = (
         each
         for each in seen.cables
         if not (each.one.device.startswith(UNNAMED) or each.other.device.startswith(UNNAMED))
     )
-    return Plan(
+    return CablePlan(
         tuple(
             PlannedCable(each.one, each.other, line, each.gbps)
             for line, each in enumerate(named, 1)

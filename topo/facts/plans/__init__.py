@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from topo.facts.plans import dot, tables, topo_file
-from topo.facts.plans.plan import Plan
+from topo.facts.plans.plan import CablePlan
 from topo.model.errors import Refusal
 
 _Recognises = Callable[[str], bool]
-_Read = Callable[[str], Plan | Refusal]
+_Read = Callable[[str], CablePlan | Refusal]
 _FORMATS: tuple[tuple[_Recognises, _Read], ...] = (
     (tables.recognises, tables.read),
     (dot.recognises, dot.read),
@@ -15,7 +15,7 @@ _FORMATS: tuple[tuple[_Recognises, _Read], ...] = (
 )
 
 
-def read_plan(text: str) -> Plan | Refusal:
+def read_plan(text: str) -> CablePlan | Refusal:
     """Return the plan of a text in any of the formats, or why it is none. O(size)."""
     for recognises, read in _FORMATS:
         if recognises(text):

@@ -8,7 +8,7 @@ Attributes, nodes and settings alone on a line say nothing about cables. O(size)
 
 import re
 
-from topo.facts.plans.plan import End, Plan, PlannedCable, checked
+from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
 _NAME = r'(?:"([^"]*)"|([\w.-]+))'
@@ -22,7 +22,7 @@ def recognises(text: str) -> bool:
     return _BEGIN.match(text) is not None
 
 
-def read(text: str) -> Plan | Refusal:
+def read(text: str) -> CablePlan | Refusal:
     """Return the plan, or the line whose edge has no ports."""
     cables: list[PlannedCable] = []
     begun = _BEGIN.match(text)

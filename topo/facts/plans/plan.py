@@ -34,14 +34,14 @@ class PlannedCable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CablePlan:
     """The cables of a plan, each port once; `notes` say in words what of it is passed over."""
 
     cables: tuple[PlannedCable, ...]
     notes: tuple[str, ...] = ()
 
 
-def checked(cables: Iterable[PlannedCable], notes: Iterable[str] = ()) -> Plan | Refusal:
+def checked(cables: Iterable[PlannedCable], notes: Iterable[str] = ()) -> CablePlan | Refusal:
     """Return the plan, or why it cannot be one: no cable, too many, a port in two, a loop.
 
     The same cable written twice, as files do that list it at both ends, counts once. O(cables).
@@ -66,7 +66,7 @@ def checked(cables: Iterable[PlannedCable], notes: Iterable[str] = ()) -> Plan |
             return Refusal(f"more than {MAX_CABLES:,} cables", where, "give a part of the plan")
     if not found:
         return Refusal("no cable", "the plan", "give a plan with a line for each cable")
-    return Plan(tuple(found.values()), tuple(notes))
+    return CablePlan(tuple(found.values()), tuple(notes))
 
 
 def rate_gbps(text: str) -> float:

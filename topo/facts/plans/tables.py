@@ -15,7 +15,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from topo.facts.plans.plan import End, Plan, PlannedCable, checked, rate_gbps
+from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked, rate_gbps
 from topo.model.errors import Refusal
 
 _OURS = ("a_node", "a_port", "z_node", "z_port")
@@ -33,7 +33,7 @@ def recognises(text: str) -> bool:
     return _layout(_header(text)) is not None
 
 
-def read(text: str) -> Plan | Refusal:
+def read(text: str) -> CablePlan | Refusal:
     """Return the plan, or the line that cannot be one."""
     layout = _layout(header := _header(text))
     if layout is None:

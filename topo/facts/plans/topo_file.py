@@ -9,7 +9,7 @@ ends or at one. O(size).
 
 import re
 
-from topo.facts.plans.plan import End, Plan, PlannedCable, checked, rate_gbps
+from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked, rate_gbps
 from topo.model.errors import Refusal
 
 _DEVICE = re.compile(r"(\S+)\s+(\S+)\s*")
@@ -23,7 +23,7 @@ def recognises(text: str) -> bool:
     return len(lines) > 1 and _DEVICE.fullmatch(lines[0]) is not None and _ARROW in lines[1]
 
 
-def read(text: str) -> Plan | Refusal:
+def read(text: str) -> CablePlan | Refusal:
     """Return the plan, or the line that is neither a device nor a cable."""
     cables: list[PlannedCable] = []
     device = ""

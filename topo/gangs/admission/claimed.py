@@ -7,9 +7,9 @@ number is stamped on the pod template: a pod is read without its templates, as w
     eight-gpus: requests: [{exactly: {deviceClassName: gpu.nvidia.com, count: 8}}]
     → gang-claimed-gpus 8
 
-What is no number of GPUs of one pod is refused: a claim that several pods share, all devices of a
-node, the first kind that is there. A template that is not known counts as nothing for a pod that
-has GPUs in its requests, too; for one that has none it is waited for.
+A claim that states no number of GPUs for one pod is refused: one that several pods share, one for
+all devices of a node, one for the first kind that is there. A template that is not known counts as
+nothing for a pod that has GPUs in its requests, too; for one that has none it is waited for.
 
 Source: core/v1 `PodResourceClaim`. Cost: O(claims).
 """

@@ -17,7 +17,7 @@ HELD = "topo: its free GPUs are held for another job"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NodeVerdict:
     """Nodes that passed, and for each other node why not; `error`: there is no answer yet.
 
     `is_final`: evicting pods would not help on the failed nodes. `scores` are those above 0.
@@ -30,7 +30,9 @@ class Verdict:
     error: str = ""
 
 
-def of_planned(names: Iterable[str], kept: Mapping[NodeName, int], own: NodeName | None) -> Verdict:
+def of_planned(
+    names: Iterable[str], kept: Mapping[NodeName, int], own: NodeName | None
+) -> NodeVerdict:
     """Return the nodes with kept places for the pod's group; `own` is that of its rank.
 
     O(names).
@@ -42,15 +44,17 @@ def of_planned(names: Iterable[str], kept: Mapping[NodeName, int], own: NodeName
         else:
             failed[name] = NOT_PLANNED
     scores = {name: BEST if name == own else GOOD for name in passed}
-    return Verdict(tuple(passed), failed, is_final=True, scores=scores)
+    return NodeVerdict(tuple(passed), failed, is_final=True, scores=scores)
 
 
-def of_refused(names: Iterable[str], why: str) -> Verdict:
+def of_refused(names: Iterable[str], why: str) -> NodeVerdict:
     """Return that no node takes the pod, since its group has no room. O(names)."""
-    return Verdict(failed=dict.fromkeys(names, f"topo: {why}"))
+    return NodeVerdict(failed=dict.fromkeys(names, f"topo: {why}"))
 
 
-def of_others(names: Iterable[str], free: Callable[[NodeName], int | None], gpus: int) -> Verdict:
+def of_others(
+    names: Iterable[str], free: Callable[[NodeName], int | None], gpus: int
+) -> NodeVerdict:
     """Return the nodes with that many GPUs left beside bookings; unknown nodes pass. O(names)."""
     passed, failed = list[str](), dict[str, str]()
     for name in names:
@@ -59,9 +63,9 @@ def of_others(names: Iterable[str], free: Callable[[NodeName], int | None], gpus
             passed.append(name)
         else:
             failed[name] = HELD
-    return Verdict(tuple(passed), failed)
+    return NodeVerdict(tuple(passed), failed)
 
 
-def of_all(names: Iterable[str]) -> Verdict:
+def of_all(names: Iterable[str]) -> NodeVerdict:
     """Return that every node passes: the pod is none of ours."""
-    return Verdict(tuple(names))
+    return NodeVerdict(tuple(names))

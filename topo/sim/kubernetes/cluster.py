@@ -15,7 +15,7 @@ from topo.sim.kubernetes.apiserver.admission import Services, Webhooks
 from topo.sim.kubernetes.apiserver.api import Api, Document
 from topo.sim.kubernetes.apiserver.pod_rules import bind
 from topo.sim.kubernetes.apiserver.resources import ServedKinds
-from topo.sim.kubernetes.apiserver.store import Change, ObjectStore
+from topo.sim.kubernetes.apiserver.store import ObjectChange, ObjectStore
 from topo.sim.kubernetes.jobs import JobController, Kubelets, Retention
 from topo.sim.kubernetes.scheduler import Bound, SchedulerCache, Unschedulable
 
@@ -57,7 +57,9 @@ class SimulatedCluster:
     def begin(self) -> None:
         """Take in the objects there are, and follow their changes from now on."""
         for (collection, name), stored in list(self.store.objects.items()):
-            self._observe(Change(self.store.version, "ADDED", collection, name, stored.document))
+            self._observe(
+                ObjectChange(self.store.version, "ADDED", collection, name, stored.document)
+            )
             if stored.document.get("status", {}).get("phase") == "Running":
                 self.kubelets.watch_end((collection, name), stored.document)
         self.store.listeners.append(self._observe)
@@ -67,7 +69,7 @@ class SimulatedCluster:
         if (collection, name) not in self.store.objects:
             self.store.create(collection, document, "simulator")
 
-    def _observe(self, change: Change) -> None:
+    def _observe(self, change: ObjectChange) -> None:
         for each in (self._cache, self._jobs, self.kubelets, self._retention):
             each.observe(change)
         self._changed.set()

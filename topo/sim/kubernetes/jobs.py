@@ -15,7 +15,7 @@ from typing import Any
 from topo.sim.kubernetes.apiserver.api import Api, Document
 from topo.sim.kubernetes.apiserver.resources import JOBS, PODS, ObjectPath
 from topo.sim.kubernetes.apiserver.statuses import RefusedError
-from topo.sim.kubernetes.apiserver.store import Change, Key, ObjectStore
+from topo.sim.kubernetes.apiserver.store import Key, ObjectChange, ObjectStore
 
 RUN_SECONDS = "demo.supernode-topology/run-seconds"
 """Annotation of a pod: it succeeds so long after it began to run."""
@@ -36,7 +36,7 @@ class JobController:
     _jobs: dict[str, Key] = field(default_factory=dict)
     _to_do: dict[str, None] = field(default_factory=dict)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: ObjectChange) -> None:
         """Take a change of the store in."""
         key = (change.collection, change.name)
         if change.collection.endswith("/jobs"):
@@ -161,7 +161,7 @@ class Kubelets:
     call_later: Callable[[float, Callable[[], None]], object]
     _bound: deque[Key] = field(default_factory=deque)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: ObjectChange) -> None:
         """Take a change of the store in."""
         if change.collection.endswith("/pods") and change.what != "DELETED":
             status, node = (
@@ -213,7 +213,7 @@ class Retention:
     _finished: deque[Key] = field(default_factory=deque)
     _counted: set[str] = field(default_factory=set)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: ObjectChange) -> None:
         """Take a change of the store in."""
         key = (change.collection, change.name)
         if change.collection.endswith("/events") and change.what == "ADDED":

@@ -20,7 +20,7 @@ from typing import Any
 from topo.model.ids import natural_key
 from topo.model.quantity import thousandths
 from topo.sim.kubernetes.apiserver.resources import NODES
-from topo.sim.kubernetes.apiserver.store import Change
+from topo.sim.kubernetes.apiserver.store import ObjectChange
 
 NAME = "default-scheduler"
 _PODS = "pods"
@@ -93,7 +93,7 @@ class SchedulerCache:
     _nominated: defaultdict[str, set[PodKey]] = field(default_factory=lambda: defaultdict(set))
     _refused: set[PodKey] = field(default_factory=set)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: ObjectChange) -> None:
         """Take a change of the store in. O(1), and O(refused pods) where something came free."""
         is_gone = change.what == "DELETED"
         if change.collection == NODES.root:

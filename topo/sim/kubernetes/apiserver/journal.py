@@ -15,7 +15,7 @@ from typing import IO, Any
 import orjson
 
 from topo.sim.kubernetes.apiserver.field_owners import Stored
-from topo.sim.kubernetes.apiserver.store import Change, Key, ObjectStore
+from topo.sim.kubernetes.apiserver.store import Key, ObjectChange, ObjectStore
 
 MAX_BYTES = 64 << 20
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -42,7 +42,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
 
-    def _observe(self, change: Change) -> None:
+    def _observe(self, change: ObjectChange) -> None:
         if change.what == "BOOKMARK" or self._file is None:
             return
         key = (change.collection, change.name)

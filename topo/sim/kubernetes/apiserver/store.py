@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """What happened at a version: the object after it, and before it where it existed."""
 
     version: int
@@ -45,9 +45,9 @@ class ObjectStore:
     oldest: int = 100
     """The changes up to this version are forgotten."""
     objects: dict[Key, Stored] = field(default_factory=dict)
-    listeners: list[Callable[[Change], None]] = field(default_factory=list)
+    listeners: list[Callable[[ObjectChange], None]] = field(default_factory=list)
     """Called with each change at once."""
-    _changes: list[Change] = field(default_factory=list)
+    _changes: list[ObjectChange] = field(default_factory=list)
     """From version `oldest + 1` on, without a gap."""
     _snapshots: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -135,7 +135,7 @@ class ObjectStore:
         metadata = {"resourceVersion": str(self.version), "creationTimestamp": None}
         self._append("BOOKMARK", ("", ""), {"metadata": metadata}, None)
 
-    def since(self, version: int) -> Iterator[Change] | None:
+    def since(self, version: int) -> Iterator[ObjectChange] | None:
         """Return an iterator over the changes after a version; None if they are not known."""
         if not self.oldest <= version <= self.version:
             return None
@@ -156,7 +156,7 @@ class ObjectStore:
     def _append(
         self, what: Happening, key: Key, document: Mapping[str, Any], previous: Any
     ) -> None:
-        change = Change(self.version, what, *key, document, previous)
+        change = ObjectChange(self.version, what, *key, document, previous)
         self._changes.append(change)
         if len(self._changes) > 2 * MAX_CHANGES:
             self._changes = self._changes[-MAX_CHANGES:]

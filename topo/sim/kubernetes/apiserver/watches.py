@@ -12,7 +12,7 @@ import orjson
 from topo.sim.kubernetes.apiserver.resources import ObjectPath
 from topo.sim.kubernetes.apiserver.selectors import Selector, selector_of
 from topo.sim.kubernetes.apiserver.statuses import expired
-from topo.sim.kubernetes.apiserver.store import Change, Happening, ObjectStore
+from topo.sim.kubernetes.apiserver.store import Happening, ObjectChange, ObjectStore
 
 
 def lines_since(
@@ -48,7 +48,7 @@ def _within(place: ObjectPath) -> Callable[[str], bool]:
     return lambda collection: collection.startswith(begin) and collection.endswith(end)
 
 
-def _told(change: Change, chosen: Selector) -> Happening | None:
+def _told(change: ObjectChange, chosen: Selector) -> Happening | None:
     """Return what a watch with a selector tells of a change; None for nothing."""
     was = change.previous is not None and chosen(change.previous)
     is_now = change.what != "DELETED" and chosen(change.document)
