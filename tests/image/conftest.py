@@ -1,5 +1,6 @@
 """The images, built by `make image`'s script on a Debian that debootstrap makes once."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -55,10 +56,17 @@ def stored(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ima
 
 
 @pytest.fixture(scope="session")
-def images(stored: Images) -> Images:
+def base_image(stored: Images) -> str:
+    """The name of the image that ours begin with, by digest."""
+    (image,) = json.loads(stored.output("images", "--json", "localhost/base"))
+    return f"localhost/base@{image['digest']}"
+
+
+@pytest.fixture(scope="session")
+def images(stored: Images, base_image: str) -> Images:
     """Both images, as `make image` builds them: half a GiB of memory."""
     words = (f"{ROOT}/packaging/build-images", *stored.folders)
-    done = stored.space.ran(*words, BASE="localhost/base", TAG="test", STORAGE_DRIVER="overlay")
+    done = stored.space.ran(*words, BASE=base_image, TAG="test", STORAGE_DRIVER="overlay")
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return stored
 
