@@ -151,7 +151,9 @@ def test_an_image_has_what_the_lock_pins_and_is_no_larger_than_agreed(
 
 
 @pytest.mark.parametrize("name", ["master", "worker"])
-def test_an_image_says_what_it_is(name: str, request: pytest.FixtureRequest) -> None:
+def test_an_image_says_what_it_is(
+    name: str, base_image: str, request: pytest.FixtureRequest
+) -> None:
     """Labels of the OCI image specification, the user as a number, entrypoint and ports."""
     config = request.getfixturevalue(name).config
     labels = {key.rpartition("image.")[2]: text for key, text in config["Labels"].items()}
@@ -160,7 +162,7 @@ def test_an_image_says_what_it_is(name: str, request: pytest.FixtureRequest) -> 
     assert re.fullmatch(r"[\d.]+", labels["version"])
     assert re.fullmatch(r"[0-9a-f]{40}|unknown", labels["revision"])
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", labels["created"])
-    assert labels["base.name"] == "localhost/base"
+    assert labels["base.name"] == base_image
     assert config["User"] == "65532:65532"
     assert config["Entrypoint"] == [f"topo-{name}"]
     ports = {"master": {"9001/tcp", "10001/tcp"}, "worker": {"9002/tcp"}}
