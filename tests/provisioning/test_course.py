@@ -14,9 +14,23 @@ from topo.model.ids import NodeName
 from topo.placement.booking.events import HoldReleased
 from topo.placement.booking.holds import HoldsMemory
 from topo.placement.job.request import Request
-from topo.provisioning.course import Phase, Times, read_times
+from topo.provisioning.course import (
+    Phase,
+    RequestCondition,
+    RequestUid,
+    Times,
+    read_times,
+)
 from topo.provisioning.machine import Provisioning
-from topo.provisioning.messages import Book, Leading, Observed, Release, Write
+from topo.provisioning.messages import (
+    Book,
+    Leading,
+    NoRoom,
+    Observed,
+    Release,
+    Write,
+    WriteRefused,
+)
 from topo.provisioning.record import BookedGroups, node_details, read_nodes
 from topo.provisioning.terms import Awaited, TemplatePods, Terms, read_request
 
@@ -78,6 +92,24 @@ def test_a_booking_that_would_end_before_its_promise_is_made_anew() -> None:
     assert hold.deadline_s is not None
     assert deadline_s is not None
     assert hold.deadline_s > deadline_s
+
+
+def test_a_write_that_was_refused_is_due_no_more_once_its_time_came() -> None:
+    """Else the loop of its owner would never wait again."""
+    world, leader, uid = one_request()
+    found = world.api.requests[RequestUid(uid)]
+    accepted = replace(found, version="9", conditions=found.conditions[:1])
+    waits = RequestCondition(Phase.PROVISIONED.value, False, "Waiting", "no room", 1000.0)
+    accepted = replace(accepted, conditions=(*accepted.conditions, waits))
+    machine, asked = leader.machine, Terms(PAIR)
+    held = leader._observed(RequestUid(uid)).held
+    (write,) = machine.advance(1000.0, Observed(request=accepted, asked=asked, held=held))
+    assert isinstance(write, Write)
+    assert machine.advance(1001.0, WriteRefused(write.request.uid, "9", 1031.0)) == ()
+    (book,) = machine.advance(1040.0, Observed(request=accepted, asked=asked))
+    assert isinstance(book, Book)
+    assert machine.advance(1040.0, NoRoom(book.uid, "no room")) == ()
+    assert machine.next_s == found.created_s + found.times.valid_s
 
 
 def test_a_lost_booking_is_made_again_on_the_same_nodes() -> None:

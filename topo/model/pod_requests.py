@@ -98,6 +98,17 @@ def others_requested(
     return tuple(sorted((name, amount) for name, amount in found.items() if amount))
 
 
+def most_of(found: Iterable[Amounts]) -> Amounts:
+    """Return the most that any of several pods takes of each resource."""
+    different = dict.fromkeys(found)
+    if len(different) == 1:
+        return next(iter(different))
+    most: dict[str, int] = {}
+    for resource, amount in (each for takes in different for each in takes):
+        most[resource] = max(most.get(resource, 0), amount)
+    return tuple(sorted(most.items()))
+
+
 def _named(spec: PodRequests) -> set[str]:
     """Return the names of all resources in a spec."""
     named = {*spec.overhead, *spec.resources.requests}

@@ -224,6 +224,9 @@ class Provisioning:
             return
         if record.written is not None or record.is_booking or now_s < record.again_s:
             return
+        if record.again_s:
+            record = replace(record, again_s=0.0)
+            self._put(record, is_settled=True)
         if phase is Phase.PROVISIONED:
             yield from self._settle_provisioned(record, now_s)
         elif phase is Phase.ACCEPTED:

@@ -10,7 +10,6 @@ labels, and a volume on a local disk ties its pod to a node.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 
 from master.kube.gang_pod import LabelIn, NodeWants
 from master.kube.objects import NodeObject
@@ -26,17 +25,21 @@ def with_eligibility(
     wants: Mapping[int, NodeWants],
     nodes: Callable[[], Iterable[NodeObject]],
     own_label: str,
+    *,
+    known: dict[NodeWants, Eligibility] | None = None,
 ) -> Request:
     """Return the request with the nodes that its pods may use, by rank where they differ.
 
     `wants` are those of its pods by rank. `own_label` is the gang's own label: only our own
-    selectors name it, and a new plan may change which nodes have it, so it is ignored. O(pods), and
-    O(different affinities x nodes).
+    selectors name it, and a new plan may change which nodes have it, so it is ignored. `known` is
+    what was found for other jobs at this moment, and is added to. O(pods), and O(different
+    affinities x nodes).
     """
     of_users = {each: _of_user(each, own_label) for each in wants.values()}
-    read = cache(lambda each: _eligibility(each, nodes))
-    found = {each: read(each) for each in dict.fromkeys(of_users.values())}
-    distinct = frozenset(found.values())
+    found = known if known is not None else {}
+    different = dict.fromkeys(of_users.values())
+    found |= {each: _eligibility(each, nodes) for each in different if each not in found}
+    distinct = frozenset(found[each] for each in different)
     if len(distinct) <= 1:
         return replace(request, eligible=next(iter(distinct), Eligibility()))
     common = _any_of(distinct)

@@ -42,7 +42,7 @@ from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import Kind, NodeName
 from topo.model.limits import MAX_PODS
-from topo.model.pod_requests import Amounts
+from topo.model.pod_requests import Amounts, most_of
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request, flaw
 
@@ -364,13 +364,7 @@ def _fewest_gpus(pods: Sequence[GangPod]) -> int:
 
 def _most(pods: Iterable[GangPod], context: GangContext) -> Amounts:
     """Return the most that any of the pods takes of each resource beside GPUs."""
-    of_templates = dict.fromkeys([with_devices(pod.takes, context.devices(pod)) for pod in pods])
-    if len(of_templates) == 1:
-        return next(iter(of_templates))
-    most: dict[str, int] = {}
-    for resource, amount in (each for takes in of_templates for each in takes):
-        most[resource] = max(most.get(resource, 0), amount)
-    return tuple(sorted(most.items()))
+    return most_of([with_devices(pod.takes, context.devices(pod)) for pod in pods])
 
 
 def _topology_key(first: GangPod, context: GangContext) -> str:

@@ -20,7 +20,7 @@ from master.booking.planner import Planner
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.metrics import ProvisioningMetrics
 from master.controllers.provisioning.terms import TermsReader
-from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.gang_pod import ClusterPod, GangPod, NodeWants
 from master.kube.objects import EVENTS, Key
 from master.kube.provisioning import PROVISIONING_REQUESTS, KnownRequest, PodTemplateObject
 from master.kube.reflector import Changed, Listed, StoreEvent
@@ -31,6 +31,7 @@ from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Snapshot
 from topo.model.rest.topology import WarningDocument
 from topo.placement.booking.holds import HoldId
+from topo.placement.job.request import Eligibility
 from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition, RequestUid
 from topo.provisioning.machine import Provisioning
 from topo.provisioning.messages import (
@@ -158,12 +159,16 @@ class ProvisioningController:
             if has_changed or since_s >= RETRY_S:
                 version, looked_s = self.bookings.state.version, began_s
                 more.append(RoomGrew())
-                self._marked |= dict.fromkeys(
-                    self._uids[uid] for uid in self.bookings.holds() if uid in self._uids
-                )
+                self._marked |= dict.fromkeys(self._undecided())
             await self._turn(*more)
             self._tell()
             await asyncio.sleep(max(GATHER_S, min(LOOK_S, self.clock() - began_s)))
+
+    def _undecided(self) -> Iterator[Key]:
+        """Yield the requests whose nodes may have changed: what is booked for them, or may be."""
+        for record in self.machine.records():
+            if not record.request.phase.is_over:
+                yield record.request.namespace, record.request.name
 
     async def _wait(self) -> None:
         """Return when something is marked or due, or it is time to look at what is free."""
@@ -179,11 +184,12 @@ class ProvisioningController:
         refused, self._refused = self._refused, []
         marked, self._marked = tuple(self._marked), {}
         events: list[Event] = [*refused, *self._vanished()]
+        eligible: dict[NodeWants, Eligibility] = {}
         for number, key in enumerate(marked, 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             if (known := self.requests.objects.get(key)) is not None:
-                events.append(self._observed(key, known.value))
+                events.append(self._observed(key, known.value, eligible))
         out = self.machine.advance(self.server_now(), *events, *more)
         while out:
             answers = await self._carry_out(out)
@@ -199,7 +205,9 @@ class ProvisioningController:
             self._holds.pop(uid, None)
             yield Vanished(uid, held[uid].id if uid in held else None)
 
-    def _observed(self, key: Key, request: ProvisioningRequest) -> Observed:
+    def _observed(
+        self, key: Key, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility]
+    ) -> Observed:
         uid = request.uid
         self._uids[uid] = key
         held = self.bookings.held(uid)
@@ -210,7 +218,7 @@ class ProvisioningController:
             taken, given_up = self.bookings.how_it_ended(before)
         return Observed(
             request=request,
-            asked=self.terms.read(request),
+            asked=self.terms.read(request, eligible),
             held=held,
             taken=taken or (held is None and self._has_pods(key)),
             given_up=given_up,

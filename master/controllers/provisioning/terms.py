@@ -10,8 +10,9 @@ from master.kube.provisioning import PodTemplateObject
 from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import Refusal
-from topo.model.pod_requests import Amounts, others_requested, requested
+from topo.model.pod_requests import most_of, others_requested, requested
 from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility
 from topo.provisioning.course import ProvisioningRequest
 from topo.provisioning.terms import Awaited, TemplatePods, Terms, read_request
 
@@ -25,8 +26,13 @@ class TermsReader:
     keys: AnnotationKeys
     policy: Policy
 
-    def read(self, request: ProvisioningRequest) -> Terms | Refusal | Awaited:
-        """Return what a request asks for; O(its templates), with an affinity O(nodes)."""
+    def read(
+        self, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility] | None = None
+    ) -> Terms | Refusal | Awaited:
+        """Return what a request asks for; O(its templates), with an affinity O(nodes).
+
+        `eligible`: which nodes pods may use, added to; for several requests of one moment.
+        """
         found: list[tuple[PodTemplateObject, TemplatePods]] = []
         for name, pods in request.pod_sets:
             template = self.templates.objects.get((request.namespace, name))
@@ -40,17 +46,10 @@ class TermsReader:
             return asked
         using = [(template, each) for template, each in found if each.gpus]
         wants = dict(enumerate(_wants(using)))
-        eligible = with_eligibility(asked, wants, self.nodes, "")
-        return Terms(eligible, self._takes(template for template, _ in using))
-
-    def _takes(self, templates: Iterable[PodTemplateObject]) -> Amounts:
-        """Return the most that a pod of any of these takes of each resource beside cards."""
+        found_nodes = with_eligibility(asked, wants, self.nodes, "", known=eligible)
         cards = (*self.policy.gpu_resources, *self.policy.shared_resources)
-        most: dict[str, int] = {}
-        for each in templates:
-            for resource, amount in others_requested(each.template.spec, cards):
-                most[resource] = max(most.get(resource, 0), amount)
-        return tuple(sorted(most.items()))
+        takes = (others_requested(template.template.spec, cards) for template, _ in using)
+        return Terms(found_nodes, most_of(takes))
 
 
 def _wants(using: Iterable[tuple[PodTemplateObject, TemplatePods]]) -> Iterator[NodeWants]:

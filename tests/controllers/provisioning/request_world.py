@@ -70,11 +70,14 @@ class RequestCluster:
             labels = {LABELS[kind]: name for kind, name in groups.items()}
             self.api.add(NODES, host, metadata={"labels": labels}, spec={}, status=node_status())
 
-    def template(self, name: str = "worker", gpus: str = "8", **annotations: str) -> None:
+    def template(self, spec: Any = None, **annotations: str) -> None:
         """A PodTemplate, as its user or Kueue makes it."""
-        container = {"name": "main", "resources": {"limits": {GPU: gpus}}}
-        body = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
-        self.api.add(POD_TEMPLATES, name, metadata={"namespace": "jobs"}, template=body)
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        body = {
+            "metadata": {"annotations": annotations},
+            "spec": {"containers": [container], **(spec or {})},
+        }
+        self.api.add(POD_TEMPLATES, "worker", metadata={"namespace": "jobs"}, template=body)
 
     def ask(self, name: str, pods: int, template: str = "worker", **parameters: str) -> None:
         """A request for so many pods of a template."""

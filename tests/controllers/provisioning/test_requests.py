@@ -5,12 +5,11 @@ from itertools import count
 
 import pytest
 
-from master.kube.objects import PODS
-from tests.controllers.nomination.masters import FLIES, Way, until
+from master.kube.objects import NODES, PODS
+from tests.controllers.nomination.masters import FLIES, NODE_NAMES, Way, until
 from tests.controllers.nomination.objects import PAIR, WORDS, gated_pod
 from tests.controllers.provisioning.request_world import (
     EPOCH_S,
-    REQUESTS_AT,
     RequestCluster,
     server_now,
     stamp,
@@ -106,6 +105,26 @@ async def test_a_request_that_waits_gets_what_becomes_free():
         assert {*cluster.details("one")["nodes"].split(",")} == FLIES[2]
 
 
+async def test_a_request_that_waits_gets_a_node_that_its_affinity_allows_later():
+    term = {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["old"]}]}
+    wanted = {"nodeSelectorTerms": [term]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": wanted}}
+    cluster = RequestCluster()
+    async with cluster.master():
+        for name in {*NODE_NAMES} - FLIES[0]:
+            cluster.api.edit(NODES, name, ("metadata", "labels"), {"pool": "old"})
+        cluster.take(min(FLIES[0]))
+        cluster.template(spec={"affinity": affinity})
+        await asyncio.sleep(1)
+        cluster.ask("one", 2, **{"gpu-group-size": "16"})
+        await asyncio.sleep(30)
+        assert cluster.true("one") == ["Accepted"]
+        for name in FLIES[2]:
+            cluster.api.edit(NODES, name, ("metadata", "labels"), {"pool": "new"})
+        await until(lambda: "Provisioned" in cluster.true("one"))
+        assert {*cluster.details("one")["nodes"].split(",")} == FLIES[2]
+
+
 async def test_what_would_fit_on_no_empty_cluster_fails_at_once():
     cluster = RequestCluster()
     async with cluster.master():
@@ -145,7 +164,6 @@ async def test_a_booking_that_a_person_releases_is_revoked():
         assert hold.wish.key is not None
         assert hold.wish.key.endswith("/jobs/one")
         master.leader.placements.holds.release(hold.id)
-        cluster.api.touch(REQUESTS_AT, "one")
         await asyncio.sleep(5)
         assert cluster.true("one") == ["Accepted", "Provisioned", "CapacityRevoked"]
         assert "released by somebody else" in str(cluster.conditions("one")["CapacityRevoked"])
