@@ -9,7 +9,9 @@ pod is seen waits a moment.
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from master.booking.state import BookingState
 from master.controllers.nomination.eligibility import with_eligibility
@@ -36,7 +38,7 @@ from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.pod_requests import Amounts
+from topo.model.pod_requests import most_of
 from topo.placement.booking.events import HoldAsked, HoldReleased, PodSeen
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest, unusable_nodes
 from topo.placement.job.plan import PlannedGroup
@@ -175,14 +177,16 @@ class ExtenderPlans:
 
     async def run(self) -> None:
         """Hold the nodes of groups that wait, until cancelled."""
+        loop = asyncio.get_running_loop()
+        tick_s = loop.time() + TICK_S
         while True:
-            try:
-                async with asyncio.timeout(TICK_S):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(tick_s):
                     await self._woken.wait()
-            except TimeoutError:
-                again = [gang for gang, _ in zip(self._waiting, range(GANGS_A_TICK), strict=False)]
-                for gang_id in again:  # those behind have the next tick
-                    del self._waiting[gang_id]
+            if loop.time() >= tick_s:
+                tick_s = loop.time() + TICK_S
+                for gang_id in [*islice(self._waiting, GANGS_A_TICK)]:
+                    del self._waiting[gang_id]  # those behind have the next tick
                     self._waiting[gang_id] = self._marked[gang_id] = None
             self._woken.clear()
             while self._marked and self._is_counted():
@@ -268,7 +272,7 @@ class ExtenderPlans:
             hold = self._state.find_hold(hold_id)
             if hold_id not in (*needs.replaced, *needs.ended) and isinstance(hold, Hold):
                 kept = planned_nodes(hold, ranks) | kept
-        takes = _most_taken(live)
+        takes = most_of(pod.takes for pod in live)
         tight = self._state.room.tight(takes, request.gpus_per_pod, own=(), held=())
         stay = sorted((rank, node) for rank, node in kept.items() if rank not in needs.ranks)
         asked = Place(
@@ -329,14 +333,6 @@ def _stated_pods(live: list[GangPod]) -> int | None:
     """Return the size of the gang where its pods state it."""
     stamp = live[0].stamp if live else None
     return stamp.pods if isinstance(stamp, Stamp) else None
-
-
-def _most_taken(live: Iterable[GangPod]) -> Amounts:
-    """Return the most that any of the pods takes of each resource beside GPUs."""
-    most: dict[str, int] = {}
-    for resource, amount in (each for pod in live for each in pod.takes):
-        most[resource] = max(most.get(resource, 0), amount)
-    return tuple(sorted(most.items()))
 
 
 def _member(rank: int) -> Member:
