@@ -122,9 +122,9 @@ def _extender(names: Sequence[str], pod: dict[str, Any]) -> tuple[Extender, Exte
         pods,
         plans,
         quota,
-        cards=(GPU,),
+        policy=Policy(),
         metrics=metrics,
-        card_scores=lambda _: {},
+        shared_cards=state.cards.snapshot,
         unavailable=tuple,
     )
     return extender, plans

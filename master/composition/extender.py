@@ -4,7 +4,6 @@ from master.availability import Availability
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.extender.answers import Extender
-from master.extender.cards import card_scores
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans
 from master.extender.port import ExtenderPort
@@ -51,16 +50,13 @@ def build_extender(
         is_counted=lambda: availability.may_place,
     )
     capacity.counted = plans.counted
-    policy = settings.policy
     extender = Extender(
         cluster.pods,
         plans,
         quota,
-        cards=(*policy.gpu_resources, *policy.shared_resources),
+        policy=settings.policy,
         metrics=ExtenderMetrics(core.registry),
-        card_scores=lambda asked: card_scores(
-            asked, settings.domain, core.placements.state.cards.snapshot()
-        ),
+        shared_cards=core.placements.state.cards.snapshot,
         unavailable=availability.uncounted,
     )
     return ExtenderPort(

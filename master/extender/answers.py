@@ -1,8 +1,9 @@
 """Answers to the questions of schedulers. They change no booking: anybody may ask."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
+from master.extender.cards import card_scores
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans, NoPlan, PodPlan
 from master.extender.quota import GpuQuota
@@ -10,7 +11,8 @@ from master.extender.wire import Asked
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from topo.gangs.extender.verdicts import NodeVerdict, of_all, of_others, of_planned, of_refused
-from topo.gangs.json_patch import mapping
+from topo.placement.job.policy import Policy
+from topo.shared_cards.cards import CardsSnapshot
 
 LOOKS, LOOK_S = 50, 0.02
 """How often a pod is looked for that is not known yet, or has no plan yet: the scheduler may see it
@@ -30,14 +32,15 @@ class Extender:
         plans: ExtenderPlans,
         quota: GpuQuota,
         *,
-        cards: Collection[str],
+        policy: Policy,
         metrics: ExtenderMetrics,
-        card_scores: Callable[[Asked], Mapping[str, int]],
+        shared_cards: Callable[[], CardsSnapshot],
         unavailable: Callable[[], tuple[str, ...]],
     ) -> None:
         self._pods, self.plans, self.quota = pods, plans, quota
-        self._cards, self.metrics = frozenset(cards), metrics
-        self._card_scores = card_scores
+        self._cards = frozenset((*policy.gpu_resources, *policy.shared_resources))
+        self.metrics = metrics
+        self._domain, self._shared_cards = policy.domain, shared_cards
         self._unavailable = unavailable
 
     async def filtered(self, asked: Asked) -> NodeVerdict:
@@ -72,7 +75,7 @@ class Extender:
             return self._counted("filter", REFUSED, of_refused(asked.names, plan.why))
         return None
 
-    def scores(self, asked: Asked) -> Mapping[str, int]:
+    async def scores(self, asked: Asked) -> Mapping[str, int]:
         """Return the scores above 0: of nodes kept for the pod's group, or with a card for it."""
         pod = self._known(asked)
         plan = (
@@ -82,7 +85,10 @@ class Extender:
         )
         if not isinstance(plan, PodPlan):
             self.metrics.answers.labels("prioritize", PASSED).inc()
-            return self._card_scores(asked) if pod is not None and pod.shared else {}
+            if pod is None or not pod.shared:
+                return {}
+            # In a thread: the cards of 10,000 nodes take the better part of a second.
+            return await asyncio.to_thread(card_scores, asked, self._domain, self._shared_cards())
         self.metrics.answers.labels("prioritize", PLANNED).inc()
         return of_planned(asked.names, plan.awaited, plan.own).scores
 
@@ -100,10 +106,7 @@ class Extender:
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
     def _within_quota(self, asked: Asked, pod: ClusterPod) -> NodeVerdict:
-        labels: dict[str, Mapping[str, str]] = {
-            name: mapping(mapping(node.get("metadata")).get("labels"))
-            for name, node in asked.nodes.items()
-        } or self.quota.labels_of(asked.names)
+        labels = asked.labels or self.quota.labels_of(asked.names)
         found = self.quota.verdict(pod, labels)
         self.quota.note_passed(pod, (labels[name] for name in found.passed))
         return self._counted("predicates", PASSED if found.passed else REFUSED, found)

@@ -6,7 +6,7 @@ from master.extender.wire import Asked
 from topo.gangs.json_patch import mapping
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.quantity import whole
+from topo.model.quantity import thousandths, whole
 from topo.shared_cards.cards import CardsSnapshot
 from topo.shared_cards.choice import CardPolicy, rank
 from topo.shared_cards.families import METAX, Family, families
@@ -14,6 +14,7 @@ from topo.shared_cards.requests import CardRequest, card_request
 
 GIB_MIB = 1024
 """MIB of the unit in which a bare `vmemory` is. Source: HAMi, `MemoryFactor`."""
+_MIB = 1 << 20
 
 
 def asked_card(asked: Asked, domain: str) -> CardRequest | None:
@@ -42,12 +43,10 @@ def _request(family: Family, limits: Mapping[str, object]) -> CardRequest | Refu
 
 
 def _metax_mib(text: str) -> int:
-    """Return a `vmemory` in MiB: a bare number is GiB, as HAMi reads it."""
-    if text.isdigit():
-        return int(text[:9]) * GIB_MIB
-    number, unit = text[:-2], text[-2:]
-    scale = {"Ki": 1 / GIB_MIB, "Mi": 1, "Gi": GIB_MIB, "Ti": GIB_MIB**2}.get(unit)
-    return int(int(number) * scale) if scale and number.isdigit() and len(number) < 10 else 0
+    """Return a `vmemory` in MiB, 0 for no quantity: a bare number is GiB, as HAMi reads it."""
+    amount = (thousandths(text) or 0) // 1000
+    is_bare = text.isascii() and text.isdigit()
+    return amount * GIB_MIB if is_bare else amount // _MIB
 
 
 def card_scores(asked: Asked, domain: str, cards: CardsSnapshot) -> dict[str, int]:

@@ -44,6 +44,15 @@ class Asked:
         """The uid of the pod."""
         return _text(mapping(self.pod.get("metadata")).get("uid"))
 
+    @property
+    def labels(self) -> dict[str, Mapping[str, str]]:
+        """The labels of the nodes that came whole. O(nodes and their labels)."""
+        stated = {
+            name: mapping(mapping(node.get("metadata")).get("labels")).items()
+            for name, node in self.nodes.items()
+        }
+        return {name: {key: _text(text) for key, text in found} for name, found in stated.items()}
+
     def names_any(self, resources: Collection[str]) -> bool:
         """Return whether a container of the pod names one of these resources. O(containers)."""
         spec = mapping(self.pod.get("spec"))

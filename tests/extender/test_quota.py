@@ -211,6 +211,17 @@ async def test_a_pod_without_cards_passes_whatever_the_quota_is(
 
 
 @pytest.mark.virtual_time
+async def test_a_node_whose_labels_are_no_texts_has_none(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    async with asked(server, tmp_path) as asking:
+        odd = {"items": [{"metadata": {"name": "m40-public", "labels": {MODEL: ["M40"]}}}]}
+        one = await pod(server, "one", 100)
+        found = await asking.ask("predicates", {"Pod": one, "Nodes": odd})
+        assert found["FailedNodes"] == {"m40-public": EXCEEDS}
+
+
+@pytest.mark.virtual_time
 async def test_a_broken_config_map_keeps_the_quota_that_was_and_is_said(
     server: FakeServer, tmp_path: Path
 ) -> None:

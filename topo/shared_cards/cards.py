@@ -30,15 +30,25 @@ class Amount(NamedTuple):
 
     def plus(self, other: "Amount") -> "Amount":
         """Return the sum."""
-        return Amount(*(a + b for a, b in zip(self, other, strict=True)))
+        return Amount(
+            self.shares + other.shares, self.cores + other.cores, self.memory + other.memory
+        )
 
     def minus(self, other: "Amount") -> "Amount":
         """Return what is left, nothing below 0."""
-        return Amount(*(max(0, a - b) for a, b in zip(self, other, strict=True)))
+        return Amount(
+            max(0, self.shares - other.shares),
+            max(0, self.cores - other.cores),
+            max(0, self.memory - other.memory),
+        )
 
     def holds(self, other: "Amount") -> bool:
         """Return whether so much fits into this."""
-        return all(a >= b for a, b in zip(self, other, strict=True))
+        return (
+            self.shares >= other.shares
+            and self.cores >= other.cores
+            and self.memory >= other.memory
+        )
 
 
 NOTHING = Amount()

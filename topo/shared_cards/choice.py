@@ -48,15 +48,20 @@ def fits(usage: CardUsage, request: CardRequest) -> bool:
         return False
     if request.is_whole:
         return usage.is_idle
-    free = usage.free
-    needs_share = usage.card.total.shares > 0
-    if needs_share and free.shares < request.each.shares:
+    # Plain numbers: this runs for each card of the cluster.
+    total, used, each = usage.card.total, usage.used, request.each
+    if total.shares > 0 and total.shares - used.shares < each.shares:
         return False
+    cores, memory = _left(usage)
     # Volcano and HAMi: nothing joins a card whose cores are all taken.
-    is_full = usage.card.total.cores > 0 and not free.cores
-    return not is_full and Amount(free.shares, free.cores, free.memory).holds(
-        Amount(0, request.each.cores, request.each.memory)
-    )
+    is_full = total.cores > 0 and not cores
+    return not is_full and cores >= each.cores and memory >= each.memory
+
+
+def _left(usage: CardUsage) -> tuple[int, int]:
+    """Return the cores and the memory that are left of a healthy card."""
+    total, used = usage.card.total, usage.used
+    return max(0, total.cores - used.cores), max(0, total.memory - used.memory)
 
 
 def choose(
@@ -73,8 +78,7 @@ def choose(
     able = [usage for usage in found.cards if fits(usage, request)]
     if len(able) < request.number:
         return None
-    sign = 1 if policy is CardPolicy.BINPACK else -1
-    able.sort(key=lambda usage: (sign * usage.free.cores, sign * usage.free.memory))
+    able.sort(key=_left, reverse=policy is CardPolicy.SPREAD)
     return tuple(usage.card.id for usage in able[: request.number]), policy.value
 
 
@@ -111,7 +115,7 @@ def rank(
             free = (
                 sum(usage.is_idle for usage in found.cards)
                 if request.is_whole
-                else min(usage.free.cores for usage in found.cards if usage.card.id in cards)
+                else min(_left(usage)[0] for usage in found.cards if usage.card.id in cards)
             )
             able.append((free, name, cards, way))
     sign = 1 if policy is CardPolicy.BINPACK else -1

@@ -52,8 +52,7 @@ async def get_shared_cards(request: web.Request, query: Query) -> web.StreamResp
         for name, found in cards.nodes.items()
         if asked is not None and asked.family == GPU_MANAGER == found.family
     }
-    levels = {name: found for name, of in facts.items() if (found := levels_of(of)) is not None}
-    return json_response(await asyncio.to_thread(_report, cards, asked, policy, levels))
+    return json_response(await asyncio.to_thread(_report, cards, asked, policy, facts))
 
 
 def _asked(query: Query, domain: str) -> CardRequest | None:
@@ -93,7 +92,7 @@ def _report(
     cards: CardsSnapshot,
     asked: CardRequest | None,
     policy: CardPolicy,
-    levels: Mapping[NodeName, Levels],
+    facts: Mapping[NodeName, NodeFacts | None],
 ) -> bytes:
     answer: SharedCardsReport = {
         "families": [family_document(each) for each in summaries(cards.nodes.values())],
@@ -101,6 +100,7 @@ def _report(
         "why": "",
     }
     if asked is not None:
+        levels = {name: found for name, of in facts.items() if (found := levels_of(of)) is not None}
         ranked = rank(cards.nodes.items(), asked, policy, levels)
         answer["choices"] = [
             CardChoiceDocument(

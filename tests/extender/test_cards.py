@@ -1,0 +1,23 @@
+"""What a pod asks for of a shared card, as a scheduler shows it."""
+
+import pytest
+
+from master.extender.cards import asked_card
+from master.extender.wire import Asked
+
+
+@pytest.mark.parametrize(
+    ("memory", "mib"),
+    [("4", 4096), ("512Mi", 512), ("1536Mi", 1536), ("2Gi", 2048), ("1Ti", 1 << 20), ("4e9", 3814)]
+    + [(text, 0) for text in ("0", "", "²", "-1", "much", "1" * 40)],
+)
+def test_memory_of_a_shared_card_is_gib_where_it_is_bare_and_else_as_its_unit_says(
+    memory: str, mib: int
+) -> None:
+    limits = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": 20}
+    container = {"resources": {"limits": {**limits, "metax-tech.com/vmemory": memory}}}
+    found = asked_card(
+        Asked({"spec": {"containers": [container]}}, (), {}, False), "metax-tech.com"
+    )
+    assert found is not None
+    assert found.each[1:] == (20, mib)
