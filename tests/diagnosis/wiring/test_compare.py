@@ -11,6 +11,7 @@ import pytest
 from topo.diagnosis.wiring.compare import CableVerdict, Comparison, compare
 from topo.diagnosis.wiring.seen import Seen, SeenCable
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
+from topo.model.errors import Refusal
 
 Pairs = list[tuple[End, End]]
 FABRICS = [
@@ -51,6 +52,12 @@ def seen(cables: Pairs, devices: Sequence[str] = (), rate: float = 400.0) -> See
     return Seen(found, frozenset(everything), frozenset(d for d in everything if "gpu" in d))
 
 
+def compared(wanted: CablePlan, there: Seen) -> Comparison:
+    found = compare(wanted, there)
+    assert isinstance(found, Comparison), found
+    return found
+
+
 def devices(cables: Pairs) -> list[str]:
     return [end.device for ends in cables for end in ends]
 
@@ -77,7 +84,7 @@ def mended(now: Pairs, found: Comparison) -> set[frozenset[End]]:
 def test_a_fabric_as_planned_has_no_finding(hosts: int, rails: int, spines: int) -> None:
     cables = fabric(hosts, rails, spines)
     turned = [(other, one) for one, other in reversed(cables)]
-    found = compare(plan(cables), seen(turned))
+    found = compared(plan(cables), seen(turned))
     assert (found.findings, found.right) == ((), len(cables))
 
 
@@ -96,7 +103,7 @@ def test_swaps_are_named_with_their_exact_cables_and_mended(
             one, other = random.sample(range(len(cables)), 2)
             swapped(now, one, other)
             done.append({one, other})
-        found = compare(plan(cables), seen(random.sample(now, len(now))))
+        found = compared(plan(cables), seen(random.sample(now, len(now))))
         assert mended(now, found) == {frozenset(each) for each in cables}
         assert {finding.verdict for finding in found.findings} <= {CableVerdict.SWAP}
         assert sum(len(finding.moves) for finding in found.findings) <= swaps
@@ -134,7 +141,7 @@ def test_random_faults_give_no_more_moves_than_were_made_and_lose_no_cable(
                 now[one] = (a, End(b.device, "60")) if ("60" not in str(now)) else (a, b)
                 made += 1
         now = [ends for number, ends in enumerate(now) if number not in cut]
-        found = compare(plan(cables), seen(now, devices(cables)))
+        found = compared(plan(cables), seen(now, devices(cables)))
         told = [cable for finding in found.findings for cable in finding.cables]
         missing = [f for f in found.findings if f.verdict is CableVerdict.MISSING]
         assert len(missing) == len(cables) - len(now)
@@ -150,7 +157,7 @@ def test_three_cables_in_a_ring_are_two_exchanges_on_the_switch_that_they_share(
     now = list(cables)
     swapped(now, 0, 1)
     swapped(now, 1, 2)
-    (finding,) = compare(plan(cables), seen(now)).findings
+    (finding,) = compared(plan(cables), seen(now)).findings
     assert finding.text == "3 cables are exchanged in a ring on leaf-0-0"
     assert [(move.source.device, move.is_exchange) for move in finding.moves] == [
         ("leaf-0-0", True)
@@ -162,7 +169,7 @@ def test_a_plug_in_another_port_switch_or_rail_is_told_by_where_it_is() -> None:
     verdicts = {}
     for target in (End("leaf-0-0", "20"), End("leaf-0-1", "20"), End("leaf-1-0", "20")):
         now = [(cables[0][0], target), *cables[1:]]
-        (finding,) = compare(plan(cables), seen(now)).findings
+        (finding,) = compared(plan(cables), seen(now)).findings
         verdicts[target.device] = finding.verdict
         assert [(move.source, move.target) for move in finding.moves] == [(target, cables[0][1])]
     assert verdicts == {
@@ -175,7 +182,7 @@ def test_a_plug_in_another_port_switch_or_rail_is_told_by_where_it_is() -> None:
 def test_a_cable_that_nobody_looked_at_is_unseen_and_not_missing() -> None:
     cables = fabric(16, 1, 0)
     now = [ends for ends in cables if ends[1].device == "leaf-0-0"][1:]
-    found = compare(plan(cables), seen(now)).findings
+    found = compared(plan(cables), seen(now)).findings
     verdicts = [finding.verdict for finding in found]
     assert verdicts == [CableVerdict.MISSING] + [CableVerdict.UNSEEN] * 8
 
@@ -184,7 +191,7 @@ def test_a_cable_that_no_plan_has_is_told_only_between_devices_of_the_plan() -> 
     cables = fabric(8, 1, 0)
     extra = (End("gpu-001", "mlx5_7"), End("leaf-0-0", "30"))
     other = (End("store-1", "mlx5_0"), End("leaf-0-0", "31"))
-    (finding,) = compare(plan(cables), seen([*cables, extra, other])).findings
+    (finding,) = compared(plan(cables), seen([*cables, extra, other])).findings
     assert finding.verdict is CableVerdict.UNPLANNED
     assert set(finding.ends) == set(extra)
 
@@ -194,13 +201,15 @@ def test_a_cable_slower_than_planned_or_than_its_like_is_slow() -> None:
     fast = seen(cables).cables
     slow = SeenCable(*cables[0], "4xHDR", 200.0)
     there = seen(cables)
-    (finding,) = compare(plan(cables), Seen((slow, *fast[1:]), there.devices, there.hosts)).findings
+    (finding,) = compared(
+        plan(cables), Seen((slow, *fast[1:]), there.devices, there.hosts)
+    ).findings
     assert (finding.verdict, finding.text) == (
         CableVerdict.SLOW,
         "runs at 4xHDR: 200 of 400 Gbit/s usual there",
     )
     wanted = CablePlan(tuple(each._replace(gbps=800.0) for each in plan(cables).cables))
-    assert len(compare(wanted, there).findings) == len(cables)
+    assert len(compared(wanted, there).findings) == len(cables)
 
 
 def test_the_words_of_a_plan_and_of_a_fabric_are_one_port() -> None:
@@ -210,4 +219,31 @@ def test_the_words_of_a_plan_and_of_a_fabric_are_one_port() -> None:
         (End("gpu-01.example.com", "3"), End("leaf-0-0", "03")),
     ]
     now = [(End("gpu-01", f"mlx5_{n}"), End("leaf-0-0", str(n + 1))) for n in range(3)]
-    assert compare(plan(words), seen(now)).findings == ()
+    assert compared(plan(words), seen(now)).findings == ()
+
+
+def test_switches_whose_names_differ_in_case_alone_are_two() -> None:
+    cables = [
+        (end, End("LEAF-0-0", far.port) if far.device == "leaf-1-0" else far)
+        for end, far in fabric(16, 1, 0)
+    ]
+    now = list(cables)
+    swapped(now, 0, 8)
+    assert compared(plan(cables), seen(cables)).findings == ()
+    (finding,) = compared(plan(cables), seen(now)).findings
+    assert finding.verdict is CableVerdict.SWAP
+
+
+@pytest.mark.parametrize(("is_planned", "where"), [(True, "line 3"), (False, "what is seen")])
+def test_a_port_in_two_cables_under_two_words_is_refused(*, is_planned: bool, where: str) -> None:
+    """Whoever follows such cables from port to port need not come to an end."""
+    doubled = [
+        (End("leaf-1", "7"), End("leaf-0", "P1")),
+        (End("gpu-01", "mlx5_0"), End("leaf-0", "2")),
+        (End("gpu-01", "HCA-1"), End("leaf-0", "1")),
+    ]
+    wanted, there = (doubled, []) if is_planned else (doubled[1:2], doubled)
+    found = compare(plan(wanted), seen(there))
+    assert isinstance(found, Refusal)
+    assert found.where == where
+    assert "in two cables" in found.what

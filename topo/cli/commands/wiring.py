@@ -79,7 +79,7 @@ def check(
         if cost:
             jobs = connection.ask(connection.target_to_read(options), fetch_jobs)
             costs = costs_of(document, jobs)
-    found = compare(planned, there)
+    found = reading.or_error(compare(planned, there), plan)
     if output is WiringOutput.TABLE:
         print(escaped(writing.as_text(found, planned.notes, costs)), end="")
     elif output is WiringOutput.CSV:

@@ -24,7 +24,7 @@ def plan_in(path: Path) -> CablePlan:
     text = _text(path)
     if ibnetdiscover.recognises(text):
         return plan_of(seen_in_dumps([_dump(path, text)]))
-    return _or_error(read_plan(text), path)
+    return or_error(read_plan(text), path)
 
 
 def seen_in(paths: Sequence[Path]) -> Seen:
@@ -64,12 +64,13 @@ def _text(path: Path) -> str:
 
 
 def _dump(path: Path, text: str) -> FabricDump:
-    found = _or_error(ibnetdiscover.read(text), path)
+    found = or_error(ibnetdiscover.read(text), path)
     (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
     return dump
 
 
-def _or_error(found: _T | Refusal, path: Path) -> _T:
+def or_error(found: _T | Refusal, path: Path) -> _T:
+    """Return what was found; raise `CliError` with the file where it was refused."""
     if isinstance(found, Refusal):
         raise CliError(Exit.USAGE, Refusal(found.what, f"{path}, {found.where}", found.fix))
     return found

@@ -33,8 +33,10 @@ from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.seen import UNNAMED, Names, Seen, SeenCable
-from topo.facts.plans.plan import CablePlan, End, PlannedCable
+from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
+from topo.model.errors import Refusal
 
+_DOUBLED = "give a dump of one moment, in which no two ports of a device have one name"
 _SLOW = 0.9
 """Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
 
@@ -113,15 +115,26 @@ class _Edge(NamedTuple):
 _Ends = Mapping[End, _Edge]
 
 
-def compare(plan: CablePlan, seen: Seen) -> Comparison:
-    """Return what differs; findings in the order of the plan. O(cables)."""
+def compare(plan: CablePlan, seen: Seen) -> Comparison | Refusal:
+    """Return what differs; findings in the order of the plan. O(cables).
+
+    Refused: a port in two cables, be it under two words, because then neither is a matching.
+    """
     names = Names(seen)
-    planned = [
-        _Edge((names.key(each.one), names.key(each.other)), planned=each) for each in plan.cables
-    ]
+    in_words = checked(
+        each._replace(one=names.key(each.one), other=names.key(each.other)) for each in plan.cables
+    )
+    if isinstance(in_words, Refusal):
+        return in_words
+    planned = [_Edge((each.one, each.other), planned=each) for each in in_words.cables]
     there = [_Edge((names.key(each.one), names.key(each.other)), seen=each) for each in seen.cables]
     wanted = {end: edge for edge in planned for end in edge.ends}
-    found = {end: edge for edge in there for end in edge.ends}
+    found: dict[End, _Edge] = {}
+    for edge in there:
+        for end in edge.ends:
+            is_named = not end.device.startswith(UNNAMED)
+            if found.setdefault(end, edge) is not edge and is_named:
+                return Refusal(f"{end} is in two cables", "what is seen", _DOUBLED)
     judge = _Judge(wanted, seen.devices)
     findings: list[Finding] = []
     right: list[_Edge] = []
@@ -138,7 +151,7 @@ def compare(plan: CablePlan, seen: Seen) -> Comparison:
         else:
             findings += judge.chain(chain)
     findings += _slow(right)
-    return Comparison(tuple(findings), len(plan.cables), len(right))
+    return Comparison(tuple(findings), len(planned), len(right))
 
 
 def _chain(start: _Edge, wanted: _Ends, found: _Ends) -> list[_Edge]:

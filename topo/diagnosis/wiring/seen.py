@@ -8,7 +8,7 @@ master shows: a slot of a node. O(cables).
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -111,15 +111,15 @@ def plan_of(seen: Seen) -> CablePlan:
 class Names:
     """Joins the words of a plan with those of the fabric.
 
-    Devices by their names in any case, else by the first part of a full name where that is one
+    Devices by their names, else in any case or by the first part of a full name, where that is one
     device's. Ports: `P61`, `swp61`, `etp61` are 61; `HCA-6` and `mlx5_5/P1` are mlx5_5, and so is
     the number 6 of a host whose adapters are called so.
     """
 
     def __init__(self, seen: Seen) -> None:
-        self._exact = {name.casefold(): name for name in seen.devices}
-        shorts = Counter(_short(name) for name in seen.devices)
-        self._short = {_short(name): name for name in seen.devices if shorts[_short(name)] == 1}
+        self._devices = seen.devices
+        self._folded = _sole(seen.devices, str.casefold)
+        self._short = _sole(seen.devices, _short)
         self._numbered = {
             end.device
             for cable in seen.cables
@@ -129,9 +129,17 @@ class Names:
 
     def key(self, end: End) -> End:
         """Return the end in words that are equal for equal ports. O(1)."""
-        folded = end.device.casefold()
-        device = self._exact.get(folded) or self._short.get(_short(folded)) or end.device
+        device = end.device
+        if device not in self._devices:
+            found = self._folded.get(device.casefold()) or self._short.get(_short(device))
+            device = found or device
         return End(device, _port_key(end.port, device in self._numbered))
+
+
+def _sole(names: Iterable[str], word_of: Callable[[str], str]) -> dict[str, str]:
+    """Return the name behind each word that only one has."""
+    words = Counter(map(word_of, names))
+    return {word_of(name): name for name in names if words[word_of(name)] == 1}
 
 
 def _short(name: str) -> str:

@@ -21,7 +21,7 @@ from topo.model.errors import Refusal
 _OURS = ("a_node", "a_port", "z_node", "z_port")
 _CVT = ("a-node name", "a-type", "a-port", "z-node name", "z-type", "z-port")
 _CVT_IB = ("rack", "u", "name", "hca/port", "rack", "u", "name", "port")
-_NETBOX = ("side_a_device", "side_a_type", "side_a_name")
+_NETBOX = tuple(f"side_{side}_{what}" for side in "ab" for what in ("device", "type", "name"))
 _INTERFACE = "dcim.interface"
 
 Row = tuple[int, Sequence[str]]
@@ -81,13 +81,12 @@ _Make = Callable[[Row, Mapping[str, int]], PlannedCable | None]
 
 def _layout(header: tuple[str, ...]) -> tuple[int, _Make] | None:
     """Return how many cells a row must have, and what makes a cable of it."""
-    if set(_OURS) <= set(header):
-        return max(map(header.index, _OURS)) + 1, _ours
+    for names, make in ((_OURS, _ours), (_NETBOX, _netbox)):
+        if set(names) <= set(header):
+            return max(map(header.index, names)) + 1, make
     if header[: len(_CVT)] == _CVT:
         return len(_CVT), _cvt
-    if header[: len(_CVT_IB)] == _CVT_IB:
-        return len(_CVT_IB), _cvt_infiniband
-    return (6, _netbox) if set(_NETBOX) <= set(header) else None
+    return (len(_CVT_IB), _cvt_infiniband) if header[: len(_CVT_IB)] == _CVT_IB else None
 
 
 def _ours(row: Row, at: Mapping[str, int]) -> PlannedCable:
@@ -116,8 +115,7 @@ def _cvt_infiniband(row: Row, _: Mapping[str, int]) -> PlannedCable:
 def _netbox(row: Row, at: Mapping[str, int]) -> PlannedCable | None:
     line, cells = row
     named = {name: cells[number] for name, number in at.items() if number < len(cells)}
-    if {named.get("side_a_type"), named.get("side_b_type")} != {_INTERFACE}:
+    if {named["side_a_type"], named["side_b_type"]} != {_INTERFACE}:
         return None
-    one = End(named["side_a_device"], named["side_a_name"])
-    other = End(named.get("side_b_device", ""), named.get("side_b_name", ""))
+    one, other = (End(named[f"side_{side}_device"], named[f"side_{side}_name"]) for side in "ab")
     return PlannedCable(one, other, line, label=named.get("label", ""))
