@@ -16,6 +16,7 @@ _STATES = MappingProxyType(
         "mx-smi-topo": "links between GPUs and NICs, NUMA nodes, CPUs",
         "mxsml": "all of these (the helper process of the worker)",
         "nodegroup": "groups that somebody declares",
+        "npu-smi-spod-info": "NPUs, their super pod, its size, the server index in it",
         "npu-smi-topo": "links between NPUs, CPUs",
         "nvidia-smi-fabric": "GPUs, memory and health, NVLink domain, rack position",
         "nvidia-smi-topo": "links between GPUs and NICs, NUMA nodes, CPUs",
@@ -24,6 +25,7 @@ _STATES = MappingProxyType(
         "nvlink-remote": "GPUs, far ends of active NVLinks (`-p`: without their numbers)",
         "nvlink-status": "GPUs, NVLinks and which are up, down or degraded",
         "nvml": "all of these (the helper process of the worker)",
+        "super-pod-device": "the nodes of an Ascend super pod",
         "sysfs-infiniband": "InfiniBand and RoCE ports",
         "sysfs-pci": "GPUs on the bus, their NUMA nodes",
     }
@@ -35,6 +37,7 @@ _PRINTED_BY = MappingProxyType(
         "mxsml": "libmxsml.so",
         "nodegroup": "`nodegroup.yaml`",
         "nvml": "libnvidia-ml.so",
+        "super-pod-device": "the value `superPodDevice` of a ConfigMap `app=pingmesh`",
         "sysfs-infiniband": "lines `path: content` of `/sys/class/infiniband`",
         "sysfs-pci": "lines `path: content` of `/sys/bus/pci/devices`",
     }

@@ -232,7 +232,7 @@ EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Neighbours | Refused] = {
     "mx-smi-dmon-header.c600-like-testdata.csv": known("mx-smi-monitor"),
     "mxvs-bandwidth.c500-8gpu-excerpt.txt": known("mxvs"),
     "netq-nmx-compute-nodes.test.json": known("nmx-compute-nodes"),
-    "npu-smi-spod-info.a3-384.txt": known("npu-smi-spod-info"),
+    "npu-smi-spod-info.a3-384.txt": Fabric("npu-smi-spod-info", 1, 1, ("superpod-0", 0), None),
     "npu-smi.910b3-8npu.txt": known("npu-smi-table"),
     "nvidia-smi-topo-p2p-rw.rtx5090-2gpu.txt": known("nvidia-smi-p2p"),
     "ppu-smi-icn-r.alibaba-ppu-excerpt.txt": known("ppu-smi"),

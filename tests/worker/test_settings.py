@@ -95,9 +95,10 @@ def test_nonsense_is_refused_with_a_way_out(argv: tuple[str, ...], fix: str) -> 
 
 
 def test_probes_stand_in_the_order_of_precedence() -> None:
-    """Library, command line, exporter, sysfs, LLDP; stand-ins name whom they stand in for."""
+    """What stands for itself, stand-ins with whom they stand in for, sysfs, LLDP."""
     listed = probes(load("--mxsml-library=/x/libmxsml.so"))
     assert [probe.name for probe in listed] == [
+        "npu-smi-spod-info",
         "mxsml",
         "nvml",
         "mx-smi-list",

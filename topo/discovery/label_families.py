@@ -11,9 +11,10 @@ nothing.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, SWITCHBOX, Kind
+from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, SUPER_POD, SWITCHBOX, Kind
 
 SENTINELS = frozenset(
     {
@@ -30,12 +31,16 @@ SENTINELS = frozenset(
         "nil",
         "n-a",
         "n_a",
+        "-1",
+        "-2",
+        "4294967295",
     }
 )
 """Values that say that nobody knows. Nodes that share one share nothing.
 
 `no-topology` is topograph's for nodes that its provider does not know, `no_imds` that of OCI's
-labeler; CoreWeave writes empty values. A negative id cannot be the value of a label.
+labeler; CoreWeave writes empty values. Ascend's device plugin annotates nodes in no super pod, too:
+-2 where it could not ask, -1 or 0xffffffff where the driver says none.
 """
 _ZERO_UUID = re.compile(r"[0-]{36}(\..*)?", re.ASCII)
 """The cluster UUID of a host outside any NVLink domain, with or without a clique."""
@@ -45,12 +50,14 @@ class LabelLevel(NamedTuple):
     """One level of groups: the label that names them, and their kind.
 
     `is_optional`: chains go on without it. `until`: the value counts up to the last of these.
+    `annotation`: an annotation of the node that says the same where the label is not there.
     """
 
     key: str
     kind: Kind
     is_optional: bool = False
     until: str = ""
+    annotation: str = ""
 
     def value(self, labels: Mapping[str, str]) -> str:
         """Return what the labels say; "" where they say nothing."""
@@ -184,8 +191,10 @@ FAMILIES: tuple[LabelFamily, ...] = (
         (
             LabelLevel("huawei.com/topotree", Kind("topotree"), is_optional=True),
             LabelLevel("huawei.com/topotree.groupid", Kind("group"), is_optional=True),
-            LabelLevel("huawei.com/topotree.superpodid", Kind("superpod")),
-            LabelLevel("huawei.com/topotree.rackid", Kind("rack"), is_optional=True),
+            LabelLevel("huawei.com/topotree.superpodid", SUPER_POD, annotation="superPodID"),
+            LabelLevel(
+                "huawei.com/topotree.rackid", Kind("rack"), is_optional=True, annotation="rackID"
+            ),
         ),
         "Ascend device plugin and label tool",
     ),
@@ -260,14 +269,27 @@ class LabelSource:
     families: tuple[LabelFamily, ...] = ()
     is_exclusive: bool = False
     keys: frozenset[str] = field(init=False)
+    _annotations: tuple[tuple[str, str], ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        levels = (level for family in self.families for level in family.levels)
+        annotated = tuple((level.key, level.annotation) for level in levels if level.annotation)
+        object.__setattr__(self, "_annotations", annotated)
         keys = frozenset(key for family in self.families for key in family.keys)
         object.__setattr__(self, "keys", keys)
 
-    def relevant(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return the labels of a node that are read, in order."""
-        return tuple(sorted((key, labels[key]) for key in self.keys & labels.keys()))
+    def relevant(
+        self, labels: Mapping[str, str], annotations: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the labels of a node that are read, in order.
+
+        An annotation stands for the label that says the same and is not there.
+        """
+        found = {key: labels[key] for key in self.keys & labels.keys()}
+        for key, annotation in self._annotations if annotations else ():
+            if annotation in annotations:
+                found.setdefault(key, annotations[annotation])
+        return tuple(sorted(found.items()))
 
 
 UNLABELLED = LabelSource()

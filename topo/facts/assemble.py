@@ -218,7 +218,7 @@ def _fabrics(sources: Sequence[_Source]) -> tuple[GpuFabric, ...]:
             known = fabrics.setdefault(index, replace(fabric, gpu=index))
             if known.healthy is None:
                 known = replace(known, healthy=fabric.healthy, trouble=fabric.trouble)
-            fabrics[index] = filled(known, fabric, ("rack", "tray"))
+            fabrics[index] = filled(known, fabric, ("rack", "tray", "server", "size"))
     return tuple(fabrics[index] for index in sorted(fabrics))
 
 

@@ -28,7 +28,16 @@ DRAGONFLY = Kind("dragonfly")
 SWITCHBOX = Kind("switchbox")
 NVLINK_DOMAIN = Kind("nvlink-domain")
 NVLINK_CLIQUE = Kind("nvlink-clique")
-KNOWN_KINDS = (NODE, DRAGONFLY, SWITCHBOX, NVLINK_DOMAIN, NVLINK_CLIQUE, Kind("leaf"))
+SUPER_POD = Kind("superpod")
+KNOWN_KINDS = (
+    NODE,
+    DRAGONFLY,
+    SWITCHBOX,
+    NVLINK_DOMAIN,
+    NVLINK_CLIQUE,
+    SUPER_POD,
+    Kind("leaf"),
+)
 """Who writes nearly one of these most likely means it; others are words of their own."""
 
 _DIGITS = re.compile(r"(\d+)", re.ASCII)

@@ -33,6 +33,10 @@ MAX_SPEED = 1e6
 """In GT/s or Gb/s; no link has a hundredth."""
 MAX_CLIQUE = (1 << 32) - 1
 """`cliqueId` is 32 bits wide (nvml.h, nvmlGpuFabricInfo_v2_t)."""
+MAX_SERVERS = 1023
+"""An SDID has ten bits for the server of an Ascend super pod."""
+MAX_SUPER_POD = 1 << 20
+"""NPUs of a super pod; the largest announced one has 15,488."""
 
 NumaNode = Annotated[int, Ge(0), Le(MAX_NUMA)]
 Address = Annotated[Bdf, MaxLen(64)]
@@ -188,11 +192,12 @@ class ServerPeers:
 
 @dataclass(frozen=True, slots=True)
 class GpuFabric:
-    """One GPU's NVLink fabric state.
+    """One GPU's state in the fabric between nodes: NVLink, or that of an Ascend super pod.
 
     The GPU belongs to a multi-node domain if and only if `state` is `Completed`, `status` is
     `Success` and `cluster_uuid` is set (all zeros is parsed as `None`); health is separate.
-    `rack`, `tray` come from platformInfo.
+    `rack`, `tray` come from platformInfo. Of a super pod `cluster_uuid` is its kind and number,
+    `superpod-0`; `server` is the node's index in it, `size` its NPUs.
     """
 
     gpu: Annotated[int, Ge(0), Le(MAX_GPUS)]
@@ -204,10 +209,15 @@ class GpuFabric:
     trouble: Text = ""
     rack: Text | None = None
     tray: Text | None = None
+    server: Annotated[int, Ge(0), Le(MAX_SERVERS)] | None = None
+    size: Annotated[int, Ge(1), Le(MAX_SUPER_POD)] | None = None
 
     @property
     def member_of(self) -> tuple[str, int] | None:
-        """(clusterUuid, cliqueId) of the multi-node domain, or None outside one."""
+        """(clusterUuid, cliqueId) of the multi-node domain, or None outside one.
+
+        Super pods have no cliques, and count with 0.
+        """
         if self.state != "Completed" or self.status != "Success" or self.cluster_uuid is None:
             return None
         return self.cluster_uuid, self.clique or 0

@@ -36,7 +36,7 @@ def listed_node(
         NodeName(found.metadata.name),
         _not_ready(found),
         tuple(_names(found)),
-        labels.relevant(found.metadata.labels),
+        labels.relevant(found.metadata.labels, found.metadata.annotations),
         whole_gpus(found, policy),
     )
 

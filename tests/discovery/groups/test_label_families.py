@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import shape
 from tests.discovery.labels import found
-from topo.discovery.label_families import AUTO, FAMILIES
+from topo.discovery.label_families import AUTO, FAMILIES, LabelSource
 from topo.model.ids import NODE
 from topo.publish.names import LABEL_VALUE, is_dns_name
 
@@ -37,6 +37,35 @@ TRUTH = {
     "21-aks": [],
 }
 """The sizes of the innermost groups. 20 has keys of an operator's own, 21 no fabric."""
+
+
+ANNOTATED = {
+    "a3-in-super-pod": ("0", ""),
+    "a3-query-failed": ("", ""),
+    "a5-rack": ("3", "12"),
+    "a5-driver-says-none": ("", ""),
+    "a2-no-super-pod": ("", ""),
+}
+"""By form of the device plugin's annotations the super pod and the rack that they mean."""
+
+
+@pytest.mark.parametrize("form", ANNOTATED)
+def test_annotations_of_ascends_device_plugin_stand_for_labels_that_are_not_there(form) -> None:
+    """Written always: an id that stands for none is none."""
+    file = DATA.parent / "ascend/node-annotations.forms.json"
+    if not file.exists():
+        pytest.skip(NO_DATA)
+    stated = AUTO.relevant({}, json.loads(file.read_text())[form])
+    state = found([{"name": node, "labels": dict(stated)} for node in ("a", "b")])
+    place = "/".join(filter(None, ANNOTATED[form]))
+    assert shape(state) == {place: ["a", "b"]}
+
+
+def test_a_label_counts_before_the_annotation_that_says_the_same() -> None:
+    """And an annotation is read for the families that are read, not else."""
+    label = {"huawei.com/topotree.superpodid": "4"}
+    assert dict(AUTO.relevant(label, {"superPodID": "0", "serverIndex": "1"})) == label
+    assert LabelSource().relevant(label, {"superPodID": "0"}) == ()
 
 
 @pytest.mark.parametrize("name", TRUTH)

@@ -58,6 +58,7 @@ _LINK_STYLES = {
 }
 """Greener is closer; colour only repeats what the code says."""
 _FABRIC_CELLS = attrgetter("gpu", "state", "status", "cluster_uuid", "clique", "rack", "tray")
+_SUPER_POD_CELLS = attrgetter("gpu", "cluster_uuid", "server", "size", "rack")
 _PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
 
 
@@ -122,7 +123,9 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
     if detail["peers"] is not None or detail["wires"]:
         yield "servers at the other end", _peers(detail, glyphs)
     if fabrics := detail["fabrics"]:
-        yield "NVLink fabric", _fabrics(fabrics, glyphs)
+        is_super_pod = any(fabric.server is not None for fabric in fabrics)
+        title = "super pod" if is_super_pod else "NVLink fabric"
+        yield title, _fabrics(fabrics, glyphs, is_super_pod=is_super_pod)
     yield from _network(detail, glyphs)
     if probes := detail["probes"]:
         yield "probes", _probes(probes)
@@ -231,14 +234,15 @@ def _wire(wire: NodeWireDocument, glyphs: Glyphs) -> tuple[Text | str | int, ...
     return wire["slot"], ", ".join(wire["nodes"]) or "not known", state, wire["server"]
 
 
-def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> Rows:
+def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs, *, is_super_pod: bool) -> Rows:
     joined = any(fabric.member_of is not None for fabric in fabrics)
     health = Column("health", prose=True)
+    columns: tuple[str | Column, ...]
     columns = ("GPU", "state", "status", "cluster", "clique", "rack", "tray", health)
-    rows = (
-        (*_FABRIC_CELLS(fabric), _fabric_health(fabric, glyphs, joined=joined))
-        for fabric in fabrics
-    )
+    cells = _FABRIC_CELLS
+    if is_super_pod:
+        columns, cells = ("NPU", "super pod", "server", "NPUs", "rack", health), _SUPER_POD_CELLS
+    rows = ((*cells(fabric), _fabric_health(fabric, glyphs, joined=joined)) for fabric in fabrics)
     return table(*columns, rows=rows)
 
 

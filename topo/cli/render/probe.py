@@ -271,11 +271,11 @@ def _fabric(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> tuple[str, ...]:
     told: dict[str, list[str]] = defaultdict(list)
     for fabric in fabrics:
         domain = fabric.member_of
-        words = (
-            f"cluster {domain[0]} clique {domain[1]}"
-            if domain
-            else f"in no domain ({fabric.state}{', ' * bool(fabric.status)}{fabric.status})"
-        )
+        words = f"in no domain ({fabric.state}{', ' * bool(fabric.status)}{fabric.status})"
+        if domain:
+            words = f"cluster {domain[0]} clique {domain[1]}"
+        if fabric.server is not None:
+            words = f"{fabric.cluster_uuid} of {fabric.size} NPUs, server {fabric.server}"
         told[words].append(f"GPU{fabric.gpu}")
     bad = [f"GPU {f.gpu} unhealthy: {f.trouble}" for f in fabrics if f.healthy is False]
     return (*(f"{_named(names)} {glyphs.arrow} {words}" for words, names in told.items()), *bad)

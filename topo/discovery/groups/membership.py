@@ -17,14 +17,15 @@ from topo.discovery.groups.managed import Chain, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
 from topo.discovery.groups.nvlink_domains import NvlinkDomains
 from topo.discovery.groups.path import Path, PathGroup
+from topo.discovery.groups.super_pods import SuperPodFinding, SuperPods, seat_of
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
-from topo.model.conditions.tree import NodeCondition
+from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.fabric import normalized_guid
 from topo.model.forest import Reason
-from topo.model.ids import DRAGONFLY, GroupName, NodeName, SourceName
+from topo.model.ids import DRAGONFLY, SUPER_POD, GroupName, NodeName, SourceName
 from topo.model.observation import (
     CLUSTER_NODES,
     CONFIG_FILE,
@@ -42,7 +43,8 @@ class Membership:
 
     `declared`: the config file. `wiring`: links that workers see. `nvlink`: domains that GPUs
     state. `machines`, `managed`: the manager's machines joined to nodes, and its groups.
-    `labelled`: labels of the cluster's nodes, of which `label_family` was followed before.
+    `super_pods`: the nodes' seats in them. `labelled`: labels of the cluster's nodes, of which
+    `label_family` was followed before.
     `fabric`: dumps of a switched fabric, which gave `fabric_paths` before.
     """
 
@@ -63,6 +65,7 @@ class Membership:
         """Whether groups that somebody writes down stand above whole NVLink domains."""
         self._dragonfly_names = NameBook(DRAGONFLY, names)
         self.nvlink = NvlinkDomains(names)
+        self.super_pods = SuperPods()
         self.machines = Machines(settings.join_keys)
         self.begin_generation()
 
@@ -82,6 +85,7 @@ class Membership:
         self._dragonflies: dict[Members, Path] = {}
         self._least: dict[Members, NodeName] = {}
         self._above: dict[tuple[SourceName, Members], Path | None] = {}
+        self._pods: dict[Members, SuperPodFinding | None] = {}
 
     def update(self, record: NodeRecord, listed: ListedNode | None = None) -> AbstractSet[NodeName]:
         """Take what a node states of itself; the nodes whose NVLink groups may differ now.
@@ -93,12 +97,15 @@ class Membership:
         self.wiring.update(node, record.local, record.claims)
         self.machines.update_names(node, _names(record, listed))
         self._update_fabric(node, record, listed)
-        if not self._stand_above_domains:
+        had_seat = self.super_pods.seat(node) is not None
+        is_reseated = self.super_pods.put(node, seat_of(record.facts))
+        if not (self._stand_above_domains or had_seat or is_reseated):
             return self.nvlink.update(node, record.domain)
         before = self.nvlink.members(node)
-        renamed = self.nvlink.update(node, record.domain)
-        # The groups above follow a whole domain: if it changes, its other nodes may move, too.
-        return renamed | before | self.nvlink.members(node) if renamed else renamed
+        moved = self.nvlink.update(node, record.domain)
+        # The groups above follow a whole domain, and the nodes of a super pod are judged together:
+        # if it changes, its other nodes may differ, too.
+        return moved | before | self.nvlink.members(node) if moved or is_reseated else moved
 
     def update_unreported(self, node: NodeName, listed: ListedNode | None) -> None:
         """Take what the cluster says of a node without a worker, None where it lists it no longer.
@@ -167,7 +174,8 @@ class Membership:
         self.machines.update_names(node, ())
         self._dragonfly_names.forget(node)
         self.update_unreported(node, listed)
-        domain = self.nvlink.members(node) if self._stand_above_domains else frozenset()
+        is_followed = self.super_pods.put(node, None) or self._stand_above_domains
+        domain = self.nvlink.members(node) if is_followed else frozenset()
         return {*self.nvlink.forget(node), *domain, node}
 
     def declares(self, node: NodeName) -> bool:
@@ -232,6 +240,20 @@ class Membership:
         path = self._above[key]
         return path if path is not None else self.statement(source, node)
 
+    def super_pod(self, node: NodeName, name: GroupName) -> PathGroup:
+        """Return the super pod of a node; one that cannot be a single one is in trouble."""
+        found = self.super_pod_finding(node, name)
+        is_wrong = found is not None and found.code is ConflictCondition.SUPER_POD_DOUBLED
+        troubles = (Reason(found.code, found.text),) if found is not None and is_wrong else ()
+        return PathGroup(SUPER_POD, name, name, WORKERS, troubles=troubles)
+
+    def super_pod_finding(self, node: NodeName, name: GroupName) -> SuperPodFinding | None:
+        """Return what does not fit of the nodes of a node's super pod. O(1) but for the first."""
+        members = self.nvlink.members(node)
+        if members not in self._pods:
+            self._pods[members] = self.super_pods.judge(name, members)
+        return self._pods[members]
+
     def least(self, component: Members) -> NodeName:
         """Return the member under which a component's conflicts are listed."""
         if component not in self._least:
@@ -259,6 +281,8 @@ class Membership:
         """Check that machines are joined by the names that the node and the cluster state now."""
         kept = self.machines.names(record.name)
         require(kept == _names(record, listed), f"{record.name} is joined by names of old")
+        seat = self.super_pods.seat(record.name)
+        require(seat == seat_of(record.facts), f"{record.name} has a seat of old")
 
     def validate(self) -> None:
         """Check that every index agrees with what was stated."""

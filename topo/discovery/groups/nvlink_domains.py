@@ -1,13 +1,15 @@
-"""NVLink domains: groups whose members all state the same key, and what the groups are called.
+"""NVLink domains and super pods: groups whose members all state the same key, and their names.
 
-Result: for each node the names of its NVLink cluster and of the clique inside it, or None.
+Result: for each node the names of its NVLink cluster and of the clique inside it, or the name of
+its Ascend super pod, or None.
 
 A node belongs to a multi-node NVLink domain as its GPUs say (`GpuFabric.member_of`), so membership
 is equality of keys: (clusterUuid) for the cluster, (clusterUuid, cliqueId) for the clique. Two
-cliques of one cluster cannot reach each other over NVLink.
+cliques of one cluster cannot reach each other over NVLink. A super pod has no cliques.
 
 Why names are not keys: Fabric Manager may hand out new ids when it restarts. A name therefore
-follows the majority of the members (see `naming`) and ids only tell who belongs together.
+follows the majority of the members (see `naming`) and ids only tell who belongs together. The
+number of a super pod is what its operators call it, and is its name.
 
 Cost: O(members of the keys that a node leaves and joins); nothing where it states the same again.
 
@@ -19,7 +21,7 @@ the old name, so readers see no rename.
 from collections.abc import Collection, Mapping
 
 from topo.discovery.groups.naming import NameBook, NameRecord
-from topo.discovery.node.record import Domain
+from topo.discovery.node.record import Domain, is_super_pod
 from topo.model.errors import require
 from topo.model.ids import NVLINK_CLIQUE, NVLINK_DOMAIN, GroupName, NodeName
 
@@ -77,13 +79,9 @@ class NvlinkDomains:
             book.forget(node)
         return touched
 
-    def names(self, node: NodeName) -> tuple[GroupName, GroupName] | None:
-        """Return the names of the node's cluster and clique, or None outside both."""
-        domain = self._of_node.get(node)
-        if domain is None:
-            return None
-        cluster, clique = _keys(domain)
-        return self._names[cluster], self._names[clique]
+    def names(self, node: NodeName) -> tuple[GroupName, ...]:
+        """Return the names of the node's cluster and clique, or of its super pod; none outside."""
+        return tuple(self._names[key] for key in _keys(self._of_node.get(node)))
 
     def members(self, node: NodeName) -> frozenset[NodeName]:
         """Return the nodes of the node's cluster, itself included. O(members)."""
@@ -105,19 +103,25 @@ class NvlinkDomains:
             del self._members[key]
             self._names.pop(key, None)
             return set()
+        name = self._name(key, members)
+        if self._names.get(key) == name:
+            return set()
+        self._names[key] = name
+        return set(members)
+
+    def _name(self, key: Key, members: frozenset[NodeName]) -> GroupName:
+        if is_super_pod(key[0]):
+            return GroupName(key[0])
         book = self._books[len(key)]
         name = book.name("/".join(key), members)
         # A key that is still losing or gaining members must not shrink the record it is named by.
         if members >= book.base(name):
             book.record(name, members)
-        if self._names.get(key) == name:
-            return set()
-        self._names[key] = name
-        return set(members)
+        return name
 
 
 def _keys(domain: Domain | None) -> tuple[Key, ...]:
     if domain is None:
         return ()
     cluster, clique = domain
-    return (cluster,), (cluster, str(clique))
+    return ((cluster,),) if is_super_pod(cluster) else ((cluster,), (cluster, str(clique)))

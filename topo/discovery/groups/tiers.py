@@ -147,7 +147,7 @@ def _wired(membership: Membership, node: NodeName) -> Path | Reason:
     """Return the dragonfly of confirmed peer links."""
     component = membership.wiring.component(node)
     if len(component) < 2:
-        if membership.nvlink.names(node) is not None:
+        if membership.nvlink.names(node):
             text = "its GPUs state an NVLink domain, and it sees no server"
             return Reason(NodeCondition.OTHER_FABRIC, text)
         return Reason(NodeCondition.NO_PEER, _why_alone(membership, node))
@@ -165,13 +165,15 @@ def _why_alone(membership: Membership, node: NodeName) -> str:
 
 
 def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
-    """Return the NVLink cluster and the clique that the node's GPUs state."""
+    """Return the NVLink cluster and the clique that the node's GPUs state, or the super pod."""
     names = membership.nvlink.names(node)
-    if names is None:
+    if not names:
         if membership.wiring.has(node):
             text = "its worker reports servers over MetaXLink, and its GPUs state no NVLink domain"
             return Reason(NodeCondition.OTHER_FABRIC, text)
         return Reason.of(NodeCondition.NO_FABRIC)
+    if len(names) == 1:
+        return (membership.super_pod(node, names[0]),)
     cluster, clique = names
     return (
         PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS, generated=True),
@@ -192,7 +194,7 @@ def _domain(membership: Membership, node: NodeName) -> Members:
 
 
 def _either(membership: Membership, node: NodeName) -> Members:
-    in_domain = membership.nvlink.names(node) is not None
+    in_domain = bool(membership.nvlink.names(node))
     return (_domain if in_domain else _component)(membership, node)
 
 

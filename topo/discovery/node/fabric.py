@@ -1,4 +1,4 @@
-"""Which GPUs of a node are outside the NVLink domain that they should be in, and why.
+"""Which GPUs of a node are outside the NVLink domain or super pod that they should be in, and why.
 
 Result: GPU numbers with the reason in words, empty where all is well.
 
@@ -51,10 +51,15 @@ def judge_fabric(facts: NodeFacts) -> dict[Subject, Reason]:
     """Return the bad subjects of one reading: the GPUs outside."""
     return {
         (_MEMBER, f"{gpu:03}"): Reason(
-            NodeCondition.FABRIC_LOST, f"GPU {gpu} is in no NVLink domain: {why}"
+            NodeCondition.FABRIC_LOST, f"GPU {gpu} is in no {_kind(facts)}: {why}"
         )
         for gpu, why in gpus_outside_domain(facts).items()
     }
+
+
+def _kind(facts: NodeFacts) -> str:
+    is_super_pod = any(fabric.server is not None for fabric in facts.fabrics)
+    return "super pod" if is_super_pod else "NVLink domain"
 
 
 def with_failed_gpus(facts: NodeFacts) -> NodeFacts:
@@ -66,8 +71,9 @@ def with_failed_gpus(facts: NodeFacts) -> NodeFacts:
     lost = gpus_outside_domain(facts)
     if not lost:
         return facts
+    kind = _kind(facts)
     gpus = tuple(
-        replace(gpu, healthy=False, trouble=gpu.trouble or f"in no NVLink domain: {why}"[:256])
+        replace(gpu, healthy=False, trouble=gpu.trouble or f"in no {kind}: {why}"[:256])
         if (why := lost.get(gpu.index)) is not None
         else gpu
         for gpu in facts.gpus

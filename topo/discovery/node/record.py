@@ -14,11 +14,22 @@ from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
-from topo.model.ids import NodeName, ServerUuid
+from topo.model.ids import SUPER_POD, NodeName, ServerUuid
 from topo.model.machine import Gpu, NodeFacts, NodeIdentity
 
 Domain = tuple[str, int]
-"""(clusterUuid, cliqueId) that a node's GPUs state."""
+"""(clusterUuid, cliqueId) that a node's GPUs state, or (`superpod-0`, 0)."""
+
+
+def is_super_pod(cluster: str) -> bool:
+    """Return whether the first part of a domain is a super pod's; a UUID has hex digits only."""
+    return cluster.startswith(f"{SUPER_POD}-")
+
+
+def say(domain: Domain) -> str:
+    """Return a domain as people write it: `UUID.CLIQUE`, `superpod-0`."""
+    cluster, clique = domain
+    return cluster if is_super_pod(cluster) else f"{cluster}.{clique}"
 
 
 DOMAIN: Subject = ("domain", "")
@@ -137,9 +148,9 @@ class NodeRecord:
     def _judge_domain(self) -> dict[Subject, Reason]:
         if self.domain is None or self.stated == (self.domain,):
             return {}
-        cluster, clique = self.domain
-        now = " and ".join(f"{c}.{q}" for c, q in self.stated) or "none"
-        text = f"its GPUs belonged to NVLink domain {cluster}.{clique} and now state {now}"
+        kind = "" if is_super_pod(self.domain[0]) else "NVLink domain "
+        now = " and ".join(map(say, self.stated)) or "none"
+        text = f"its GPUs belonged to {kind}{say(self.domain)} and now state {now}"
         return {DOMAIN: Reason(NodeCondition.DOMAIN_LOST, text)}
 
     def _see_links(self) -> None:

@@ -11,12 +11,15 @@ from enum import Enum
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
-from topo.discovery.node.record import NodeRecord
+from topo.discovery.node.record import NodeRecord, say
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Reason, UnjoinedMachine
 from topo.model.ids import DRAGONFLY, NodeName, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, ManagedGroup, WorkerRefused
+
+_IN_DOMAINS = (Mode.NVLINK, Mode.AUTO)
+"""The modes whose groups GPUs state."""
 
 
 def _conflict(code: ConflictCondition, subjects: tuple[str, ...], text: str) -> Conflict:
@@ -39,6 +42,7 @@ def of_node(
     if len(component) > 1 and node == membership.least(component):
         found += _of_component(membership, component, settings)
     found += _of_domain(membership, node, settings)
+    found += _of_super_pod(membership, node, settings)
     return tuple(found)
 
 
@@ -46,11 +50,24 @@ def _of_domain(
     membership: Membership, node: NodeName, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
     """Yield what writers of groups say against an NVLink domain, for its least member."""
-    if settings.mode not in (Mode.NVLINK, Mode.AUTO) or not settings.stated:
+    if settings.mode not in _IN_DOMAINS or not settings.stated:
         return
     domain = membership.nvlink.members(node)
     if len(domain) > 1 and node == membership.least(domain):
         yield from _of_members(membership, domain, settings)
+
+
+def _of_super_pod(
+    membership: Membership, node: NodeName, settings: DiscoverySettings
+) -> Iterator[Conflict]:
+    """Yield what does not fit of a super pod, for its least member."""
+    if settings.mode not in _IN_DOMAINS or membership.super_pods.seat(node) is None:
+        return
+    names = membership.nvlink.names(node)
+    if len(names) == 1 and node == membership.least(membership.nvlink.members(node)):
+        found = membership.super_pod_finding(node, names[0])
+        if found is not None:
+            yield _conflict(found.code, found.nodes, found.text)
 
 
 def _of_component(
@@ -105,7 +122,7 @@ def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
 
 
 def _disagreement(record: NodeRecord) -> Conflict:
-    stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.stated)
+    stated = ", ".join(map(say, record.stated))
     text = f"the GPUs of {record.name} state different NVLink domains: {stated}"
     return _conflict(ConflictCondition.GPUS_DISAGREE, (record.name,), text)
 

@@ -37,6 +37,7 @@ _METAX = "give `mx-smi topo -m`, `mx-smi -L` or plain `mx-smi`"
 _LOCAL_PORTS = "give the lines `path: content` of /sys/class/infiniband (`topo-worker --record`)"
 _FABRIC = "give the output of `ibnetdiscover` itself, which has both ends of every cable"
 _ASCEND = "give `npu-smi info -t topo`"
+_SUPER_POD = "give `npu-smi info -t spod-info -i 0 -c 0`, or the value superPodDevice"
 _PCI = "give the lines `path: content` of /sys/bus/pci/devices (`topo-worker --record`)"
 _NODEGROUP = "give the value of its key `nodegroup` alone (`kubectl get cm … -o jsonpath=…`)"
 _GROUPS = "declare the groups in nodegroup.yaml, or let the cluster manager state them"
@@ -97,11 +98,17 @@ UNSUPPORTED = (
         "NUMA nodes come with `mx-smi topo -m`, `nvidia-smi topo -m` or /sys/bus/pci/devices",
     ),
     _printed("npu-smi-table", "the table of npu-smi", r"\|[ \t]*npu-smi[ \t]+[0-9]", _ASCEND),
-    _printed(
-        "npu-smi-spod-info",
-        "an Ascend super pod's identity (npu-smi info -t spod-info)",
-        r"^[ \t]*Super Pod (?:ID|Size)[ \t]*:",
-        "super pods are not read yet; declare the groups in nodegroup.yaml meanwhile",
+    _unsupported(
+        "hccl-rank-table",
+        "a rank table of one job, which names servers by their addresses",
+        r'"super_device_id"\s{0,64}:|"super_pod_list"\s{0,64}:',
+        _SUPER_POD,
+    ),
+    _unsupported(
+        "ascend-reset-info",
+        "the annotation ResetInfo, which says what was reset and not where it is",
+        r'"(?:ThirdParty|Manual)ResetDevs"\s{0,64}:',
+        _SUPER_POD,
     ),
     replace(
         _unsupported(

@@ -1,6 +1,6 @@
 """Conditions of nodes and groups: codes of their `reasons`, and of `conflicts` between sources."""
 
-from topo.model.conditions.condition import Condition, Row
+from topo.model.conditions.condition import Condition, Row, Severity
 
 _DMESG = "look at the driver's log (dmesg) there"
 _MATRIX = f"`topo node NODE` shows the matrix; {_DMESG}"
@@ -107,8 +107,10 @@ class NodeCondition(Condition):
     )
     FABRIC_LOST = Row(
         "fabric-lost",
-        "a GPU is outside the NVLink domain of its node, or states that it could not join",
-        "`nvidia-smi -q` on NODE shows Fabric; reset that GPU, then reboot NODE",
+        "a GPU is outside the NVLink domain or super pod of its node, or states that it could not "
+        "join",
+        "`nvidia-smi -q` on NODE shows Fabric (of NPUs `npu-smi info -t spod-info`); reset that "
+        "GPU, then reboot NODE",
     )
     FABRIC_UNHEALTHY = Row(
         "fabric-unhealthy",
@@ -132,7 +134,7 @@ class NodeCondition(Condition):
     )
     NO_FABRIC = Row(
         "no-fabric",
-        "its GPUs belong to no multi-node NVLink domain",
+        "its GPUs belong to no multi-node NVLink domain, its NPUs to no super pod",
         "`topo node NODE` shows state and status; look at the Fabric Manager's log",
     )
     OTHER_FABRIC = Row(
@@ -220,8 +222,22 @@ class ConflictCondition(Condition):
     )
     GPUS_DISAGREE = Row(
         "gpus-disagree",
-        "GPUs of one node state different NVLink domains",
+        "GPUs of one node state different NVLink domains or super pods",
         "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
+    )
+    SUPER_POD_DOUBLED = Row(
+        "super-pod-doubled",
+        "nodes that state one super pod cannot all be of it: two have one server index, their "
+        "sizes differ, or they have more NPUs than it",
+        "are these two super pods with one number? `npu-smi info -t spod-info` on the nodes that "
+        "the text names; give each a number of its own in its management",
+    )
+    SUPER_POD_INCOMPLETE = Row(
+        "super-pod-incomplete",
+        "a super pod says that it has more NPUs than its nodes here",
+        "if its other nodes are elsewhere on purpose, nothing; else `topo nodes`: on which does "
+        "no worker run, or npu-smi not answer?",
+        Severity.NOTE,
     )
     OVERSIZE_GROUP = Row(
         "oversize-group",

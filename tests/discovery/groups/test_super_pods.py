@@ -1,0 +1,145 @@
+"""Super pods of Ascend: who is in one, what makes two of one number, what is missing."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.builders import codes, discovery, groups, listed, not_ready, shape
+from tests.discovery.hosts import restarted, told
+from topo.discovery.modes import Mode
+from topo.model.forest import Status
+from topo.model.ids import BootId, NodeName
+from topo.model.machine import Gpu, GpuFabric, NodeFacts, NodeIdentity
+from topo.model.observation import NodeRemoved, WorkerReported
+
+
+def npus(node: str, pod: int | None, server: int, *, size: int = 32, dies: int = 16) -> NodeFacts:
+    """A node whose NPUs all state one super pod; None: that they are in none."""
+    fabric = (
+        GpuFabric(0, "N/A")
+        if pod is None
+        else GpuFabric(0, "Completed", "Success", f"superpod-{pod}", server=server, size=size)
+    )
+    identity = NodeIdentity(NodeName(node), BootId("boot-1"))
+    fabrics = tuple(replace(fabric, gpu=die) for die in range(dies))
+    return NodeFacts(identity, tuple(Gpu(die) for die in range(dies)), fabrics=fabrics)
+
+
+PAIR = (npus("a", 0, 0), npus("b", 0, 1))
+"""A whole super pod of two nodes."""
+
+
+@pytest.mark.parametrize("mode", [Mode.AUTO, Mode.NVLINK])
+def test_nodes_that_state_one_super_pod_are_one_group_called_by_its_number(mode) -> None:
+    state = told(discovery(mode), 0.0, *PAIR, npus("c", 10, 0, size=16), npus("d", 2, 0, size=16))
+    assert shape(state) == {
+        "superpod-0": ["a", "b"],
+        "superpod-2": ["d"],
+        "superpod-10": ["c"],
+    }
+    assert list(groups(state)) == ["superpod-0", "superpod-2", "superpod-10"]
+    assert {(g.kind, g.tier, g.status) for g in groups(state).values()} == {
+        ("superpod", 1, Status.READY)
+    }
+    assert (codes(state), not_ready(state)) == (set(), set())
+    state.validate()
+
+
+def test_nodes_without_a_super_pod_share_nothing() -> None:
+    state = told(discovery(Mode.AUTO), 0.0, npus("a", None, 0), npus("b", None, 0), npus("c", 0, 1))
+    assert shape(state) == {"superpod-0": ["c"], "": ["a", "b"]}
+    state.validate()
+
+
+def test_a_super_pod_with_fewer_npus_than_it_says_is_told_and_stays_ready() -> None:
+    state = told(discovery(Mode.AUTO), 0.0, npus("a", 0, 0, size=384), npus("b", 0, 1, size=384))
+    assert listed(state, "super-pod-incomplete") == ("a", "b")
+    (conflict,) = state.snapshot.forest.conflicts
+    assert conflict.text == "superpod-0 has 384 NPUs, and its 2 nodes here have 32"
+    assert groups(state)["superpod-0"].status is Status.READY
+    state.validate()
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ((npus("b", 0, 0),), "a and b both state server index 0"),
+        ((npus("b", 0, 1, size=48),), "sizes of 32 and 48 NPUs"),
+        (tuple(npus(f"b{n}", 0, n) for n in range(1, 5)), "80 NPUs, and it has 32"),
+    ],
+)
+def test_two_super_pods_of_one_number_are_one_group_that_is_not_ready(others, why) -> None:
+    """To part them would be to invent wiring; the way out is told."""
+    state = told(discovery(Mode.AUTO), 0.0, npus("a", 0, 0), *others)
+    assert why in state.snapshot.forest.conflicts[0].text
+    assert codes(state) == {"super-pod-doubled"}
+    group = groups(state)["superpod-0"]
+    assert group.status is Status.NOT_READY
+    assert {reason.code for reason in group.reasons} == {"super-pod-doubled"}
+    assert not_ready(state) == set()
+    state.validate()
+
+
+def test_a_node_that_leaves_ends_the_contradiction() -> None:
+    state = told(discovery(Mode.AUTO), 0.0, *PAIR, npus("c", 0, 1))
+    assert codes(state) == {"super-pod-doubled"}
+    state.advance(1.0, NodeRemoved(NodeName("c")))
+    assert (codes(state), groups(state)["superpod-0"].status) == (set(), Status.READY)
+    state.validate()
+
+
+def test_a_node_that_moves_to_another_super_pod_is_followed_and_both_are_judged_again() -> None:
+    state = told(discovery(Mode.AUTO), 0.0, *PAIR)
+    told(state, 1.0, npus("b", 3, 1), times=2)
+    assert shape(state) == {"superpod-0": ["a"], "superpod-3": ["b"]}
+    assert codes(state) == {"super-pod-incomplete"}
+    assert len(state.snapshot.forest.conflicts) == 2
+    state.validate()
+
+
+def test_an_npu_outside_the_super_pod_of_its_node_makes_it_not_ready() -> None:
+    bad = PAIR[0]
+    bad = replace(bad, fabrics=(*bad.fabrics[:-1], GpuFabric(15, "N/A")))
+    state = told(discovery(Mode.AUTO), 0.0, bad, PAIR[1])
+    assert not_ready(state) == {"a"}
+    state.validate()
+
+
+def test_a_restart_shows_the_same_super_pods_before_any_worker_speaks() -> None:
+    state = told(discovery(Mode.AUTO), 0.0, *PAIR, npus("c", 1, 0, size=16))
+    assert shape(restarted(state, 1.0, mode=Mode.AUTO)) == shape(state)
+
+
+def test_random_super_pods_are_the_sets_of_nodes_that_state_them_in_any_order() -> None:
+    """Against a model that is a dictionary; each is judged as it would be from nothing."""
+    for seed in range(20):
+        draw = random.Random(seed)  # noqa: S311 - no secret
+        state, truth = discovery(Mode.AUTO), {}
+        for step in range(30):
+            node = f"n{draw.randrange(8)}"
+            pod, server = draw.choice([None, 0, 1]), draw.randrange(4)
+            truth[node] = pod, server
+            # Twice, for a node keeps its super pod through one reading without it.
+            told(state, float(step), npus(node, pod, server, size=64, dies=8), times=2)
+        state.validate()
+        fresh = discovery(Mode.AUTO)
+        order = list(truth.items())
+        draw.shuffle(order)
+        members: dict[str, set[str]] = {}
+        for node, (pod, _) in truth.items():
+            if pod is not None:
+                members.setdefault(f"superpod-{pod}", set()).add(node)
+        for node, (pod, server) in order:
+            fresh.advance(0.0, WorkerReported(npus(node, pod, server, size=64, dies=8)))
+        placed = {name: set(nodes) for name, nodes in shape(fresh).items() if name}
+        assert placed == members
+        doubled = {
+            name for name, group in groups(fresh).items() if group.status is Status.NOT_READY
+        }
+        wanted = {
+            name
+            for name, nodes in members.items()
+            if len({truth[node][1] for node in nodes}) < len(nodes)
+        }
+        assert doubled == wanted, seed

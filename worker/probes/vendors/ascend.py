@@ -1,0 +1,66 @@
+"""Ascend: npu-smi, asked for the super pod of each chip."""
+
+from collections.abc import Iterator
+
+from topo.facts.ascend import spod_info
+from topo.model.machine import ProbeState
+from worker.probes.commands import Command
+from worker.probes.probe import Probe, Reading, absent, failed, ok
+from worker.settings import WorkerSettings
+
+FOLDERS = ("/usr/local/sbin", "/usr/local/bin")
+"""Where the driver puts npu-smi, beside the PATH."""
+_CARDS, _CHIPS = 16, 2
+"""More cards than any host has, and the most chips of one."""
+_INTERVAL_S = 300.0
+"""An output is of one chip; sixteen of them are some seconds of a core, and none changes while the
+host runs."""
+_TIMEOUT_S = 60.0
+
+
+class SuperPodTool:
+    """npu-smi, run for one chip after the other: at first for all that may be there, then for those
+    that answered.
+    """
+
+    def __init__(self) -> None:
+        words = spod_info.COMMAND.split()[:-4]
+        self._commands = [
+            Command([*words, "-i", str(card), "-c", str(chip)], folders=FOLDERS)
+            for card in range(_CARDS)
+            for chip in range(_CHIPS)
+        ]
+        self._answering: list[Command] = []
+
+    async def read(self) -> Reading:
+        """Return the outputs of all chips that have one.
+
+        Absent on a host whose chips never had one: a server that is in no super pod.
+        """
+        texts: list[str] = []
+        answering: list[Command] = []
+        why = ""
+        for command in self._answering or self._commands:
+            found = await command.read()
+            if found.state is ProbeState.ABSENT:
+                return found
+            if found.state is ProbeState.OK and spod_info.BEGINS.search(found.text):
+                texts.append(found.text.rstrip("\n"))
+                answering.append(command)
+            else:
+                why = why or found.detail or "npu-smi states no super pod"
+        if not texts:
+            return failed(why) if self._answering else absent(why)
+        self._answering = self._answering or answering
+        return ok("".join(f"{text}\n" for text in texts))
+
+
+def probes(settings: WorkerSettings) -> Iterator[Probe]:
+    """Yield the super pod of the host's chips."""
+    yield Probe(
+        name=spod_info.FORMAT,
+        format=spod_info.FORMAT,
+        interval_s=max(_INTERVAL_S, settings.probe_interval),
+        timeout_s=_TIMEOUT_S,
+        read=SuperPodTool().read,
+    )
