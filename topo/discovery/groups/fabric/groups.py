@@ -295,14 +295,15 @@ class FabricGroups:
         rates: defaultdict[Guid, Counter[str]] = defaultdict(Counter)
         for uplinks in self._wires.uplinks.values():
             for each in uplinks:
-                rates[each.switch][each.rate] += 1
+                if each.rate:
+                    rates[each.switch][each.rate] += 1
         most = {switch: found.most_common(1)[0] for switch, found in rates.items()}
         return {s: rate for s, (rate, n) in most.items() if 2 * n > rates[s].total()}
 
     def _slow(self, adapters: Iterable[Guid], usual: Mapping[Guid, str]) -> Iterator[str]:
         for guid in sorted(adapters):
             for each in self._wires.uplinks.get(guid, ()):
-                most = usual.get(each.switch)
+                most = usual.get(each.switch) if each.rate else None
                 if most is not None and gbps(each.rate) < gbps(most):
                     yield f"{self._port(each)} runs at {each.rate}, most others there at {most}"
 

@@ -18,16 +18,27 @@ Example: gpu-01 has eth2 at LEAF1 port 5, then at LEAF1 and LEAF9, then at LEAF9
 is to LEAF1 until the last, although two minutes pass in between.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from topo.discovery.groups.fabric.wires import Uplink, Wires
 from topo.model.fabric import FabricSwitch, Guid
 from topo.model.ids import NodeName, natural_key
 from topo.model.machine import NicNeighbour
 
-_Cables = Mapping[str, NicNeighbour]
+
+class _Cable(NamedTuple):
+    """A cable of a node: the identity of its interface, what is at the far end, and the uplink."""
+
+    adapter: Guid
+    end: NicNeighbour
+    uplink: Uplink
+
+
+_Cables = Mapping[str, _Cable]
 """By interface."""
 _NONE: _Cables = MappingProxyType({})
 
@@ -63,7 +74,7 @@ class SwitchPorts:
         unclear: list[str] = []
         for nic, several in sorted(seen.items(), key=lambda item: natural_key(item[0])):
             if len(several) == 1:
-                cables[nic] = several[0]
+                cables[nic] = _cable(node, several[0])
             else:
                 ends = " and ".join(map(_end, several))
                 unclear.append(f"{nic} sees {ends}: a cable that was moved, or a box between")
@@ -92,24 +103,25 @@ class SwitchPorts:
             adapters=dict(wires.adapters),
             uplinks=wires.uplinks.copy(),
         )
-        for node, adapter, end in self._ends():
-            if is_host(end.name.lower()):
-                continue
-            switch = Guid(end.chassis)
-            name = end.name or end.chassis
-            found.switches.setdefault(switch, FabricSwitch(switch, name, 0))
-            found.adapters[adapter] = f"{node} {end.nic}"
-            found.uplinks[adapter] = [Uplink(switch, end.port, "")]
+        is_known_host = cache(lambda name: is_host(name.lower()))
+        for cables in self._of.values():
+            for adapter, end, uplink in cables.values():
+                if is_known_host(end.name):
+                    continue
+                if uplink.switch not in found.switches:
+                    switch = FabricSwitch(uplink.switch, end.name or end.chassis, 0)
+                    found.switches[uplink.switch] = switch
+                found.adapters[adapter] = adapter
+                found.uplinks[adapter] = [uplink]
         return found
 
     def nodes(self) -> dict[Guid, NodeName]:
         """Return the node of each interface, under the identity that its cable has."""
-        return {adapter: node for node, adapter, _ in self._ends()}
+        return {each.adapter: node for node, of in self._of.items() for each in of.values()}
 
-    def _ends(self) -> Iterator[tuple[NodeName, Guid, NicNeighbour]]:
-        for node, cables in self._of.items():
-            for nic, end in cables.items():
-                yield node, Guid(f"{node} {nic}"), end
+
+def _cable(node: NodeName, end: NicNeighbour) -> _Cable:
+    return _Cable(Guid(f"{node} {end.nic}"), end, Uplink(Guid(end.chassis), end.port, ""))
 
 
 def _end(neighbour: NicNeighbour) -> str:
