@@ -83,7 +83,7 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
     assumptions = read_assumptions(body)
     if body.hold_s is not None:
         return await answer_with_hold(request, service, body)
-    job = placement_request(body)
+    job = placement_request(body, service.settings.policy.usage_key)
     read_hold_request(request, body, job)
     await check_nodes(job, service.placements)
     question, planner = Question(job, body.explain), service.placements.planner
@@ -105,7 +105,8 @@ async def answer_with_hold(
 ) -> web.Response:
     """Hold the best placement, or the groups given; the same key gets the same hold."""
     holds, planner, seen = service.placements.holds, service.placements.planner, None
-    wish = read_hold_request(request, body, placement_request(body))
+    job = placement_request(body, service.settings.policy.usage_key)
+    wish = read_hold_request(request, body, job)
     assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
     known, aside = holds.find_existing(wish), None
     if known is None:  # who asks again gets the hold, though a node that it excludes went since

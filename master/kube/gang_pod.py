@@ -3,15 +3,17 @@
 Two equal values mean no change: `resource_version` is excluded from the comparison.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from master.kube.objects import Key, ObjectIdentity, OwnerReference, PodSpec
+from master.kube.objects import Key, ObjectIdentity, OwnerReference, PodSpec, PodToleration
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms
+from topo.model.cluster import USAGES
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
@@ -19,6 +21,8 @@ from topo.placement.booking.events import PodSeen
 from topo.placement.job.request import Toleration
 from topo.shared_cards.formats import NO_SHARES, Shares
 
+SHARED_VALUES = 1024
+"""Values of templates that are kept, so that the pods of a gang share them: they save memory."""
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod has given back what it took, even while its object stays."""
 
@@ -78,22 +82,55 @@ LabelIn = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class NodeWants:
-    """What the spec of one pod requires of a node; `volumes`: where its volumes are."""
+    """What the spec of one pod requires of a node; `volumes`: where its volumes are.
+
+    `usage`: what the pools that it names say that it is (`stated_usage`).
+    """
 
     selector: tuple[tuple[str, str], ...]
     tolerations: frozenset[Toleration]
     required: NodeSelector | None
+    usage: str = ""
     volumes: tuple[NodeSelector | LabelIn, ...] = ()
 
 
-def node_wants(spec: PodSpec) -> NodeWants:
-    """Return what the spec of a pod requires of its node."""
+def node_wants(spec: PodSpec, usage_key: str) -> NodeWants:
+    """Return what the spec of a pod requires of its node; `usage_key` as of `Policy`."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    return NodeWants(
+    return _node_wants(
         tuple(sorted(spec.node_selector.items())),
-        frozenset(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
+        spec.tolerations,
         affinity.required if affinity is not None else None,
+        usage_key,
     )
+
+
+@lru_cache(maxsize=SHARED_VALUES)
+def _node_wants(
+    selector: tuple[tuple[str, str], ...],
+    tolerations: tuple[PodToleration, ...],
+    required: NodeSelector | None,
+    usage_key: str,
+) -> NodeWants:
+    borne = frozenset(Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
+    words = {value for key, value in selector if key == usage_key}
+    words |= {each.value for each in borne if each.key == usage_key and each.operator == "Equal"}
+    for term in required.node_selector_terms if required is not None else ():
+        for each in term.match_expressions:
+            if each.key == usage_key and each.operator == "In":
+                words |= set(each.values)
+    return NodeWants(selector, borne, required, stated_usage(words))
+
+
+def stated_usage(words: Collection[str]) -> str:
+    """Return what a job is by the pools that it names: training, inference, or empty for any.
+
+    Nothing in a pod says so but the pools that its user let it into: the values of the taint that
+    it tolerates, and of the label that it selects. The hybrid pool is of both kinds, so one that
+    names that alone, or both kinds, is any.
+    """
+    named = [usage for usage in USAGES if usage in words]
+    return named[0] if len(named) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

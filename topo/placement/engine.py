@@ -106,11 +106,19 @@ def place(capacity: CapacityView, request: Request) -> Plan | NoFit:
     """Return the best placement of a job now, or the first test that it fails.
 
     Equal capacities and requests give equal answers. A flawed request raises `BadInputError` with
-    the field and the fix.
+    the field and the fix. A job with a usage gets hybrid nodes only where the others have no room
+    for it; the request of its plan says which nodes were looked at.
     """
     refusal = flaw(request)
     if refusal is not None:
         raise BadInputError(refusal)
+    *before, last = request.by_pool()
+    plans = (_place(capacity, each) for each in before)
+    plan = next((each for each in plans if isinstance(each, Plan)), None)
+    return plan or _place(capacity, last)
+
+
+def _place(capacity: CapacityView, request: Request) -> Plan | NoFit:
     failed = unknown_kind(capacity, request)
     if failed is not None:
         return failed

@@ -71,10 +71,15 @@ def _selector(text: str) -> dict[str, str]:
     return labels
 
 
-def placement_request(body: JobBody) -> Request:
-    """Return the placement request of a body; raise `BadInputError` for a flawed one."""
+def placement_request(body: JobBody, usage_key: str) -> Request:
+    """Return the placement request of a body; raise `BadInputError` for a flawed one.
+
+    A job with a usage tolerates the taint `usage_key`: its pods have to, and its pools are its own.
+    """
     _check_printable("within", body.within)
     _check_printable("gpu_type", body.gpu_type)
+    borne = [Toleration(t.key, t.operator, t.value, t.effect) for t in body.tolerations]
+    borne += [Toleration(usage_key, "Exists")] if body.usage is not None else []
     request = Request(
         pods=body.pods,
         gpus_per_pod=body.gpus_per_pod,
@@ -84,9 +89,7 @@ def placement_request(body: JobBody) -> Request:
         eligible=Eligibility(
             gpu_type=body.gpu_type,
             selector=tuple(sorted(body.selector.items())),
-            tolerations=tuple(
-                Toleration(t.key, t.operator, t.value, t.effect) for t in body.tolerations
-            ),
+            tolerations=tuple(dict.fromkeys(borne)),
             exclude=frozenset(map(NodeName, body.exclude)),
             usage=body.usage or "",
         ),

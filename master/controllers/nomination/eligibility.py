@@ -84,6 +84,7 @@ def _eligibility(wants: NodeWants, nodes: Callable[[], Iterable[NodeObject]]) ->
         selector=tuple(sorted({*wants.selector, *pairs})),
         tolerations=tuple(sorted(wants.tolerations, key=repr)),
         exclude=exclude,
+        usage=wants.usage,
     )
 
 
@@ -101,10 +102,12 @@ def _as_label(wanted: NodeSelector | LabelIn) -> LabelIn | None:
 def _any_of(found: frozenset[Eligibility]) -> Eligibility:
     """Return the nodes that any of these pods may use, at least one of them."""
     tolerations = {one for each in found for one in each.tolerations}
+    usages = {each.usage for each in found}
     return Eligibility(
         selector=tuple(sorted(set.intersection(*[set(each.selector) for each in found]))),
         tolerations=tuple(sorted(tolerations, key=repr)),
         exclude=frozenset.intersection(*[each.exclude for each in found]),
+        usage=usages.pop() if len(usages) == 1 else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 from master.controllers.nomination.eligibility import with_eligibility
 from master.kube.gang_pod import NodeWants, node_wants
@@ -45,16 +46,16 @@ class TermsReader:
         if isinstance(asked, Refusal):
             return asked
         using = [(template, each) for template, each in found if each.gpus]
-        wants = dict(enumerate(_wants(using)))
+        wants = dict(enumerate(self._wants(using)))
         found_nodes = with_eligibility(asked, wants, self.nodes, "", known=eligible)
         cards = (*self.policy.gpu_resources, *self.policy.shared_resources)
         takes = (others_requested(template.template.spec, cards) for template, _ in using)
         return Terms(found_nodes, most_of(takes))
 
-
-def _wants(using: Iterable[tuple[PodTemplateObject, TemplatePods]]) -> Iterator[NodeWants]:
-    """Yield what each pod requires of its node, by rank."""
-    for template, each in using:
-        wants = node_wants(template.template.spec)
-        for _ in range(each.pods):
-            yield wants
+    def _wants(
+        self, using: Iterable[tuple[PodTemplateObject, TemplatePods]]
+    ) -> Iterator[NodeWants]:
+        """Yield what each pod requires of its node, by rank."""
+        for template, each in using:
+            wants = node_wants(template.template.spec, self.policy.usage_key)
+            yield from repeat(wants, each.pods)

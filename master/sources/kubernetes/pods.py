@@ -4,15 +4,21 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from master.kube.gang_pod import FINISHED, ClusterPod, EndedPod, GangPod, NodeWants, ended_pod
+from master.kube.gang_pod import (
+    FINISHED,
+    SHARED_VALUES,
+    ClusterPod,
+    EndedPod,
+    GangPod,
+    ended_pod,
+    node_wants,
+)
 from master.kube.objects import (
     UNSCHEDULABLE,
     OwnerReference,
     PodObject,
-    PodToleration,
     ReportedCondition,
 )
-from master.kube.schema.affinity import Affinity, NodeSelector
 from master.kube.schema.timestamps import unix_s
 from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
@@ -38,7 +44,6 @@ from topo.model.pod_requests import Amounts, others_requested, requested, unread
 from topo.model.quantity import MOST, devices
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
-from topo.placement.job import request
 from topo.placement.job.policy import Policy
 from topo.shared_cards.families import GPU_MANAGER, by_name
 from topo.shared_cards.formats import NO_SHARES, Shares, manager_shares, pod_shares
@@ -57,8 +62,6 @@ LAST_GATES = frozenset({"scheduling.volcano.sh/queue-allocation-gate"})
 Volcano takes its gate off while it allocates, from pods that have no other one (v1.15.1,
 pkg/scheduler/actions/allocate/allocate.go, `HasOnlyVolcanoSchedulingGate`).
 """
-SHARED_VALUES = 1024
-"""Values of templates that are kept, so that the pods of a gang share them: they save memory."""
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 """As Go reads a truth value."""
 
@@ -242,7 +245,6 @@ class PodParser:
         gated, has_place = common["gated"], keys.placement in annotations
         note, unplanned = place
         fixed = spec.node_selector.get(HOSTNAME)
-        selector = tuple(sorted(spec.node_selector.items()))
         # A gate that was opened because another gate keeper chose the node is no order to the gang.
         is_of_others = fixed is not None and unplanned != ""
         group, is_of_group = spec.group_name, self._is_of_group(found)
@@ -281,9 +283,7 @@ class PodParser:
             is_of_group=is_of_group,
             composite_group=(metadata.namespace, above) if above else None,
             created_s=unix_s(metadata.creation_timestamp) or 0.0,
-            wants=_wants(selector, spec.tolerations, _node_affinity(spec.affinity))
-            if fixed is None
-            else None,
+            wants=node_wants(spec, self._policy.usage_key) if fixed is None else None,
             fixed=NodeName(fixed) if fixed else None,
             claims=_claims(found) if spec.volumes else (),
             device_claims=_device_claims(found) if spec.resource_claims else (),
@@ -339,16 +339,6 @@ def _doubts(
     )
 
 
-@lru_cache(maxsize=SHARED_VALUES)
-def _wants(
-    selector: tuple[tuple[str, str], ...],
-    tolerations: tuple[PodToleration, ...],
-    required: NodeSelector | None,
-) -> NodeWants:
-    borne = (request.Toleration(t.key, t.operator, t.value, t.effect) for t in tolerations)
-    return NodeWants(selector, frozenset(borne), required)
-
-
 def _claims(found: PodObject) -> tuple[str, ...]:
     """Return the names of the claims of a pod's volumes, in their order."""
     names = (
@@ -369,11 +359,6 @@ def _device_claims(found: PodObject) -> tuple[tuple[str, str], ...]:
         for each in found.spec.resource_claims
         if each.resource_claim_template_name
     )
-
-
-def _node_affinity(affinity: Affinity | None) -> NodeSelector | None:
-    of_nodes = affinity.node_affinity if affinity is not None else None
-    return of_nodes.required if of_nodes is not None else None
 
 
 def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transition | None:

@@ -116,6 +116,43 @@ def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
     assert eligible.selector == (("pool", "x"),)
     assert eligible.exclude == {"n2", "n3"}
     assert eligible.tolerations == (Toleration(key="gpu", operator="Exists"),)
+    assert not eligible.usage
+
+
+USAGE = "metax-tech.com/node.usage"
+
+
+def tolerating(*pools: str) -> dict[str, Any]:
+    return {"tolerations": [{"key": USAGE, "value": pool} for pool in pools]}
+
+
+def requiring(*pools: str) -> dict[str, Any]:
+    of_pools = {"key": USAGE, "operator": "In", "values": [*pools]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [of_pools]}]}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "usage"),
+    [
+        (tolerating("training"), "training"),
+        (tolerating("training", "hybrid"), "training"),
+        (tolerating("inference", "hybrid"), "inference"),
+        (tolerating("training", "inference", "hybrid"), ""),
+        (tolerating("hybrid"), ""),
+        ({"tolerations": [{"key": USAGE, "operator": "Exists"}]}, ""),
+        ({"tolerations": [{"key": "team", "value": "training"}]}, ""),
+        ({"nodeSelector": {USAGE: "training"}}, "training"),
+        (requiring("inference", "hybrid"), "inference"),
+        (requiring("training", "inference"), ""),
+        ({}, ""),
+    ],
+)
+def test_a_job_is_of_the_kind_whose_pool_alone_its_pods_name(spec: dict[str, Any], usage: str):
+    gang = build_gang(GANG, [pod(0, **spec), pod(1, **spec)], gang_context(LET_IN))
+    assert gang.request.eligible.usage == usage
 
 
 def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():

@@ -169,7 +169,7 @@ def _broken() -> Iterator[tuple[list[bytes], str]]:
     yield [b"hello\n"], "line 1"
     yield lines[1:], "a log begins with its header"
     yield [lines[0], lines[0]], "a second header"
-    yield [lines[0].replace(b'"format":1', b'"format":2')], "format"
+    yield [lines[0].replace(b'"format":2', b'"format":3')], "format"
     yield [], "no whole line"
     yield [lines[0], lines[1].replace(b"hold-asked", b"hold-stolen")], "line 2"
     yield [lines[0].replace(b'"kinds":["leaf"]', b'"kinds":[]', 1)], "node 'n0' has a path"

@@ -21,7 +21,7 @@ from topo.placement.capacity.node_usage import SharedCards
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 KEY = "metax-tech.com/node.usage"
 SGPU = "metax-tech.com/sgpu"
@@ -48,9 +48,14 @@ def dragonflies(*pools: str) -> Capacity:
     return capacity
 
 
+BORNE = (Toleration(KEY, "Exists"),)
+"""As the pods of a job with a usage have it."""
+
+
 def pair(usage: str) -> Request:
     """A job of one dragonfly."""
-    return Request(pods=2, gpus_per_pod=8, group_size=16, eligible=Eligibility(usage=usage))
+    wish = Eligibility(usage=usage, tolerations=BORNE)
+    return Request(pods=2, gpus_per_pod=8, group_size=16, eligible=wish)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +82,17 @@ def test_a_job_fits_its_own_pool_the_hybrid_one_and_none(
     assert is_eligible(labelled, Eligibility(usage=usage)) is fits
 
 
-def test_a_taint_of_the_pool_keeps_out_who_does_not_say_what_the_job_is_or_tolerate_it() -> None:
-    """As the scheduler does with such a pod; a job with a usage has pods that tolerate it."""
+def test_a_taint_of_the_pool_or_the_product_keeps_out_whose_pods_do_not_tolerate_it() -> None:
+    """As the scheduler does with such a pod."""
     tainted = stated("n1-1-1", "training", (Taint(KEY, "training"),))
-    assert not is_eligible(tainted, Eligibility())
-    assert is_eligible(tainted, Eligibility(usage="training"))
-    assert is_eligible(tainted, Eligibility(tolerations=(Toleration(KEY, "Exists"),)))
-    other = replace(tainted, taints=(Taint("team"),))
-    assert not is_eligible(other, Eligibility(usage="training")), "other taints count as ever"
+    for usage in ("", "training"):
+        assert not is_eligible(tainted, Eligibility(usage=usage))
+        assert is_eligible(tainted, Eligibility(usage=usage, tolerations=BORNE))
+    product = Taint("metax-tech.com/c500.product", "C500")
+    other = replace(tainted, taints=(*tainted.taints, product))
+    assert not is_eligible(other, Eligibility(usage="training", tolerations=BORNE))
+    both = (*BORNE, Toleration(product.key, "Exists"))
+    assert is_eligible(other, Eligibility(usage="training", tolerations=both))
 
 
 def test_a_training_job_prefers_its_pool_takes_the_hybrid_one_then_and_inference_never() -> None:
@@ -99,8 +107,64 @@ def test_a_training_job_prefers_its_pool_takes_the_hybrid_one_then_and_inference
     capacity.book("more", {NodeName("n1-2-1"): 8})
     refused = place(capacity, pair("training"))
     assert isinstance(refused, NoFit)
+    said = "Free, and not for a training job: 16 in the pool 'inference'."
+    assert said in reasons(capacity, refused)
     change = several_changes(capacity, pair("training"))
     assert change is None or "1-1" not in change.text
+
+
+def test_a_hybrid_node_is_not_taken_though_it_would_leave_larger_groups() -> None:
+    """One pod would fill what is left of the hybrid dragonfly, and breaks its own one instead."""
+    capacity = dragonflies("hybrid", "training")
+    capacity.book("other", {NodeName("n1-1-1"): 8})
+    one = replace(pair("training"), pods=1, group_size=8)
+    for fits in ("1/2", "1/2", "1/1"):
+        found = place(capacity, one)
+        assert isinstance(found, Plan)
+        assert shares(found) == {fits: 1}
+        ((node, _),) = found.groups[0].pods
+        capacity.book(f"pod on {node}", {node: 8})
+
+
+def test_a_group_is_rather_whole_on_hybrid_nodes_than_split_on_its_own() -> None:
+    capacity = dragonflies("hybrid", "training", "training")
+    capacity.book("others", {NodeName("n1-2-1"): 8, NodeName("n1-3-1"): 8})
+    preferred = replace(pair("training"), mode=PlacementMode.PREFERRED)
+    whole = place(capacity, preferred)
+    assert isinstance(whole, Plan)
+    assert shares(whole) == {"1/1": 2}
+    capacity.book("more", {NodeName("n1-1-1"): 8})
+    split = place(capacity, preferred)
+    assert isinstance(split, Plan)
+    assert shares(split) == {"1/2": 1, "1/3": 1}
+
+
+POOLS = st.lists(st.sampled_from(["training", "inference", "hybrid", ""]), min_size=1, max_size=6)
+TAKEN = st.sets(st.tuples(st.integers(1, 6), st.integers(1, 2)), max_size=8)
+
+
+@given(POOLS, TAKEN, st.integers(1, 3))
+def test_hybrid_nodes_are_taken_only_by_a_job_that_its_other_nodes_have_no_room_for(
+    pools: list[str], taken: set[tuple[int, int]], pairs: int
+) -> None:
+    """Counted pair by pair: a group of two nodes needs a dragonfly of which nothing is taken."""
+    capacity = dragonflies(*pools)
+    busy = {NodeName(f"n1-{fly}-{node}"): 8 for fly, node in taken if fly <= len(pools)}
+    capacity.book("others", busy)
+    of = [
+        pool
+        for fly, pool in enumerate(pools, start=1)
+        if not {(fly, 1), (fly, 2)} & taken
+    ]  # fmt: skip
+    own, hybrid = of.count("training") + of.count(""), of.count("hybrid")
+    found = place(capacity, replace(pair("training"), pods=2 * pairs))
+    if own + hybrid < pairs:
+        assert isinstance(found, NoFit)
+        return
+    assert isinstance(found, Plan)
+    used = [pools[int(domain.split("/")[1]) - 1] for domain in shares(found)]
+    assert "inference" not in used
+    assert ("hybrid" in used) == (own < pairs)
 
 
 def test_a_job_without_nodes_of_its_usage_is_told_how_many_there_are() -> None:

@@ -182,7 +182,7 @@ def _eligible(host: Host, wanted: Eligibility) -> bool:
         and all(
             taint.effect == "PreferNoSchedule"
             or any(_tolerates(t, taint) for t in wanted.tolerations)
-            for taint in (host.taints if wanted.usage else host.taints + host.pool_taints)
+            for taint in host.taints
         )
         and (not wanted.usage or host.pool in ("", "hybrid", wanted.usage))
     )

@@ -26,6 +26,7 @@ from topo.gangs.machine.events import Refused
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.model.words import counted
+from topo.placement.advice.refusal_reasons import other_pools
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
@@ -73,6 +74,8 @@ def answer_place(
     refused = found if isinstance(alone, Placed) else alone
     first = () if is_behind else reservation(without_own, _on_nodes_with_room(asked, tight))
     text = refused.text
+    if pools := other_pools(without_own, asked.request.eligible):
+        text = f"{text}; {pools}"
     if tight and not is_behind and isinstance(_place_pods(without_own, asked), Placed):
         text = f"{text}; {shortage_in_words(without_own, asked, tight)}"
     if asked.fewest_gpus:

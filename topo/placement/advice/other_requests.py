@@ -182,7 +182,7 @@ def _tolerating(capacity: CapacityView, request: Request) -> Iterator[_Change]:
         taint.key
         for host in capacity.hosts()
         if is_eligible(host, tolerates_all)
-        for taint in (host.taints if request.eligible.usage else host.taints + host.pool_taints)
+        for taint in host.taints
     )
     for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:1]:
         tolerations = (*request.eligible.tolerations, Toleration(key=key, operator="Exists"))

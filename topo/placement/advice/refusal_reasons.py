@@ -1,5 +1,6 @@
 """Why a job does not fit, in sentences with their numbers."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -8,7 +9,12 @@ import numpy as np
 from topo.model.words import counted, listed, plural
 from topo.placement.advice.suggestion import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.host import Host, hosts_of_unknown_size, is_eligible
+from topo.placement.capacity.host import (
+    Host,
+    hosts_of_unknown_size,
+    is_eligible,
+    is_in_pool,
+)
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration
@@ -27,7 +33,22 @@ def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
     wish = refused.request.eligible
     hosts = capacity.hosts()
     nodes = (*_unsized(hosts, wish), *_sharing(hosts, wish))
-    return (first, *nodes, *_facts(capacity, hosts, refused))
+    pools = other_pools(capacity, wish)
+    said = (f"{pools[:1].upper()}{pools[1:]}.",) if pools else ()
+    return (first, *nodes, *said, *_facts(capacity, hosts, refused))
+
+
+def other_pools(capacity: CapacityView, wish: Eligibility) -> str:
+    """Return how many free GPUs are in pools that a job with this usage never gets; O(nodes).
+
+    Empty where there are none, and for a job without a usage.
+    """
+    free: Counter[str] = Counter()
+    for host in capacity.hosts() if wish.usage else ():
+        if host.is_open and not is_in_pool(host.pool, wish):
+            free[host.pool] += capacity.free(host.name)
+    found = [f"{gpus} in the pool {pool!r}" for pool, gpus in sorted(free.items()) if gpus]
+    return f"free, and not for a {wish.usage} job: {listed(found)}" if found else ""
 
 
 def _unsized(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:

@@ -26,7 +26,7 @@ from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import flaw
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _KEPT = "replay: kept for another"
 
 
@@ -39,7 +39,7 @@ class LogHeader:
     hosts: tuple[Host, ...]
     bookings: BookingsState
     kind: Literal["topo-booking-log"] = "topo-booking-log"
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
 
     def start(self) -> tuple[Capacity, Bookings]:
         """Return a new capacity and bookings in this state."""

@@ -32,7 +32,7 @@ from topo.placement.job.request import Eligibility
 
 CLASSES = 64
 """Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
-ClassKey = tuple[str, object, object, object, str, int]
+ClassKey = tuple[str, object, object, object, tuple[str, bool], int]
 NodeSlots = list[tuple[NodeName, int]]
 """Nodes, each with the number of free slots that it has."""
 _HostRow = tuple[int, int, Host, int]
@@ -282,7 +282,8 @@ class CapacityView:
         if not self._index.is_settled:
             self._settle()
         wish = eligibility
-        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, wish.usage, gpus)
+        pools = wish.usage, wish.spares_hybrid
+        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, pools, gpus)
         found = self._slots.get(key)
         if found is not None:
             self._slots.move_to_end(key)

@@ -6,8 +6,6 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import compress
-from operator import not_
 
 from topo.model.cluster import HYBRID, ClusterNode, Taint
 from topo.model.forest import ROOT
@@ -18,9 +16,9 @@ from topo.placement.job.request import Eligibility, Labels, Toleration
 HOSTNAME = "kubernetes.io/hostname"
 
 
-Guards = tuple[tuple[Taint, ...], tuple[Taint, ...], str]
-"""Taints, those of the usage pool, and the pool."""
-UNGUARDED: Guards = (), (), ""
+Guards = tuple[tuple[Taint, ...], str]
+"""Taints, and the usage pool."""
+UNGUARDED: Guards = (), ""
 _HARD = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -33,9 +31,8 @@ class Host:
 
     An empty path means that the node is in no group, so it is a domain of its own at every tier.
     `gpus` are whole GPUs that pods may request; `penalty` orders otherwise equal hosts (0 is best):
-    health, usage pools. `pool` is the purpose of the node, `pool_taints` are the taints that state
-    it. `shared` are the resources in which its cards are shared, with the numbers in their own
-    units: such a node has no whole GPU.
+    health, usage pools. `pool` is the purpose of the node. `shared` are the resources in which its
+    cards are shared, with the numbers in their own units: such a node has no whole GPU.
 
     If the cluster knows the node, `cluster` has the cluster's facts, and `forest` is the host as
     the forest alone describes it, None if the forest does not know the node.
@@ -54,7 +51,6 @@ class Host:
     taints: tuple[Taint, ...] = ()
     penalty: int = 0
     pool: str = ""
-    pool_taints: tuple[Taint, ...] = ()
     shared: tuple[tuple[str, int], ...] = ()
     forest: "Host | None" = None
     cluster: ClusterNode | None = None
@@ -83,7 +79,7 @@ class Host:
     @property
     def guards(self) -> "Guards":
         """The facts that keep some jobs out, besides type and labels; equal for most nodes."""
-        return self.taints, self.pool_taints, self.pool
+        return self.taints, self.pool
 
     @property
     def forest_and_cluster(self) -> "tuple[Host | None, ClusterNode | None]":
@@ -114,7 +110,6 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
     placed = {f"{policy.domain}/{kind}" for kind in seen.kinds}
     labels = {**dict(seen.labels), **stated, **{k: v for k, v in seen.labels if k in placed}}
     resource, gpus = _allocatable(cluster, policy) or ("", seen.gpus)
-    of_pool = [taint.key == policy.usage_key for taint in cluster.taints]
     return replace(
         seen,
         gpus=0 if cluster.shared else gpus,
@@ -122,10 +117,9 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
         ready=seen.ready and cluster.ready,
         cordoned=seen.cordoned or cluster.unschedulable,
         labels=tuple(sorted(labels.items())),
-        taints=seen.taints + tuple(compress(cluster.taints, map(not_, of_pool))),
+        taints=seen.taints + cluster.taints,
         penalty=seen.penalty + dict(policy.pool_penalties).get(cluster.pool, 0),
         pool=cluster.pool,
-        pool_taints=tuple(compress(cluster.taints, of_pool)),
         shared=cluster.shared,
         forest=forest,
         cluster=cluster,
@@ -173,11 +167,15 @@ def _is_let_in(guards: Guards, eligibility: Eligibility) -> bool:
     """Return whether taints and the usage pool admit the job."""
     if guards == UNGUARDED:
         return True
-    taints, pool_taints, pool = guards
-    if not eligibility.usage:
-        return _tolerates_all(taints + pool_taints, eligibility.tolerations)
-    is_of_pool = pool in ("", HYBRID, eligibility.usage)
-    return is_of_pool and _tolerates_all(taints, eligibility.tolerations)
+    taints, pool = guards
+    return is_in_pool(pool, eligibility) and _tolerates_all(taints, eligibility.tolerations)
+
+
+def is_in_pool(pool: str, eligibility: Eligibility) -> bool:
+    """Return whether the usage of a job lets it on nodes of a pool; taints are asked for apart."""
+    if not eligibility.usage or pool in ("", eligibility.usage):
+        return True
+    return pool == HYBRID and not eligibility.spares_hybrid
 
 
 def _tolerates_all(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

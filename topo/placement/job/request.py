@@ -34,8 +34,9 @@ class Eligibility:
     """Which nodes a job may use; requests that agree on it share one array of slots.
 
     `gpu_type=None`: the type with the best placement, a job never mixes them. `usage` is what the
-    job is, `training` or `inference`: it fits nodes of that pool, of the hybrid one and of none,
-    and tolerates the taint that keeps others out of these. Without one only taints keep it out.
+    job is, `training` or `inference`: it fits nodes of that pool, of the hybrid one and of none, as
+    far as it tolerates their taints; with `spares_hybrid` it does without the hybrid one. Without a
+    usage only taints keep it out.
     """
 
     gpu_type: str | None = None
@@ -43,6 +44,7 @@ class Eligibility:
     tolerations: tuple[Toleration, ...] = ()
     exclude: frozenset[NodeName] = frozenset()
     usage: str = ""
+    spares_hybrid: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,19 @@ class Request:
     def on_type(self, gpu_type: str) -> "Request":
         """Return the request with all of its pods on one GPU type."""
         return replace(self, eligible=replace(self.eligible, gpu_type=gpu_type))
+
+    def by_pool(self) -> "tuple[Request, ...]":
+        """Return the requests to try in order, this one last: hybrid nodes only where needed.
+
+        They are for both kinds of jobs, so a job of one kind leaves them to the other while its own
+        nodes have room. Where groups may be split, a whole one on hybrid nodes is better than one
+        that is split on its own.
+        """
+        if not self.eligible.usage or self.eligible.spares_hybrid:
+            return (self,)
+        own = replace(self, eligible=replace(self.eligible, spares_hybrid=True))
+        whole = [replace(each, mode=PlacementMode.REQUIRED) for each in (own, self)]
+        return tuple(dict.fromkeys((*whole, own, self)))
 
     @property
     def pods_per_group(self) -> int:
