@@ -15,7 +15,7 @@ from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from master.tree.status_times import Times
 from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Reason, Snapshot, SourceState
-from topo.model.ids import GroupPath
+from topo.model.ids import GroupPath, NodeName
 from topo.model.rest.topology import (
     AmountDocument,
     CardDocument,
@@ -24,6 +24,7 @@ from topo.model.rest.topology import (
     NodeDocument,
     NodeReasonDocument,
     SharedCardsDocument,
+    SharedCardsOfNode,
     SourceDocument,
     SourceWarningDocument,
     TopologyDocument,
@@ -58,6 +59,21 @@ class TopologyView:
         """The version of its documents, see `version`."""
         booked = self.usage.version, self.cards.version
         return version(self.snapshot, booked, self.warnings)
+
+    @property
+    def capacity_version(self) -> int:
+        """A number that grows with every change of what is free, whole GPUs or shared cards."""
+        return self.usage.version + self.cards.version
+
+    def shared_cards(self) -> dict[NodeName, SharedCardsOfNode]:
+        """Return the nodes with shared cards, and what is said of these."""
+        found: dict[NodeName, SharedCardsOfNode] = {}
+        for name, resources in self.usage.shared.items():
+            found[name] = {"shared": [_resource(each) for each in resources]}
+        for name, cards in self.cards.nodes.items():
+            each = [card_document(cards.family, card) for card in cards.cards]
+            found.setdefault(name, {})["cards"] = each
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +146,7 @@ def document(
     return {
         "generation": snapshot.generation,
         "run": run,
-        "capacity_version": view.usage.version,
+        "capacity_version": view.capacity_version,
         "mode": mode,
         "restored_age_s": _age_s(snapshot.restored_at_s, now_s),
         "groups": groups,
@@ -166,8 +182,7 @@ class _Writer:
 
     def __init__(self, view: TopologyView, path: tuple[Vertex, ...] | None, now_s: float) -> None:
         self._counts = SubtreeCounts(view.usage)
-        self._hosts, self._shared = view.usage.hosts, view.usage.shared
-        self._cards = view.cards.nodes
+        self._hosts, self._shared = view.usage.hosts, view.shared_cards()
         self._times, self._now_s = view.times, now_s
         self._confirmed = view.snapshot.forest.confirmed
         self._only = None if path is None else frozenset(map(id, path))
@@ -219,11 +234,8 @@ class _Writer:
         }
         if host is not None and host.pool:
             leaf["pool"] = host.pool
-        if node.name in self._shared:
-            leaf["shared"] = [_shared_cards(each) for each in self._shared[node.name]]
-        if (cards := self._cards.get(node.name)) is not None:
-            leaf["cards"] = [card_document(cards.family, each) for each in cards.cards]
-        return leaf
+        shared = self._shared.get(node.name)
+        return leaf if shared is None else {**leaf, **shared}
 
     def _reason(self, node: Node, reason: Reason) -> NodeReasonDocument:
         since_s = _age_s(self._times.of_reason(node.name, reason.code), self._now_s)
@@ -254,7 +266,7 @@ def amount_document(amount: Amount) -> AmountDocument:
     return {"shares": amount.shares, "cores": amount.cores, "memory": amount.memory}
 
 
-def _shared_cards(cards: SharedCards) -> SharedCardsDocument:
+def _resource(cards: SharedCards) -> SharedCardsDocument:
     resource, allocatable, used = cards
     return {"resource": resource, "allocatable": allocatable, "used": used}
 

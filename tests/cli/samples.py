@@ -435,3 +435,34 @@ def fragmentation() -> Any:
         ],
         "mix": [],
     }
+
+
+def sharing() -> Any:
+    """Four cards that pods share, on two nodes of two families, beside the dragonflies."""
+    shares = {"shares": 16, "cores": 100, "memory": 65536}
+    left = {"shares": 15, "cores": 40, "memory": 61440}
+    manager = {"shares": 0, "cores": 150, "memory": 224}
+    one = {"nodes": 1, "cards": 2, "idle": 1}
+    families = [
+        {"family": "gpu-manager", **one, "largest": {**manager, "cores": 100, "memory": 120}},
+        {"family": "metax-sgpu", **one, "largest": shares},
+    ]
+    amounts = (
+        dict.fromkeys(("total", "used", "free"), manager),
+        dict.fromkeys(("total", "used", "free"), left),
+    )
+    shared = [{**family, **of} for family, of in zip(families, amounts, strict=True)]
+    return {**fragmentation(), "shared": shared}
+
+
+def with_cards() -> Any:
+    """The answer for `?node=node-4`, whose cards pods share."""
+    total, used = {"shares": 16, "cores": 100, "memory": 65536}, {"shares": 1, "cores": 60}
+    card = {"family": "metax-sgpu", "model": "MXC500", "mode": "", "healthy": True}
+    first = {"id": "GPU-0", **card, "total": total, "used": {**used, "memory": 4096}}
+    first["free"] = {"shares": 15, "cores": 40, "memory": 61440}
+    nothing = {"shares": 0, "cores": 0, "memory": 0}
+    second = {**first, "id": "GPU-1", "healthy": False, "used": nothing, "free": nothing}
+    leaf = {**node("node-4", gpus=0), "cards": [first, second]}
+    entry = {**leaf, "reason": {"code": "no-peer", "text": "it sees no peer"}}
+    return {"generation": 3, "groups": [], "unplaced": [entry], "node": None}

@@ -315,6 +315,8 @@ declare namespace Api {
     run: string;
   }
   interface NodeCapacity {
+    shared?: SharedCards[];
+    cards?: Card[];
     name: string;
     free_gpus: number;
     used_gpus: number;
@@ -338,6 +340,8 @@ declare namespace Api {
     beat_age_s: number | null;
   }
   interface Node {
+    shared?: SharedCards[];
+    cards?: Card[];
     name: string;
     kind: "node";
     status: Status;
@@ -350,8 +354,6 @@ declare namespace Api {
     cordoned: boolean;
     since_s: number | null;
     pool?: string;
-    shared?: SharedCards[];
-    cards?: Card[];
   }
   interface NodeIdentity {
     name: string;
@@ -496,6 +498,8 @@ declare namespace Api {
     text: string;
   }
   interface Unplaced {
+    shared?: SharedCards[];
+    cards?: Card[];
     name: string;
     kind: "node";
     status: Status;
@@ -508,8 +512,6 @@ declare namespace Api {
     cordoned: boolean;
     since_s: number | null;
     pool?: string;
-    shared?: SharedCards[];
-    cards?: Card[];
     reason: Reason;
   }
   interface Warning {

@@ -18,8 +18,15 @@ from master.booking.feed import BookingFeed
 from master.tree.capacity_counts import CountedForest, capacity_document, count_forest
 from master.tree.topology_document import TopologyView
 from topo.kit.threads import timed_in_thread
-from topo.model.rest.changes import CapacityEventDocument, HoldEventDocument
+from topo.model.ids import NodeName
+from topo.model.rest.changes import (
+    CapacityEventDocument,
+    HoldEventDocument,
+    NodeCapacityDocument,
+)
+from topo.model.rest.topology import SharedCardsOfNode
 from topo.placement.booking.events import HoldChange
+from topo.placement.capacity.node_usage import NodeCounts
 
 TICK_S = 0.25
 """Changes within this time are one event."""
@@ -51,6 +58,7 @@ class _Baseline:
     view_version: object
     capacity_version: int
     counts: CountedForest
+    shared: Mapping[NodeName, SharedCardsOfNode]
 
 
 class CapacityEvents:
@@ -86,28 +94,44 @@ class CapacityEvents:
 
 def _compared(view: TopologyView, known: _Baseline | None, run: str) -> tuple[_Baseline, bytes]:
     """Return what the listeners know then, and the event that tells them, empty for none."""
-    counts, now = count_forest(view.snapshot.forest, view.usage), view.usage.version
+    counts, now = count_forest(view.snapshot.forest, view.usage), view.capacity_version
+    shared = view.shared_cards()
     if known is None:
-        return _Baseline(view.version, now, counts), b""
+        return _Baseline(view.version, now, counts, shared), b""
     data = _capacity_event(view, run, known.capacity_version)
     data["groups"] = [
         {"path": path, "capacity": capacity_document(row)}
         for path, row in _differing(known.counts.groups, counts.groups)
     ]
+    of_cards = dict(_differing(known.shared, shared))
+    gone = known.shared.keys() - shared.keys()
+    of_cards |= {name: SharedCardsOfNode() for name in gone}
+    moved = [name for name, _ in _differing(known.counts.nodes, counts.nodes)]
     data["nodes"] = [
-        {
-            "name": name,
-            "free_gpus": gpus.free,
-            "used_gpus": gpus.used,
-            "held_gpus": gpus.held,
-            "cordoned": gpus.is_cordoned,
-        }
-        for name, gpus in _differing(known.counts.nodes, counts.nodes)
+        _node(name, counts.nodes[name], of_cards.get(name))
+        for name in dict.fromkeys((*moved, *sorted(of_cards)))
+        if name in counts.nodes
     ]
     if not data["groups"] and not data["nodes"]:
-        return _Baseline(view.version, known.capacity_version, counts), b""
+        return _Baseline(view.version, known.capacity_version, counts, shared), b""
     data["capacity_version"] = now
-    return _Baseline(view.version, now, counts), event("capacity", data)
+    return _Baseline(view.version, now, counts, shared), event("capacity", data)
+
+
+def _node(
+    name: NodeName, gpus: NodeCounts, cards: SharedCardsOfNode | None
+) -> NodeCapacityDocument:
+    """Return what is told of a node; `cards` is None where nothing of its cards changed."""
+    found: NodeCapacityDocument = {
+        "name": name,
+        "free_gpus": gpus.free,
+        "used_gpus": gpus.used,
+        "held_gpus": gpus.held,
+        "cordoned": gpus.is_cordoned,
+    }
+    if cards is not None:
+        found["shared"], found["cards"] = cards.get("shared", []), cards.get("cards", [])
+    return found
 
 
 def _capacity_event(view: TopologyView, run: str, version: int) -> CapacityEventDocument:

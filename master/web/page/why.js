@@ -252,6 +252,8 @@ function gpuSection(node, detail) {
     node.cordoned && h("p", { class: "quiet" }, t("cordoned")),
     node.pool && h("p", { class: "quiet" }, t("pool", { pool: node.pool })),
     (node.shared ?? []).map((cards) => h("p", { class: "quiet" }, t("shared", { ...cards }))),
+    (node.cards ?? []).length > 0 &&
+      h("ul", { class: "plain" }, (node.cards ?? []).slice(0, MANY).map(sharedCard)),
     ill.length > 0 &&
       h(
         "ul",
@@ -269,6 +271,19 @@ function gpuSection(node, detail) {
         )
       : detail !== null && h("p", { class: "quiet" }, t("matrix_none")),
   );
+}
+
+/** What is free of a card that pods share, in the units of its family. @param {Api.Card} card */
+function sharedCard(card) {
+  const [cores, memory] = card.family === "gpu-manager" ? ["/100", "× 256 MiB"] : ["%", "MiB"];
+  const parts = [
+    card.total.shares > 0 && t("card_shares", { free: card.free.shares, of: card.total.shares }),
+    t("card_cores", { free: card.free.cores, of: card.total.cores, unit: cores }),
+    t("card_memory", { free: card.free.memory, of: card.total.memory, unit: memory }),
+  ].filter(Boolean);
+  const name = [card.id, card.model, card.mode].filter(Boolean).join(" · ");
+  const said = card.healthy ? parts.join(", ") : t("unhealthy");
+  return h("li", {}, h("bdi", {}, name), `: ${said}`);
 }
 
 /**

@@ -90,6 +90,12 @@ PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "fragmentation": lambda marks: fragmentation.render_fragmentation(
         decode(FragmentationDocument, samples.fragmentation()), marks
     ),
+    "fragmentation-shared": lambda marks: fragmentation.render_fragmentation(
+        decode(FragmentationDocument, samples.sharing()), marks
+    ),
+    "node-shared": lambda marks: node.render_node(
+        as_topology(samples.with_cards()), "node-4", marks
+    ),
     "findings-none": lambda marks: findings.render_findings([], ["all 4 nodes are Ready"], marks),
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
@@ -151,6 +152,64 @@ async def _again(api: Api, gone: str) -> bool:
 async def _says(api: Api, name: str, text: str) -> bool:
     pods = await pods_of(api, name)
     return bool(pods) and text in await message(api, pods[0].name)
+
+
+VGPU, CORES, MEMORY = (f"volcano.sh/vgpu-{each}" for each in ("number", "cores", "memory"))
+REGISTER = "volcano.sh/node-vgpu-register"
+IDS = "volcano.sh/vgpu-ids-new"
+
+
+@pytest.mark.usefixtures("scheduler")
+async def test_a_pod_of_one_card_goes_where_the_hint_says_and_no_group_gets_such_a_node(
+    api: Api, world: World, master: GangMaster
+) -> None:
+    """Two nodes whose device plugin publishes shared cards; a card of the second is half used."""
+    idle, used = (str(host.name) for host in world.nodes[:2])
+    amounts = {VGPU: "20", CORES: "200", MEMORY: "65536", GPU: "8"}
+    for node in (idle, used):
+        cards = "".join(f"{node}-{at},10,32768,V100,true,hami-core:" for at in "ab")
+        await api.merge(f"{NODES}/{node}", {"metadata": {"annotations": {REGISTER: cards}}})
+        status = {"capacity": amounts, "allocatable": amounts}
+        await api.merge(f"{NODES}/{node}/status", {"status": status})
+    try:
+        first = sharing("first", 50, node=used)
+        await api.create(PODS, {**first, "metadata": {**first["metadata"], "annotations": {
+            IDS: f"{used}-b,NVIDIA,16384,50:"
+        }}})  # fmt: skip
+        await eventually(lambda: _is_counted(master))
+        await api.create(PODS, sharing("second", 30))
+        await eventually(lambda: _is_on(api, "second", used))
+        # Both nodes have eight whole GPUs that nobody takes, as Kubernetes counts.
+        await api.create(BATCH_JOBS, job("all", len(world.nodes), 16))
+        await eventually(lambda: _says(api, "all", "topo: "))
+        pairs = len(world.nodes) - 2
+        await api.delete(f"{BATCH_JOBS}/all")
+        await api.create(BATCH_JOBS, job("rest", pairs, 16))
+        await eventually(lambda: bound(api, "rest", pairs))
+        assert not {each.node for each in await pods_of(api, "rest")} & {idle, used}
+    finally:
+        for node in (idle, used):
+            gone = dict.fromkeys((VGPU, CORES, MEMORY))
+            undone = {"capacity": gone, "allocatable": gone}
+            await api.merge(f"{NODES}/{node}/status", {"status": undone})
+
+
+def sharing(name: str, cores: int, *, node: str = "") -> Any:
+    """A pod that asks for a part of one card."""
+    limits = {VGPU: 1, CORES: cores, MEMORY: 4096}
+    container = {"name": "main", "image": "a", "resources": {"limits": limits}}
+    spec = {"containers": [container], **({"nodeName": node} if node else {"schedulerName": NAME})}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+async def _is_counted(master: GangMaster) -> bool:
+    async with ClientSession() as session, session.get(f"{master.url}/v1/shared-cards") as answer:
+        families = (await answer.json())["families"]
+    return [(each["cards"], each["idle"]) for each in families] == [(4, 3)]
+
+
+async def _is_on(api: Api, pod: str, node: str) -> bool:
+    return bool((await api.get(f"{PODS}/{pod}"))["spec"].get("nodeName") == node)
 
 
 @pytest.mark.usefixtures("scheduler")

@@ -26,6 +26,8 @@ from topo.model.cluster import ClusterNode
 from topo.model.forest import Change
 from topo.model.ids import Generation, NodeName
 from topo.model.rest.changes import CapacityEventDocument, HoldEventDocument, StepDocument
+from topo.shared_cards.cards import Amount, Card, CardShare
+from topo.shared_cards.families import METAX
 
 pytestmark = pytest.mark.virtual_time
 
@@ -350,6 +352,27 @@ async def test_holds_and_where_the_gpus_are_are_told_as_they_happen(tmp_path: Pa
         assert (await _named(stream, "hold"))["event"] == "released"
         assert (await _named(stream, "capacity"))["since"] == moved["capacity_version"]
         assert stream.last_id == "", "they have no id: whoever resumes resumes after a generation"
+
+
+async def test_what_pods_take_of_shared_cards_is_told_though_no_whole_gpu_is_counted(
+    tmp_path: Path,
+) -> None:
+    name, card = NodeName("n0-0-0"), Card("GPU-0", Amount(16, 100, 65536))
+    async with placing(tmp_path, text=config(1, 2, 2)) as caller, _stream(caller.master) as stream:
+        await stream.greeting()
+        cards = caller.master.service.placements.state.cards
+        cards.set_node(name, METAX, (card,))
+        (first,) = (came := await _named(stream, "capacity"))["nodes"]
+        assert first["cards"][0]["free"] == {"shares": 16, "cores": 100, "memory": 65536}
+        cards.set_pod("uid", name, METAX, (CardShare("GPU-0", Amount(1, 60, 4096)),))
+        (second,) = (taken := await _named(stream, "capacity"))["nodes"]
+        assert second["cards"][0]["free"] == {"shares": 15, "cores": 40, "memory": 61440}
+        assert (taken["since"], taken["groups"]) == (came["capacity_version"], [])
+        after = (await caller.master.get("/v1/topology?depth=0")).json
+        assert after["capacity_version"] == taken["capacity_version"] > taken["since"]
+        cards.set_node(name, METAX, ())
+        (third,) = (await _named(stream, "capacity"))["nodes"]
+        assert third["cards"] == third["shared"] == []
 
 
 async def test_a_cordon_is_told_and_what_comes_and_goes_between_two_looks_is_not(

@@ -11,13 +11,14 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Indented
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import plural, share_bar
+from topo.cli.render.words import amount_text, plural, share_bar
 from topo.model.rest.fragmentation import (
     FragmentationDocument,
     LargestDocument,
     TierDocument,
     TypeDocument,
 )
+from topo.model.rest.gpus import CardFamilyDocument
 
 _TIER_CELLS = attrgetter(
     *("tier", "kind", "domains", "pristine", "partly_used", "full", "closed", "whole_groups")
@@ -26,9 +27,13 @@ _TIER_CELLS = attrgetter(
 
 def render_fragmentation(document: FragmentationDocument, glyphs: Glyphs) -> RenderableType:
     """Render the answer of `GET /v1/fragmentation`."""
-    if not document.types:
+    if not (document.types or document.shared):
         return Text("no node has GPUs that are known; `topo doctor` says why", style="yellow")
-    return Stack(*(block for each in document.types for block in _type(each, glyphs)))
+    blocks = [block for each in document.types for block in _type(each, glyphs)]
+    if document.shared:
+        head = Text("\nshared cards, which no group of a job gets", style="bold")
+        blocks += [head, Indented(_shared(document.shared))]
+    return Stack(*blocks)
 
 
 def _type(report: TypeDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -70,6 +75,20 @@ def _tiers(tiers: Sequence[TierDocument]) -> Rows:
     rows = map(_TIER_CELLS, tiers)
     numbers = (Column(title, right=True) for title in counted)
     return table(Column("tier", right=True), "kind", *numbers, rows=rows)
+
+
+def _shared(families: Sequence[CardFamilyDocument]) -> Rows:
+    numbers = (Column(title, right=True) for title in ("nodes", "cards", "idle"))
+    amounts = (Column(title, prose=True) for title in ("free", "most of one card"))
+    rows = (
+        (
+            *(each["family"], each["nodes"], each["cards"], each["idle"]),
+            amount_text(each["family"], each["free"]),
+            amount_text(each["family"], each["largest"]),
+        )
+        for each in families
+    )
+    return table("family", *numbers, *amounts, rows=rows)
 
 
 def _largest(jobs: Sequence[LargestDocument], gpus: int, glyphs: Glyphs) -> Rows:

@@ -14,7 +14,7 @@ from topo.cli.render.shapes.matrix import Matrix
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import render_conflict
-from topo.cli.render.words import path_text, reason_lines, status_mark, status_style
+from topo.cli.render.words import amount_text, path_text, reason_lines, status_mark, status_style
 from topo.model.durations import age
 from topo.model.forest import LinkState
 from topo.model.machine import (
@@ -31,6 +31,7 @@ from topo.model.machine import (
     ProbeState,
 )
 from topo.model.rest.topology import (
+    CardDocument,
     NodeDetailDocument,
     NodeDocument,
     NodeWireDocument,
@@ -78,6 +79,9 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
     if unplaced is not None:
         why = Text(f"in no group: {plain(unplaced['reason'].text)}", style="yellow")
         yield Hanging(Text("  "), why)
+    if leaf is not None and (cards := leaf.get("cards", [])):
+        yield Text("\nshared cards", style="bold")
+        yield Indented(_cards(cards, glyphs))
     yield from (
         render_conflict(entry, glyphs) for entry in document["conflicts"] if name in entry.subjects
     )
@@ -172,6 +176,20 @@ def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Rows:
         for gpu in gpus
     )
     return table(*columns, rows=rows)
+
+
+def _cards(cards: Iterable[CardDocument], glyphs: Glyphs) -> Rows:
+    amounts = (Column(title, prose=True) for title in ("free", "of"))
+    rows = (
+        (
+            *(card["id"], card["family"], card["model"], card["mode"]),
+            amount_text(card["family"], card["free"]),
+            amount_text(card["family"], card["total"]),
+            _verdict(card["healthy"], "healthy" if card["healthy"] else "failed", glyphs),
+        )
+        for card in cards
+    )
+    return table("card", "family", "model", "mode", *amounts, "health", rows=rows)
 
 
 def _memory(gpu: Gpu) -> str | None:

@@ -10,7 +10,8 @@ from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.terminal import Glyphs
 from topo.model.durations import age
 from topo.model.forest import Reason
-from topo.model.rest.topology import NodeDocument, NodeReasonDocument
+from topo.model.rest.topology import AmountDocument, NodeDocument, NodeReasonDocument
+from topo.model.words import counted
 
 READY = "Ready"
 BAR_CELLS = 12
@@ -102,3 +103,10 @@ def _cells(part: float, whole: float) -> int:
     if part <= 0 or whole <= 0:
         return 0
     return min(BAR_CELLS, max(1, round(BAR_CELLS * part / whole)))
+
+
+def amount_text(family: str, amount: AmountDocument) -> str:
+    """Return an amount of shared cards in the units of its family: `9 shares, 60 %, 24576 MiB`."""
+    cores, memory = ("/100 cores", " x 256 MiB") if family == "gpu-manager" else (" %", " MiB")
+    shares = [counted(amount["shares"], "share")] if family != "gpu-manager" else []
+    return ", ".join((*shares, f"{amount['cores']}{cores}", f"{amount['memory']}{memory}"))

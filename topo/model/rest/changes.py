@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from topo.model.rest.document import default, one_of
 from topo.model.rest.placements import HoldSummary
-from topo.model.rest.topology import CapacityCounts
+from topo.model.rest.topology import CapacityCounts, SharedCardsOfNode
 
 
 class ChangeDocument(TypedDict):
@@ -51,8 +51,11 @@ class GroupCapacityDocument(TypedDict):
     capacity: CapacityCounts
 
 
-class NodeCapacityDocument(TypedDict):
-    """Where the GPUs of a node are now; the fields are those of a node of the tree."""
+class NodeCapacityDocument(SharedCardsOfNode):
+    """Where the GPUs of a node are now; the fields are those of a node of the tree.
+
+    `shared` and `cards` are there where they differ from before, empty where there are none now.
+    """
 
     name: str
     free_gpus: int

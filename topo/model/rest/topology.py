@@ -83,7 +83,17 @@ class CardDocument(TypedDict):
     free: AmountDocument
 
 
-class NodeDocument(TypedDict):
+class SharedCardsOfNode(TypedDict):
+    """Both are absent but for a node whose cards are shared, which has no whole GPU to give.
+
+    `cards`: each of these cards, where its device plugin publishes them.
+    """
+
+    shared: NotRequired[Annotated[list[SharedCardsDocument], default([])]]
+    cards: NotRequired[Annotated[list[CardDocument], default([])]]
+
+
+class NodeDocument(SharedCardsOfNode):
     """A leaf. `gpus` are those that its worker sees, else those that Kubernetes says it has.
 
     `gpu_type` is their model, empty where nobody says.
@@ -91,8 +101,7 @@ class NodeDocument(TypedDict):
     what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
     since its status changed or it came, null where that was before the master started. `pool`:
     what Kubernetes says the node is for, `training`, `inference` or `hybrid`; absent where it does
-    not. `shared`: absent but for a node whose cards are shared, which has no whole GPU to give;
-    `cards`: each of these cards, where its device plugin publishes them.
+    not.
     """
 
     name: str
@@ -107,8 +116,6 @@ class NodeDocument(TypedDict):
     cordoned: Annotated[bool, default(False)]
     since_s: Annotated[float | None, default(None)]
     pool: NotRequired[Annotated[str, default("")]]
-    shared: NotRequired[Annotated[list[SharedCardsDocument], default([])]]
-    cards: NotRequired[Annotated[list[CardDocument], default([])]]
 
 
 class CapacityCounts(TypedDict):
