@@ -246,6 +246,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         "NodeDocument": {"cards", "pool", "shared"},
         "UnplacedDocument": {"cards", "pool", "shared"},
         "FindingsDocument": {"as_of"},
+        "NodeCapacityDocument": {"cards", "shared"},
         "ReadyDocument": {"origin", "age_s", "why"},
         "FitsDocument": {"hold", "replanned", "replanned_because"},
         "Problem": {"field", "fix", "reasons", "mode"},
