@@ -20,21 +20,13 @@ from master.kube.objects import (
     ReportedCondition,
 )
 from master.kube.schema.timestamps import unix_s
+from master.sources.kubernetes.pod_gangs import PodGang, kind_of_pod, pod_gang, rank_of_pod
 from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
-from topo.gangs.job_kinds.job_kind import GangName, PodFacts
-from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
-from topo.gangs.machine.gang import (
-    GangId,
-    Note,
-    Selection,
-    gang_of_composite,
-    gang_of_group,
-    gang_of_request,
-)
-from topo.gangs.stamp import Stamp, first_order, pod_rank, read_claimed, read_stamp
+from topo.gangs.machine.gang import Note, Selection
+from topo.gangs.stamp import Stamp, read_claimed, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
@@ -86,29 +78,16 @@ class PodParser:
         group = annotations.get(POD_GROUP)
         owner = next((each for each in metadata.owner_references if each.controller), None)
         preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
-        gang_id = GangId(owner.uid if owner is not None else metadata.uid)
-        named = self._named(found, owner)
-        if named is not None:
-            gang_id = named.id
-        elif self._is_of_group(found):
-            root = self._composite_of(found)
-            gang_id = (
-                gang_of_composite(metadata.namespace, root)
-                if root
-                else gang_of_group(metadata.namespace, spec.group_name)
-            )
-        consumes = self._keys.consumed(annotations)
-        if consumes and self._keys.pods not in annotations:
-            gang_id = gang_of_request(metadata.namespace, consumes)
+        gang = pod_gang(found, owner, self._keys)
         place = annotations.get(self._keys.placement)
-        note, unplanned = note_codec.decode(gang_id, place) if place is not None else (None, "")
+        note, unplanned = note_codec.decode(gang.id, place) if place is not None else (None, "")
         is_of_gang = self._keys.gate in gates or not self._marks.isdisjoint(annotations)
         has_claims = is_of_gang and bool(spec.resource_claims)
         claimed = read_claimed(annotations, self._keys, has_claims=has_claims)
         shares = self._shares(found, amounts)
         common: dict[str, Any] = {
             "metadata": metadata.identity,
-            "gang_id": gang_id,
+            "gang_id": gang.id,
             "owner": owner,
             "node": spec.node_name or None,
             "nominated": found.status.nominated_node_name or None,
@@ -132,13 +111,13 @@ class PodParser:
                 )
             ),
             "pod_group": (metadata.namespace, group) if group else None,
-            "consumes": consumes,
+            "consumes": gang.consumes,
             "finished": found.status.phase in FINISHED,
             "terminating": metadata.deletion_timestamp is not None,
         }
         if is_of_gang:
             claims = {**common, "claimed_gpus": claimed}
-            return self._gang_pod(found, claims, (note, unplanned), named)
+            return self._gang_pod(found, claims, gang, (note, unplanned))
         return ClusterPod(**common)
 
     def _shares(self, found: PodObject, amounts: Mapping[str, int]) -> Shares | Refusal:
@@ -160,32 +139,6 @@ class PodParser:
         """Return what the pod asks for of resources in which cards are shared."""
         stated = ((name, amounts.get(name, 0)) for name in self._policy.shared_resources)
         return tuple(each for each in stated if each[1])
-
-    def _named(self, found: PodObject, owner: OwnerReference | None) -> GangName | None:
-        """Return the gang that the labels of a pod name, as its stamp says; else None."""
-        metadata = found.metadata
-        kind = metadata.annotations.get(self._keys.kind)
-        if kind is None:
-            return None
-        facts = PodFacts(
-            keys=self._keys,
-            namespace=metadata.namespace,
-            labels=metadata.labels,
-            annotations=metadata.annotations,
-            owner_name=owner.name if owner is not None else "",
-            owner_uid=owner.uid if owner is not None else "",
-        )
-        return kinds.gang_name(kind, facts)
-
-    def _is_of_group(self, found: PodObject) -> bool:
-        """Return whether the pod's gang is its PodGroup of Kubernetes, as the stamp says."""
-        name = found.metadata.annotations.get(self._keys.of_pod_group)
-        return bool(name) and name == found.spec.group_name
-
-    def _composite_of(self, found: PodObject) -> str:
-        """Return the CompositePodGroup whose pods are the gang, by the stamp; empty for none."""
-        named = found.metadata.annotations.get(self._keys.of_composite, "")
-        return named if self._is_of_group(found) else ""
 
     def parse_ended(self, found: PodObject) -> EndedPod:
         """Return what is kept of a pod that has succeeded; O(containers)."""
@@ -234,73 +187,72 @@ class PodParser:
         self,
         found: PodObject,
         common: dict[str, Any],
+        gang: PodGang,
         place: tuple[Note | None, str],
-        named: GangName | None,
     ) -> GangPod:
         keys, metadata, spec = self._keys, found.metadata, found.spec
-        annotations, owner = metadata.annotations, common["owner"]
-        gang_id = common["gang_id"]
+        annotations, named, group = metadata.annotations, gang.named, spec.group_name
         terms, stamp = self._asked(*map(annotations.get, keys.of_template))
-        way = (terms.way or self._way) if isinstance(terms, GroupTerms) else None
-        gated, has_place = common["gated"], keys.placement in annotations
-        note, unplanned = place
+        common |= {"terms": terms, "stamp": stamp}
+        kind = kind_of_pod(found, common["owner"], keys)
+        rank, has_rank = rank_of_pod(found, stamp, kind, keys)
         fixed = spec.node_selector.get(HOSTNAME)
-        # A gate that was opened because another gate keeper chose the node is no order to the gang.
-        is_of_others = fixed is not None and unplanned != ""
-        group, is_of_group = spec.group_name, self._is_of_group(found)
-        above = self._composite_of(found) if named is None else ""
-        api_owner = (owner.api_version, owner.kind) if owner is not None else ("", "")
-        kind = kinds.kind_of(annotations.get(keys.kind), api_owner)
-        is_elastic = kind is not None and kind.is_elastic
-        has_gang = owner is not None or is_of_group or named is not None
-        is_planned = isinstance(stamp, Stamp) and has_gang
-        # A gated pod is always placed here, so that its gate is opened whatever else is wrong.
-        is_placed_here = gated or (
-            not is_of_others if has_place else is_planned and way is Way.NOMINATION
-        )
-        ungrouped = annotations.get(keys.ungrouped)
-        if ungrouped is None and not gated and not has_place and named is None:
-            ungrouped = _unsupported(owner)
-        is_unmarked = not gated and not has_place and ungrouped is None
         return GangPod(
             **common,
-            is_placed_here=is_placed_here,
-            is_native=way is Way.NATIVE,
-            bypassed_webhook=is_unmarked and way is Way.NOMINATION,
-            ungrouped=ungrouped,
-            stamp=stamp,
-            terms=terms,
-            rank=first_order(stamp, kind, annotations, metadata.labels)
-            if kind is not None and is_elastic and isinstance(stamp, Stamp)
-            else pod_rank(stamp, annotations, metadata.labels, keys),
-            is_elastic=is_elastic,
+            **self._standing(found, common, gang, place[1]),
+            rank=rank,
+            has_rank=has_rank,
+            is_elastic=kind is not None and kind.is_elastic,
             is_late=annotations.get(keys.is_late) == "true",
-            has_rank=not (is_elastic or (kind is PLAIN_PODS and keys.rank not in annotations)),
             job=(kinds.title(annotations.get(keys.kind, "")), named.name) if named else None,
             scheduling_group=(metadata.namespace, group) if group else None,
             makes_group=bool(group) and annotations.get(keys.pod_group) == group,
             topology_key=annotations.get(keys.topology_key, ""),
-            is_of_group=is_of_group,
-            composite_group=(metadata.namespace, above) if above else None,
+            is_of_group=gang.is_of_group,
+            composite_group=(metadata.namespace, gang.composite) if gang.composite else None,
             created_s=unix_s(metadata.creation_timestamp) or 0.0,
             wants=node_wants(spec, self._policy.usage_key) if fixed is None else None,
             fixed=NodeName(fixed) if fixed else None,
             claims=_claims(found) if spec.volumes else (),
             device_claims=_device_claims(found) if spec.resource_claims else (),
             is_of_kueue=not OF_KUEUE.isdisjoint(metadata.labels),
-            note=note,
-            selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang_id, "")),
-            opened=has_place and not (gated or common["other_gates"]),
-            unplanned="" if gated or is_of_others else unplanned,
+            note=place[0],
+            selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang.id, "")),
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,
             reported=_reported(found.status.conditions, keys.condition)
             if found.status.conditions
             else None,
             unscheduled=""
-            if gated or common["node"] is not None
+            if common["gated"] or common["node"] is not None
             else _unscheduled(found.status.conditions),
         )
+
+    def _standing(
+        self, found: PodObject, common: Mapping[str, Any], gang: PodGang, unplanned: str
+    ) -> dict[str, Any]:
+        """Return who chooses the pod's node, and whether that was done; fields of `GangPod`."""
+        keys, annotations, owner = self._keys, found.metadata.annotations, common["owner"]
+        terms, stamp = common["terms"], common["stamp"]
+        way = (terms.way or self._way) if isinstance(terms, GroupTerms) else None
+        gated, has_place = common["gated"], keys.placement in annotations
+        # A gate that was opened because another gate keeper chose the node is no order to the gang.
+        is_of_others = found.spec.node_selector.get(HOSTNAME) is not None and unplanned != ""
+        has_gang = owner is not None or gang.is_of_group or gang.named is not None
+        is_planned = isinstance(stamp, Stamp) and has_gang and way is Way.NOMINATION
+        is_untouched = not gated and not has_place
+        ungrouped = annotations.get(keys.ungrouped)
+        if ungrouped is None and is_untouched and gang.named is None:
+            ungrouped = _unsupported(owner)
+        return {
+            # A gated pod is always placed here, so that its gate is opened whatever else is wrong.
+            "is_placed_here": gated or (not is_of_others if has_place else is_planned),
+            "is_native": way is Way.NATIVE,
+            "bypassed_webhook": is_untouched and ungrouped is None and way is Way.NOMINATION,
+            "ungrouped": ungrouped,
+            "opened": has_place and not (gated or common["other_gates"]),
+            "unplanned": "" if gated or is_of_others else unplanned,
+        }
 
     def _read_asked(
         self, *values: str | None
