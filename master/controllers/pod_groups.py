@@ -213,7 +213,7 @@ class PodGroups:
         for key, pods in self._pods.items():
             present = self.store.objects.get(key)
             first = next(iter(pods.values()))
-            if present is not None and first.topology_key != present.topology_key:
+            if present is not None and first.topology_key != present.spec.topology_key:
                 self._unconstrained[key] = None
             is_heeded = present is None or bool(present.status.conditions)
             if is_heeded or any(pod.node is None for pod in pods.values()):

@@ -22,6 +22,7 @@ from master.kube.schema.pod_references import (
     PodVolume,
 )
 from master.kube.schema.slim import slim
+from master.kube.schema.timestamps import unix_s
 from topo.gangs.annotation_keys import CONDITION
 from topo.model.pod_requests import PodRequests
 
@@ -75,6 +76,11 @@ class Metadata(ObjectIdentity):
     annotations: dict[str, str] = field(default_factory=dict)
     creation_timestamp: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def created_s(self) -> float:
+        """The Unix time of its creation; 0 where that cannot be read."""
+        return unix_s(self.creation_timestamp) or 0.0
 
     @property
     def identity(self) -> ObjectIdentity:

@@ -81,7 +81,7 @@ def known_request(found: ProvisioningObject) -> KnownRequest:
         namespace=metadata.namespace,
         name=metadata.name,
         version=metadata.resource_version,
-        created_s=unix_s(metadata.creation_timestamp) or 0.0,
+        created_s=metadata.created_s,
         pod_sets=tuple((each.pod_template_ref.name, each.count) for each in spec.pod_sets),
         parameters=tuple(sorted(spec.parameters.items())),
         conditions=tuple(

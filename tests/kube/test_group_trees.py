@@ -56,7 +56,11 @@ def test_a_tree_follows_its_groups_as_they_come_and_go() -> None:
     assert world.leaves() == ["a", "b"]
     root = world.root("inner")
     assert root is not None
-    assert (root.metadata.name, root.topology_key, root.is_gang) == ("train", "x/switchbox", True)
+    assert (root.metadata.name, root.spec.topology_key, root.is_gang) == (
+        "train",
+        "x/switchbox",
+        True,
+    )
     world.api.remove(SCHEDULING_GROUPS, "b", "jobs")
     assert world.leaves() is None
 

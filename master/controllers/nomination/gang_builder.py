@@ -371,9 +371,9 @@ def _topology_key(first: GangPod, context: GangContext) -> str:
     """Return the node label of which all pods of the gang need one value; empty for none."""
     if first.composite_group is not None:
         root = context.composite_group(first)
-        return root.topology_key if root is not None else ""
+        return root.spec.topology_key if root is not None else ""
     group = context.scheduling_group(first)
-    return group.topology_key if group is not None else ""
+    return group.spec.topology_key if group is not None else ""
 
 
 def _unknown_keys(pods: Sequence[GangPod], context: GangContext) -> Iterator[str]:
@@ -384,7 +384,7 @@ def _unknown_keys(pods: Sequence[GangPod], context: GangContext) -> Iterator[str
     """
     of_groups = {pod.scheduling_group: pod for pod in pods}.values()
     groups = filter(None, map(context.scheduling_group, of_groups))
-    keys = (_topology_key(pods[0], context), *(each.topology_key for each in groups))
+    keys = (_topology_key(pods[0], context), *(each.spec.topology_key for each in groups))
     yield from (key for key in keys if key and context.kind_of_label(key) is None)
 
 
@@ -418,7 +418,7 @@ def _member(pod: GangPod) -> Member:
 def _ended(first: GangPod, context: GangContext) -> Iterator[EndedPod]:
     """Yield the pods of the gang that have succeeded, not those of an earlier PodGroup."""
     group = context.composite_group(first) or context.scheduling_group(first)
-    since_s = group.created_s if group is not None and first.is_of_group else 0.0
+    since_s = group.metadata.created_s if group is not None and first.is_of_group else 0.0
     return (pod for pod in context.ended(first.gang_id) if pod.created_s >= since_s)
 
 

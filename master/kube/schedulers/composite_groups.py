@@ -14,12 +14,11 @@ from typing import Generic, TypeVar
 from master.kube.objects import Key, KubeObject, Metadata, Resource
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.schedulers.scheduling_groups import (
-    SchedulingConstraints,
+    GroupSpec,
     SchedulingGroupObject,
     SchedulingGroupStatus,
 )
 from master.kube.schema.slim import slim
-from master.kube.schema.timestamps import unix_s
 from master.kube.store import Store
 from topo.gangs.group_tree import MAX_DEPTH, GroupTree, TreeGroup, group_tree
 from topo.model.errors import Refusal
@@ -42,12 +41,10 @@ class CompositePolicy:
 
 
 @slim
-class CompositeGroupSpec:
-    """The policy and the constraints of a group of groups, and the group that it is a child of."""
+class CompositeGroupSpec(GroupSpec):
+    """The spec of a group of groups, with its policy."""
 
-    parent_composite_pod_group_name: str = ""
     scheduling_policy: CompositePolicy = field(default_factory=CompositePolicy)
-    scheduling_constraints: SchedulingConstraints | None = None
 
 
 @slim
@@ -63,17 +60,6 @@ class CompositeGroupObject:
         """Whether its child groups are bound all or none."""
         return self.spec.scheduling_policy.gang is not None
 
-    @property
-    def created_s(self) -> float:
-        """The Unix time of its creation."""
-        return unix_s(self.metadata.creation_timestamp) or 0.0
-
-    @property
-    def topology_key(self) -> str:
-        """The node label of which all pods below it need one value; empty for none."""
-        constraints = self.spec.scheduling_constraints
-        return constraints.key if constraints is not None else ""
-
 
 COMPOSITE_GROUPS = Resource(
     "scheduling.k8s.io/v1alpha3", "CompositePodGroup", "compositepodgroups", CompositeGroupObject
@@ -87,8 +73,8 @@ class GroupTrees:
         self, groups: Store[SchedulingGroupObject], composites: Store[CompositeGroupObject]
     ) -> None:
         self._groups, self._composites = groups, composites
-        self._leaves = _ByParent[SchedulingGroupObject](_parent_of_leaf)
-        self._between = _ByParent[CompositeGroupObject](_parent_of_composite)
+        self._leaves = _ByParent[SchedulingGroupObject](_parent_of)
+        self._between = _ByParent[CompositeGroupObject](_parent_of)
         groups.subscribe(self._leaves.follow)
         composites.subscribe(self._between.follow)
 
@@ -153,11 +139,7 @@ class _ByParent(Generic[T]):
                 del self._children[parent]
 
 
-def _parent_of_leaf(found: SchedulingGroupObject) -> str:
-    return found.spec.parent_composite_pod_group_name
-
-
-def _parent_of_composite(found: CompositeGroupObject) -> str:
+def _parent_of(found: SchedulingGroupObject | CompositeGroupObject) -> str:
     return found.spec.parent_composite_pod_group_name
 
 
@@ -167,8 +149,8 @@ def _leaf(found: SchedulingGroupObject) -> TreeGroup:
         is_leaf=True,
         least=found.min_count,
         is_gang=found.is_gang,
-        topology_key=found.topology_key,
-        created_s=found.created_s,
+        topology_key=found.spec.topology_key,
+        created_s=found.metadata.created_s,
     )
 
 
@@ -179,6 +161,6 @@ def _composite(found: CompositeGroupObject) -> TreeGroup:
         is_leaf=False,
         least=gang.min_group_count if gang is not None else 1,
         is_gang=gang is not None,
-        topology_key=found.topology_key,
-        created_s=found.created_s,
+        topology_key=found.spec.topology_key,
+        created_s=found.metadata.created_s,
     )

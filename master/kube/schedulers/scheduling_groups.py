@@ -10,7 +10,6 @@ from dataclasses import field
 from master.kube.objects import Metadata, Resource
 from master.kube.schedulers.conditions import ExplainedCondition
 from master.kube.schema.slim import slim
-from master.kube.schema.timestamps import unix_s
 
 _SCHEDULED = "PodGroupInitiallyScheduled"
 
@@ -49,16 +48,28 @@ class SchedulingConstraints:
 
 
 @slim
-class SchedulingGroupSpec:
-    """The policy and the constraints of a group, and the CompositePodGroup that it is below."""
+class GroupSpec:
+    """The constraints of a group, and the CompositePodGroup that it is below, empty for none."""
 
     parent_composite_pod_group_name: str = ""
-    scheduling_policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     scheduling_constraints: SchedulingConstraints | None = None
+
+    @property
+    def topology_key(self) -> str:
+        """The node label of which all pods below it need one value; empty for none."""
+        constraints = self.scheduling_constraints
+        return constraints.key if constraints is not None else ""
 
 
 @slim
-class GroupCondition(ExplainedCondition):
+class SchedulingGroupSpec(GroupSpec):
+    """The spec of a PodGroup, with its policy."""
+
+    scheduling_policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
+
+
+@slim
+class SchedulingGroupCondition(ExplainedCondition):
     """A condition that kube-scheduler reports; `status` is True, False or Unknown."""
 
     type: str = ""
@@ -69,7 +80,7 @@ class GroupCondition(ExplainedCondition):
 class SchedulingGroupStatus:
     """What kube-scheduler reports; empty until it has tried the group."""
 
-    conditions: tuple[GroupCondition, ...] = ()
+    conditions: tuple[SchedulingGroupCondition, ...] = ()
 
 
 @slim
@@ -92,21 +103,10 @@ class SchedulingGroupObject:
         return any(each.type == _SCHEDULED and each.status == "True" for each in reports)
 
     @property
-    def created_s(self) -> float:
-        """The Unix time of its creation."""
-        return unix_s(self.metadata.creation_timestamp) or 0.0
-
-    @property
     def min_count(self) -> int:
         """How many pods are bound together at least."""
         gang = self.spec.scheduling_policy.gang
         return gang.min_count if gang is not None else 1
-
-    @property
-    def topology_key(self) -> str:
-        """The node label of which all pods need one value; empty for none."""
-        constraints = self.spec.scheduling_constraints
-        return constraints.key if constraints is not None else ""
 
 
 SCHEDULING_GROUPS = Resource(

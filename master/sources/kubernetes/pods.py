@@ -210,7 +210,7 @@ class PodParser:
             topology_key=annotations.get(keys.topology_key, ""),
             is_of_group=gang.is_of_group,
             composite_group=(metadata.namespace, gang.composite) if gang.composite else None,
-            created_s=unix_s(metadata.creation_timestamp) or 0.0,
+            created_s=metadata.created_s,
             wants=node_wants(spec, self._policy.usage_key) if fixed is None else None,
             fixed=NodeName(fixed) if fixed else None,
             claims=_claims(found) if spec.volumes else (),

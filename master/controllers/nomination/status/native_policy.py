@@ -94,10 +94,10 @@ def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
 
 
 def _asked_of_kubernetes(group: SchedulingGroupObject, context: GangContext) -> NativeAsked:
-    kind = context.kind_of_label(group.topology_key)
+    kind = context.kind_of_label(group.spec.topology_key)
     tier = context.tier_of_kind(kind) if kind is not None else None
     return NativeAsked(
-        policies=[Nearness(tier)] if group.topology_key else [],
+        policies=[Nearness(tier)] if group.spec.topology_key else [],
         phase=explanation(group.status.conditions)[:200],
         scheduler="kube-scheduler",
         dropped="its constraint is not kept without the gate TopologyAwareWorkloadScheduling",
