@@ -5,7 +5,9 @@ The real dumps are not part of the repository; without them their tests are skip
 
 import json
 import random
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from hypothesis import strategies as st
 
 from tests.builders import discovery, groups, shape, together
 from tests.discovery.fabrics import dumped, listed, read, reports, spoken
-from tests.support.fabric import Built, rails
+from tests.support.fabric import Built, Fabric, rails
 from topo.discovery.modes import Mode
+from topo.model.forest import Node
 from topo.model.observation import Event, FabricLoaded
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/ib"
@@ -60,6 +63,80 @@ def test_random_fabrics_with_faults_have_the_groups_of_their_units_in_any_order(
         assert together(state) == expected
         shapes.append(shape(state))
     assert all(one == other for one, other in pairwise(shapes))
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """A fabric of pods of leaves, a dump of each of its planes, and the truth: hosts by kind."""
+
+    adapters: dict[str, list[str]]
+    dumps: list[str]
+    truth: dict[str, set[frozenset[str]]]
+
+
+@st.composite
+def tiered_fabrics(draw: st.DrawFn) -> Tiers:
+    """A fat tree, a dragonfly+ (spines cabled to those of each other pod), or two planes of one.
+
+    Cables between switches are cut at random; each leaf and each pod keeps one.
+    """
+    leaves_of = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    planes = draw(st.sampled_from((1, 2)))
+    has_cores = draw(st.booleans())
+    hosts = {
+        (pod, leaf): [f"h{pod}{leaf}{n}" for n in range(draw(st.sampled_from((1, 2, 2, 3))))]
+        for pod, leaves in enumerate(leaves_of)
+        for leaf in range(leaves)
+    }
+    adapters: dict[str, list[str]] = {name: [] for names in hosts.values() for name in names}
+    fabric = Fabric()
+    for plane in range(planes):
+        spines = [[fabric.switch(f"p{plane}-s{pod}-{n}") for n in (0, 1)] for pod in range(3)]
+        for (pod, leaf), names in hosts.items():
+            switch = fabric.switch(f"p{plane}-l{pod}-{leaf}")
+            for spine in spines[pod][: draw(st.sampled_from((1, 2)))]:
+                fabric.trunk(switch, spine)
+            for name in names:
+                adapters[name].append(fabric.adapter(f"{name} mlx5_{plane}"))
+                fabric.plug(adapters[name][-1], switch)
+        pods = range(len(leaves_of))
+        if has_cores:
+            core = fabric.switch(f"p{plane}-core")
+            for pod in pods:
+                fabric.trunk(spines[pod][0], core)
+        else:
+            for one, other in combinations(pods, 2):
+                for there in range(draw(st.sampled_from((1, 2)))):
+                    fabric.trunk(spines[one][0], spines[other][there])
+    first = next(iter(adapters.values()))
+    return Tiers(adapters, [fabric.dump(each) for each in first], _truth(hosts))
+
+
+def _truth(hosts: Mapping[tuple[int, int], list[str]]) -> dict[str, set[frozenset[str]]]:
+    """The sets of hosts by kind; a tier that holds no more than the one below is left out."""
+    pods: dict[int, list[list[str]]] = {}
+    for (pod, _), names in hosts.items():
+        pods.setdefault(pod, []).append(names)
+    return {
+        "leaf": {frozenset(names) for names in hosts.values()},
+        "spine": {frozenset(chain(*leaves)) for leaves in pods.values() if len(leaves) > 1},
+        "core": {frozenset(chain(*hosts.values()))} if len(pods) > 1 else set(),
+    }
+
+
+@given(tiered_fabrics())
+def test_random_fat_trees_dragonflies_plus_and_planes_have_their_groups_of_each_tier(
+    fabric: Tiers,
+) -> None:
+    """A dragonfly+ has no core: its pods are joined by cables between their spines."""
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(fabric.adapters), dumped(*fabric.dumps))
+    state.validate()
+    found: dict[str, set[frozenset[str]]] = {kind: set() for kind in fabric.truth}
+    for group in groups(state).values():
+        below = (each for _, each in group.walk() if isinstance(each, Node))
+        found[str(group.kind)].add(frozenset(str(node.name) for node in below))
+    assert found == fabric.truth
 
 
 def shared(name: str) -> str:

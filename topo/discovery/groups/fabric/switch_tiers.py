@@ -10,16 +10,18 @@ cables, unless most hosts of another group that has leaves are on it, too. A hos
 if more than half of its own cables to leaves of groups are there.
 
 How, the tiers above: a switch has as its rank its distance from the nearest leaf of a group that
-has a node; such a leaf has rank 1. With the switches of rank 2 and less some groups are connected:
-they are a *spine* group; with those of rank 3 a *core* group, and so on. A tier that connects
-nothing new is left out, and a group that no switch above connects has no groups around it.
+has a node; such a leaf has rank 1. A cable is of the tier of its higher end, and of the tier above
+if both ends have one rank. With the cables of tier 2 some groups are connected: they are a *spine*
+group; with those of tier 3 too a *core* group, and so on. A tier that connects nothing new is left
+out, and a group that no cable connects has no groups around it.
 
 Why that is right: where each adapter of a host has a leaf of its own (rails), the hosts of a unit
 share all leaves, and none alone says who is near; where a host has one leaf, all hosts on it do.
 Hosts of two units share no leaf but by wrong cables, and these would have to be more than half of
 the cables of one. A host with some cables cut or wrong is near to those whose are right while more
-than half of its own are. A server with two cables is near to no host with eight. What names of
-switches say is not used.
+than half of its own are. A server with two cables is near to no host with eight. Spines that are
+cabled to each other join what each of them holds, as a core would: the groups of a dragonfly+. What
+names of switches say is not used.
 
 Cost: O(cables) and, for each leaf, the square of the different sets of leaves that its hosts have:
 one where all cables are right.
@@ -213,23 +215,22 @@ def _groups_above(wires: Wires, groups: AbstractSet[SwitchGroup]) -> dict[Switch
     """Return for each leaf group the groups around it, outermost first."""
     group_of = {leaf: group for group in groups for leaf in group.switches}
     ranks = _ranks(wires, group_of)
+    bound = [pair for group in groups for pair in pairwise(group.switches)]
+    cables = defaultdict[int, list[tuple[Guid, Guid]]](list)
+    for one, rank in ranks.items():
+        for other in wires.trunks.get(one, ()):
+            cables[max(rank, ranks[other]) + (rank == ranks[other])].append((one, other))
     found: dict[SwitchGroup, SwitchPath] = dict.fromkeys(groups, ())
     inside = dict.fromkeys(groups, 1)
     """For each group how many are around it in the tier below."""
-    for rank in range(2, max(ranks.values(), default=1) + 1):
-        near = (
-            (one, other)
-            for one, others in wires.trunks.items()
-            for other in others
-            if ranks.get(one, rank + 1) <= rank and ranks.get(other, rank + 1) <= rank
-        )
-        of_group = (tuple(group.switches) for group in groups)
-        bound = (pair for leaves in of_group for pair in pairwise(leaves))
-        for switches in _components(ranks, (*near, *bound)):
+    for rank in sorted(cables):
+        bound += cables[rank]
+        for switches in _components(ranks, bound):
             members = {group_of[each] for each in switches if each in group_of}
-            tops = frozenset(each for each in switches if ranks[each] == rank)
-            if not tops or all(inside[each] == len(members) for each in members):
+            if all(inside[each] == len(members) for each in members):
                 continue
+            highest = max(ranks[each] for each in switches)
+            tops = frozenset(each for each in switches if ranks[each] == highest)
             around = SwitchGroup(_kind(rank), tops)
             for group in members:
                 inside[group] = len(members)
