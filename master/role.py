@@ -26,12 +26,14 @@ class RoleKind(StrEnum):
 class Role:
     """The role of a master.
 
-    `leader_url` is the URL of the leader's API, `reports_url` that for reports; empty if unknown.
+    `leader_url` is the URL of the leader's API, `reports_url` that for reports, `extender_url` that
+    for schedulers; empty if unknown.
     """
 
     kind: RoleKind = RoleKind.ALONE
     leader_url: str = ""
     reports_url: str = ""
+    extender_url: str = ""
 
     @property
     def acts(self) -> bool:

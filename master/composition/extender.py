@@ -11,6 +11,7 @@ from master.extender.quota import GpuQuota
 from master.extender.server import extender_app, extender_connections
 from master.kube.objects import CONFIG_MAPS
 from master.kube.reflector import Reflector
+from master.replicas.replicas import Replicas
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import config_map_scope
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -21,6 +22,8 @@ def build_extender(
     cluster: Cluster | None,
     capacity: ClusterCapacity | None,
     availability: Availability,
+    *,
+    replicas: Replicas | None,
 ) -> ExtenderPort | None:
     """Return the port; None where it is switched off."""
     settings = core.settings
@@ -60,7 +63,7 @@ def build_extender(
         unavailable=availability.uncounted,
     )
     return ExtenderPort(
-        app=extender_app(extender),
+        app=extender_app(extender, replicas.questions.ask if replicas is not None else None),
         connections=extender_connections(),
         plans=plans,
         quota=quota,

@@ -43,7 +43,7 @@ def build_service(
     saver = state.state_saver(core, cluster)
     admission = kubernetes.admission(core, cluster, availability)
     controllers = kubernetes.controllers(core, cluster, availability, admission, capacity=capacity)
-    extender = build_extender(core, cluster, capacity, availability)
+    extender = build_extender(core, cluster, capacity, availability, replicas=replicas)
     port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
     warnings = MasterWarnings(
         settings=settings,

@@ -21,6 +21,7 @@ UNKNOWN = "topo-master does not know the pod yet; it is asked again"
 NO_PLAN = "topo-master has no plan for the group of the pod yet; it is asked again"
 UNREAD = "topo-master has not read the quota of GPUs yet; it is asked again"
 PASSED, PLANNED, REFUSED, AWAITED = "passed", "planned", "refused", "awaited"
+FORWARDED = "forwarded"
 
 
 class Extender:
@@ -43,9 +44,13 @@ class Extender:
         self._domain, self._shared_cards = policy.domain, shared_cards
         self._unavailable = unavailable
 
+    def concerns_cards(self, asked: Asked) -> bool:
+        """Return whether the pod asks for cards, so that bookings or quotas concern it."""
+        return asked.names_any(self._cards)
+
     async def filtered(self, asked: Asked) -> NodeVerdict:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
-        if not asked.names_any(self._cards):
+        if not self.concerns_cards(asked):
             return self._counted("filter", PASSED, of_all(asked.names))
         for look in range(LOOKS):
             verdict = self._filtered(asked)
@@ -94,7 +99,7 @@ class Extender:
 
     async def within_quota(self, asked: Asked) -> NodeVerdict:
         """Return the nodes that the quota of the pod's namespace leaves it."""
-        if not asked.names_any(self._cards):
+        if not self.concerns_cards(asked):
             return self._counted("predicates", PASSED, of_all(asked.names))
         for look in range(LOOKS):
             pod = self._known(asked)

@@ -7,7 +7,7 @@ import prometheus_client as prom
 from topo.kit.metrics import counter, histogram
 
 VERBS = ("filter", "prioritize", "predicates")
-ANSWERS = ("passed", "planned", "refused", "awaited", "error")
+ANSWERS = ("passed", "planned", "refused", "awaited", "forwarded", "error")
 
 
 class ExtenderMetrics:

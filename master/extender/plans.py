@@ -90,6 +90,7 @@ class ExtenderPlans:
         self._holds: dict[GangId, dict[HoldId, tuple[int, ...]]] = {}
         self._holds_version = -1
         self._woken = asyncio.Event()
+        self._acts = False
         pods.subscribe(self._told)
 
     # What is read
@@ -151,19 +152,26 @@ class ExtenderPlans:
             self._of_key.clear()
             for key, pod in told.objects.items():
                 self.note(key, pod)
-            # A job that was deleted while nobody led has holds and no pods.
-            held = (held_ranks(hold) for hold in self._state.holds())
-            self._marked |= dict.fromkeys(each.gang for each in held if each is not None)
+            self._mark_all()
         else:
             self.note(told.key, self._pods.objects.get(told.key))
         self._woken.set()
+
+    def _mark_all(self) -> None:
+        """Mark all gangs: one that was deleted while nobody led has holds and no pods."""
+        held = (held_ranks(hold) for hold in self._state.holds())
+        self._mark(*self._gangs, *(each.gang for each in held if each is not None))
+
+    def _mark(self, *gangs: GangId) -> None:
+        if self._acts:  # a follower would collect them for weeks
+            self._marked |= dict.fromkeys(gangs)
 
     def note(self, key: Key, pod: ClusterPod | None) -> None:
         """Mark the gang of a pod that came, changed or went (None)."""
         now = pod.gang_id if isinstance(pod, GangPod) and asks(pod) else None
         before = self._of_key.pop(key, None)
         if before is not None:
-            self._marked[before] = None
+            self._mark(before)
             if before != now:
                 self._gangs[before].pop(key, None)
                 if not self._gangs[before]:
@@ -171,7 +179,7 @@ class ExtenderPlans:
         if now is not None:
             self._of_key[key] = now
             self._gangs.setdefault(now, {})[key] = None
-            self._marked[now] = None
+            self._mark(now)
 
     # What is booked, by the master that acts
 
@@ -179,6 +187,8 @@ class ExtenderPlans:
         """Hold the nodes of groups that wait, until cancelled."""
         loop = asyncio.get_running_loop()
         tick_s = loop.time() + TICK_S
+        self._acts = True
+        self._mark_all()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(tick_s):

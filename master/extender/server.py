@@ -7,17 +7,17 @@
 
 No token is asked for, as schedulers send none: an answer changes no booking and tells nothing that
 `GET /v1/topology` does not. A body that cannot be used is answered with 200 and `Error`, which the
-scheduler shows as the reason of the pod.
+scheduler shows as the reason of the pod. A follower asks the leader about pods with GPUs.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from aiohttp import web
 
-from master.extender.answers import Extender
+from master.extender.answers import AWAITED, FORWARDED, Extender
 from master.extender.wire import Asked, error_answer, filter_answer, priorities, read_asked
 from topo.gangs.extender.verdicts import NodeVerdict
 from topo.kit.serving.bodies import Bodies
@@ -35,7 +35,13 @@ CONNECTIONS = 256
 INLINE_BYTES = 1 << 20
 """A larger question is read in a thread, one at a time: its JSON takes the loop for longer."""
 
+PREFIX = "/scheduler"
+_ONE = "?nodes=one"
+
 Answer = Callable[[web.Request, Asked], Awaitable[bytes]]
+AskLeader = Callable[[str, bytes, Mapping[str, str]], Awaitable[bytes | str | None]]
+"""Returns the leader's answer to a question by its path, body and headers; a text: why there is
+none now; None: this master leads."""
 
 
 def extender_connections() -> Connections:
@@ -43,9 +49,9 @@ def extender_connections() -> Connections:
     return Connections("extender", CONNECTIONS, ANSWERS_BYTES)
 
 
-def extender_app(extender: Extender) -> web.Application:
-    """Return the web application of the three calls."""
-    calls = _Calls(extender)
+def extender_app(extender: Extender, ask_leader: AskLeader | None = None) -> web.Application:
+    """Return the web application of the three calls; `ask_leader` is None without other masters."""
+    calls = _Calls(extender, ask_leader)
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
     for verb, answer in (
         ("filter", calls.filter),
@@ -53,15 +59,15 @@ def extender_app(extender: Extender) -> web.Application:
         ("predicates", calls.predicates),
     ):
         handler = calls.handler(verb, answer)
-        app.router.add_post(f"/scheduler/{verb}", handler, expect_handler=answer_expectation)
+        app.router.add_post(f"{PREFIX}/{verb}", handler, expect_handler=answer_expectation)
     return app
 
 
 class _Calls:
     """The calls of one port; they share the budget of bodies."""
 
-    def __init__(self, extender: Extender) -> None:
-        self._extender = extender
+    def __init__(self, extender: Extender, ask_leader: AskLeader | None) -> None:
+        self._extender, self._ask_leader = extender, ask_leader
         self._bodies, self._large = Bodies(BODIES_BYTES), asyncio.Lock()
 
     def handler(
@@ -74,7 +80,10 @@ class _Calls:
             began_s = time.perf_counter()
             try:
                 async with self._bodies.read(request) as content:
-                    body = await answer(request, await self._read(content))
+                    asked = await self._read(content)
+                    body = await self._of_leader(request, verb, asked, content)
+                    if body is None:
+                        body = await answer(request, asked)
             except BadInputError as error:
                 metrics.answers.labels(verb, "error").inc()
                 body = error_answer(str(error.refusal))
@@ -91,14 +100,34 @@ class _Calls:
 
     async def predicates(self, request: web.Request, asked: Asked) -> bytes:
         verdict = await self._extender.within_quota(asked)
-        is_one = request.query.get("nodes") == "one"
-        return filter_answer(asked, _first(verdict) if is_one else verdict)
+        return filter_answer(asked, _first(verdict) if _asks_for_one(request) else verdict)
+
+    async def _of_leader(
+        self, request: web.Request, verb: str, asked: Asked, content: bytes
+    ) -> bytes | None:
+        """Return what the leader answers, or that it cannot be asked; None to answer here."""
+        if self._ask_leader is None or not self._extender.concerns_cards(asked):
+            return None
+        path = f"{PREFIX}/{verb}{_ONE if _asks_for_one(request) else ''}"
+        found = await self._ask_leader(path, content, request.headers)
+        if found is not None:
+            answered = AWAITED if isinstance(found, str) else FORWARDED
+            self._extender.metrics.answers.labels(verb, answered).inc()
+        if not isinstance(found, str):
+            return found
+        if verb == "prioritize":
+            return priorities(asked, {})
+        return filter_answer(asked, NodeVerdict(error=f"topo-master: {found}; it is asked again"))
 
     async def _read(self, content: bytes) -> Asked:
         if len(content) <= INLINE_BYTES:
             return read_asked(content)
         async with self._large:
             return await asyncio.to_thread(read_asked, content)
+
+
+def _asks_for_one(request: web.Request) -> bool:
+    return request.query.get("nodes") == "one"
 
 
 def _first(verdict: NodeVerdict) -> NodeVerdict:

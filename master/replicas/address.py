@@ -13,26 +13,31 @@ from urllib.parse import urlsplit
 from topo.kit.addresses import parse_address
 
 Address = IPv4Address | IPv6Address
-API, REPORTS = "address", "reports-address"
+API, REPORTS, EXTENDER = "address", "reports-address", "extender-address"
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where this master listens on its pod's address, and with TLS or without."""
+    """Where this master listens on its pod's address, and with TLS or without.
+
+    `extender` is 0 where schedulers ask nothing; it speaks TLS where the API does.
+    """
 
     host: str
     api: int
     reports: int
     api_scheme: str = "http"
     reports_scheme: str = "http"
+    extender: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderAddress:
-    """The base URLs of the leader; empty where one is not known."""
+    """The base URLs of the leader, all of one host; empty where one is not known."""
 
     api: str = ""
     reports: str = ""
+    extender: str = ""
 
     @property
     def addresses(self) -> frozenset[Address]:
@@ -44,15 +49,21 @@ class LeaderAddress:
 def annotations(domain: str, ports: Ports) -> dict[str, str]:
     """Return the annotations of a leader."""
     host = f"[{ports.host}]" if ":" in ports.host else ports.host
-    said = {API: ports.api, REPORTS: ports.reports}
-    return {f"{domain}/{name}": f"{host}:{port}" for name, port in said.items()}
+    said = {API: ports.api, REPORTS: ports.reports, EXTENDER: ports.extender}
+    return {f"{domain}/{name}": f"{host}:{port}" if port else "" for name, port in said.items()}
 
 
 def leader_address(written: Mapping[str, object], domain: str, ours: Ports) -> LeaderAddress:
     """Return the address in a leader's annotations, as far as it can be another master's."""
-    api, reports = (_socket(written.get(f"{domain}/{name}"), ours) for name in (API, REPORTS))
+    api, reports, extender = (
+        _socket(written.get(f"{domain}/{name}"), ours) for name in (API, REPORTS, EXTENDER)
+    )
+    if _host(extender) != _host(api):  # left by another leader, before one that knows no extender
+        extender = ""
     return LeaderAddress(
-        api and f"{ours.api_scheme}://{api}", reports and f"{ours.reports_scheme}://{reports}"
+        api and f"{ours.api_scheme}://{api}",
+        reports and f"{ours.reports_scheme}://{reports}",
+        extender and f"{ours.api_scheme}://{extender}",
     )
 
 
@@ -67,6 +78,10 @@ def _socket(text: object, ours: Ports) -> str:
     if not _may_be_a_pod(found, own) and not (found.is_loopback and own.is_loopback):
         return ""
     return f"[{found}]:{int(port)}" if found.version == 6 else f"{found}:{int(port)}"
+
+
+def _host(socket: str) -> str:
+    return socket.rpartition(":")[0]
 
 
 def _may_be_a_pod(found: Address, own: Address) -> bool:

@@ -1,19 +1,23 @@
-"""Forwards reports that reach a follower to the leader, and its answers back.
+"""Forwards what reaches a follower to the leader, and its answers back: reports and questions.
 
 A follower accepts the same tokens as the leader (`master/sources/workers/port.py`), so that no
 stranger's body is read. The leader checks the token again, and everything else. The only address it
 calls is that of the leader on the Lease; nothing in a request chooses it.
+
+Schedulers ask whichever master their Service leads to. What is booked and what has just been let
+pass is known to the leader alone, so that a follower's own answer could give a GPU away twice.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import prometheus_client as prom
 import structlog
 from aiohttp import web
 
 from master.replicas.peer import NoAnswerError, PeerMaster
-from master.role import Role, not_leader
+from master.role import Replica, Role, not_leader
 from topo.kit.serving.body import body_bytes
 from topo.kit.serving.problem import bad_input, problem
 from topo.model.errors import BadInputError
@@ -23,6 +27,12 @@ FORWARDED = "Topo-Forwarded"
 MAX_UNDER_WAY = 256
 """Reports that are forwarded at once; each is held in memory."""
 TIMEOUT_S = 5.0
+QUESTIONS_UNDER_WAY = 16
+"""Questions that are forwarded at once. A scheduler asks about one pod after the other."""
+QUESTION_S = 3.0
+"""The leader waits up to a second for a plan; a scheduler gives up after 5 s by default."""
+MAX_REPLY_BYTES = 16 << 20
+"""An answer to a question: the nodes of its body, and a sentence for each that is refused."""
 _MAX_ANSWER_BYTES = 64 * 1024
 _TAKEN_ALONG = ("Authorization", "Content-Type")
 _BROUGHT_BACK = ("Content-Type", "Retry-After", "WWW-Authenticate", "Accept-Encoding")
@@ -89,3 +99,42 @@ class ReportForwarder:
         if not self._failing:
             _log.warning("reports cannot be passed on", leader=role.reports_url, why=why)
         self._failing = True
+
+
+@dataclass(slots=True, kw_only=True)
+class QuestionForwarder:
+    """Forwards questions of schedulers while this master does not serve."""
+
+    replica: Replica
+    peer: PeerMaster
+    _under_way: int = 0
+
+    async def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes | str | None:
+        """Return the leader's answer to a question that came with these headers.
+
+        A text: why there is none now. None: this master answers itself.
+        """
+        if self.replica.serves:
+            return None
+        url = self.replica.role.extender_url
+        if not url or FORWARDED in headers:
+            return "no master that leads is known"
+        if self._under_way >= QUESTIONS_UNDER_WAY:
+            return f"{QUESTIONS_UNDER_WAY} questions are on their way to the leader already"
+        self._under_way += 1
+        try:
+            answer = await self.peer.ask(
+                "POST",
+                url + path,
+                headers={"Content-Type": "application/json", FORWARDED: "1"},
+                body=body,
+                limit_bytes=MAX_REPLY_BYTES,
+                timeout_s=QUESTION_S,
+            )
+        except NoAnswerError as error:
+            return f"the leader, {url}, cannot be reached: {error}"
+        finally:
+            self._under_way -= 1
+        if answer.status != HTTPStatus.OK:
+            return f"the leader, {url}, answers {answer.status}"
+        return answer.body

@@ -13,7 +13,7 @@ from master.kube.leader_election.lease import Leadership, Lease, LeaseMetrics, L
 from master.replicas.address import LeaderAddress, Ports, annotations, leader_address
 from master.replicas.credential import Credential
 from master.replicas.follower import AGE, ORIGIN, Follower, Origin, TakeUp
-from master.replicas.forwarding import ReportForwarder
+from master.replicas.forwarding import QuestionForwarder, ReportForwarder
 from master.replicas.leader_pod import CheckedLeader, MasterPods
 from master.replicas.peer import PeerMaster
 from master.role import Replica, Role, RoleKind
@@ -38,6 +38,7 @@ class Replicas:
     peer: PeerMaster
     follower: Follower
     forwarder: ReportForwarder
+    questions: QuestionForwarder
     credential: Credential
     replica: Replica
 
@@ -147,6 +148,7 @@ def build_replicas(
         peer=peer,
         follower=follower,
         forwarder=forwarder,
+        questions=QuestionForwarder(replica=replica, peer=peer),
         credential=credential,
         replica=replica,
     )
@@ -159,7 +161,7 @@ def _checked_leader(pods: MasterPods | None, replica: Replica) -> CheckedLeader:
 
     def believe(address: LeaderAddress) -> None:
         if not replica.has_acted:
-            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
+            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports, address.extender))
 
     return CheckedLeader(pods, believe=believe)
 
@@ -200,4 +202,5 @@ def _ports(settings: MasterSettings) -> Ports:
         reports=settings.rpc_server_port,
         api_scheme="https" if has_tls and settings.tls_scope == "all" else "http",
         reports_scheme="https" if has_tls else "http",
+        extender=0 if settings.extender == "off" else settings.extender_port,
     )

@@ -50,16 +50,27 @@ class Asking:
 
 
 @asynccontextmanager
-async def asked(server: FakeServer, home: Path, *flags: str) -> AsyncIterator[Asking]:
-    """A master with an extender, that has counted this cluster."""
+async def asked(
+    server: FakeServer, home: Path, *flags: str, ports: tuple[int, int, int] = (0, 0, 0)
+) -> AsyncIterator[Asking]:
+    """A master with an extender, that has counted this cluster; free ports if none are given."""
     (home / "nodegroup.yaml").write_text(GROUPS)
     path = kubeconfig(home, server.url)
     config = ("--mode=config", f"--config-file={home / 'nodegroup.yaml'}", "--extender=on")
     kube = ("--kubernetes=on", f"--kubeconfig={path}", "--controllers=none")
-    async with running(*config, *kube, *flags) as master, AsyncExitStack() as stack:
+    async with (
+        running(*config, *kube, *flags, ports=ports[:2]) as master,
+        AsyncExitStack() as stack,
+    ):
         port = master.service.extender
         assert port is not None
-        site = Site(app=port.app, port=0, connections=port.connections, host="127.0.0.1", drain_s=2)
+        site = Site(
+            app=port.app,
+            port=ports[2],
+            connections=port.connections,
+            host="127.0.0.1",
+            drain_s=2,
+        )
         [(host, bound)] = await start(site, stack)
         session = await stack.enter_async_context(ClientSession())
         await master.ready()
@@ -89,7 +100,8 @@ class Scheduler:
             metadata["ownerReferences"] = [{**owner, "controller": True}]
             metadata["labels"] = {INDEX: str(rank)}
             metadata["annotations"] = {SIZE: str(group), **more}
-        resources = {"limits": {GPU: str(gpus)}, "requests": {GPU: str(gpus)}}
+        amounts = {GPU: str(gpus)} if gpus else {}
+        resources = {"limits": amounts, "requests": amounts}
         spec = {"containers": [{"name": "main", "resources": resources}]}
         self.pods[name] = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
         await self._put(name)

@@ -78,6 +78,16 @@ def test_pods_with_public_addresses_find_each_other(own: str, other: str) -> Non
     assert leader_address(written, DOMAIN, Ports(own, 1, 2)).api == f"http://{other}:9001"
 
 
+def test_an_extender_is_asked_on_the_host_of_the_leaders_api_alone() -> None:
+    """A leader of an earlier version leaves the address of the one before as it is."""
+    written = annotations(DOMAIN, Ports("10.0.0.8", 9001, 10001, extender=3456))
+    assert leader_address(written, DOMAIN, OURS).extender == "http://10.0.0.8:3456"
+    left = {**written, f"{DOMAIN}/address": "10.0.0.9:9001"}
+    assert leader_address(left, DOMAIN, OURS).extender == ""
+    without = annotations(DOMAIN, Ports("10.0.0.8", 9001, 10001))
+    assert leader_address({**written, **without}, DOMAIN, OURS).extender == ""
+
+
 def test_masters_on_one_machine_find_each_other() -> None:
     ours = Ports("127.0.0.1", 1, 2)
     written = annotations(DOMAIN, Ports("127.0.0.2", 9001, 10001))

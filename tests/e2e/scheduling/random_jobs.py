@@ -29,7 +29,7 @@ from tests.e2e.scheduling.admission_master import (
     WITH_POD_GROUPS,
     admission_master,
 )
-from tests.e2e.scheduling.elected_admission import ElectedAdmission, elected_admission
+from tests.e2e.scheduling.elected_masters import ElectedMasters, elected_admission
 from tests.e2e.scheduling.gang_master import api_url, document
 from tests.e2e.scheduling.recount import Wish, ground
 from tests.e2e.scheduling.replayed import Optima, replayed
@@ -103,7 +103,7 @@ class RandomRun:
         self.tell("all jobs were bound; each plan is judged by the log of bookings")
         return stream.course, await asyncio.to_thread(replayed, log)
 
-    async def under_kills(self) -> tuple[Course, ElectedAdmission]:
+    async def under_kills(self) -> tuple[Course, ElectedMasters]:
         """Return what came of the jobs under two elected masters, and what was done to these.
 
         One of them is killed while each burst of jobs arrives.

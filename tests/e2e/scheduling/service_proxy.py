@@ -1,4 +1,4 @@
-"""What stands between the API server and the webhooks of several masters: a Service's proxy."""
+"""What stands between a caller and several masters: the proxy of a Service, on one port."""
 
 import asyncio
 import itertools
@@ -8,7 +8,6 @@ from typing import Self
 
 from tests.e2e.scheduling.webhook_door import pass_on
 
-_HTTPS = 443
 PROBE_PERIOD_S, PROBE_FAILURES = 3.0, 2
 """The readiness probe of the chart: an endpoint is taken out after so many failures."""
 
@@ -21,9 +20,13 @@ class ServiceProxy:
     """
 
     def __init__(
-        self, address: str, behind: Sequence[str], is_ready: Callable[[str], Awaitable[bool]]
+        self,
+        address: str,
+        behind: Sequence[str],
+        is_ready: Callable[[str], Awaitable[bool]],
+        port: int,
     ) -> None:
-        self._address, self._is_ready = address, is_ready
+        self._address, self._is_ready, self._port = address, is_ready, port
         self._failures = dict.fromkeys(behind, PROBE_FAILURES)
         self._turns = itertools.count()
         self._server: asyncio.Server | None = None
@@ -33,7 +36,7 @@ class ServiceProxy:
         """Connections that came while the chosen master was dead, or none was ready."""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self._address, _HTTPS)
+        self._server = await asyncio.start_server(self._accept, self._address, self._port)
         self._probing = asyncio.create_task(self._probe())
         return self
 
@@ -74,7 +77,7 @@ class ServiceProxy:
         if not ready:
             raise OSError("no master is ready")
         address = ready[next(self._turns) % len(ready)]
-        answer, master = await asyncio.open_connection(address, _HTTPS)
+        answer, master = await asyncio.open_connection(address, self._port)
         ways = [
             asyncio.create_task(pass_on(reader, master)),
             asyncio.create_task(pass_on(answer, writer)),

@@ -1,7 +1,9 @@
 """A real kube-scheduler that asks the master: whole groups without a webhook, and GPU quotas."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.controlplane.programs import KUBE
-from tests.e2e.scheduling.gang_master import GangMaster, gang_master
+from tests.e2e.scheduling.elected_masters import elected_masters
+from tests.e2e.scheduling.gang_master import GangMaster, document, gang_master
 from tests.e2e.scheduling.jobs import (
     BATCH_JOBS,
     GPU,
@@ -31,6 +34,7 @@ from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 
 NAME = "asking"
+PORT = 3456
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 MODEL, POOL = "gaia.tencent.com/gpu-model", "gaia.tencent.com/gpu-pool"
 
@@ -54,9 +58,16 @@ def extender_url(master: GangMaster) -> str:
 
 
 @pytest.fixture
-async def scheduler(cluster: Cluster, master: GangMaster, tmp_path: Path) -> AsyncIterator[Program]:
-    """A second kube-scheduler, configured as docs/extenders.md says."""
-    url, common = extender_url(master), {"httpTimeout": "5s", "ignorable": False}
+async def scheduler(cluster: Cluster, master: GangMaster, tmp_path: Path) -> AsyncIterator[None]:
+    """A second kube-scheduler that asks the master."""
+    with asking_scheduler(cluster, tmp_path, extender_url(master)):
+        yield
+
+
+@contextmanager
+def asking_scheduler(cluster: Cluster, home: Path, url: str) -> Iterator[None]:
+    """A second kube-scheduler, configured as docs/extenders.md says, until the block ends."""
+    common = {"httpTimeout": "5s", "ignorable": False}
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -76,13 +87,13 @@ async def scheduler(cluster: Cluster, master: GangMaster, tmp_path: Path) -> Asy
             {"urlPrefix": url, "filterVerb": "predicates", "nodeCacheCapable": False, **common},
         ],
     }
-    file = tmp_path / "scheduler.yaml"
+    file = home / "scheduler.yaml"
     file.write_text(yaml.safe_dump(configuration))
     argv = (str(KUBE.program("kube-scheduler")), f"--config={file}", "--secure-port=0")
-    program = Program("asking-scheduler", argv, tmp_path / "scheduler.log")
+    program = Program("asking-scheduler", argv, home / "scheduler.log")
     program.start()
     try:
-        yield program
+        yield
     finally:
         program.stop()
 
@@ -150,8 +161,8 @@ async def _again(api: Api, gone: str) -> bool:
 
 
 async def _says(api: Api, name: str, text: str) -> bool:
-    pods = await pods_of(api, name)
-    return bool(pods) and text in await message(api, pods[0].name)
+    waiting = [each for each in await pods_of(api, name) if not each.node]
+    return bool(waiting) and text in await message(api, waiting[0].name)
 
 
 VGPU, CORES, MEMORY = (f"volcano.sh/vgpu-{each}" for each in ("number", "cores", "memory"))
@@ -218,21 +229,56 @@ async def test_a_namespace_gets_no_more_cards_than_its_quota_and_only_in_its_poo
 ) -> None:
     box = homes(world, "switchbox")
     first = min(box.values())
-    for node, home in box.items():
-        labels = {MODEL: "C550", POOL: "public" if home == first else "other"}
-        await api.merge(f"{NODES}/{node}", {"metadata": {"labels": labels}})
-    quota = {"default": {"quota": {"C550": 16}, "pool": ["public"]}}
-    data = {"metadata": {"name": "gpuquota"}, "data": {"gpu_quota": json.dumps(quota)}}
-    await api.create(CONFIG_MAPS, data)
-    try:
+    async with quota(api, 16, [node for node, home in box.items() if home == first]):
         await api.create(BATCH_JOBS, job("within", 2, 16))
         await eventually(lambda: bound(api, "within", 2))
         assert {box[each.node] for each in await pods_of(api, "within")} == {first}
         await api.create(BATCH_JOBS, job("beyond", 2, 16))
         await eventually(lambda: _says(api, "beyond", "ExceedsGPUQuota"))
         assert not any(each.node for each in await pods_of(api, "beyond"))
+
+
+async def test_behind_a_service_of_two_masters_no_pod_is_stuck_or_over_quota_where_the_leader_dies(
+    cluster: Cluster, api: Api, world: World, tmp_path: Path
+) -> None:
+    """The Service leads each connection to the next master: the follower is asked as well."""
+    (tmp_path / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
+    flags = ("--extender=on", "--placement=off", "--controllers=none")
+    async with (
+        elected_masters(cluster, api, tmp_path, *flags, rendering="extender", port=PORT) as both,
+        quota(api, 12 * 8, list(homes(world, "switchbox"))),
+    ):
+        await eventually(both.has_leader)
+        with asking_scheduler(cluster, tmp_path, f"http://{both.service}:{PORT}/scheduler"):
+            for burst, jobs in enumerate((("first", "second"), ("third", "fourth"))):
+                if burst:
+                    await both.kill_leader()
+                for name in jobs:
+                    await api.create(BATCH_JOBS, job(name, 2, 16))
+                await api.create(BATCH_JOBS, job(f"single-{burst}", 2 + burst, 8))
+                for name in jobs:
+                    await eventually(partial(bound, api, name, 2))
+                    nodes = [each.node for each in await pods_of(api, name)]
+                    assert are_whole(world, "dragonfly", nodes, 2)
+            await eventually(lambda: _says(api, "single-1", "ExceedsGPUQuota"))
+            bound_ones = [each for each in await api.items(PODS) if "nodeName" in each["spec"]]
+            assert len({each["spec"]["nodeName"] for each in bound_ones}) == len(bound_ones) == 12
+
+
+@asynccontextmanager
+async def quota(api: Api, cards: int, nodes: Sequence[str]) -> AsyncIterator[None]:
+    """The namespace `default` may have so many cards, in a pool of these nodes."""
+    for node in await api.items(NODES):
+        name = node["metadata"]["name"]
+        labels = {MODEL: "C550", POOL: "public" if name in nodes else "other"}
+        await api.merge(f"{NODES}/{name}", {"metadata": {"labels": labels}})
+    stated = {"default": {"quota": {"C550": cards}, "pool": ["public"]}}
+    data = {"metadata": {"name": "gpuquota"}, "data": {"gpu_quota": json.dumps(stated)}}
+    await api.create(CONFIG_MAPS, data)
+    try:
+        yield
     finally:
         await api.delete(f"{CONFIG_MAPS}/gpuquota")
-        for node in box:
-            gone = {MODEL: None, POOL: None}
-            await api.merge(f"{NODES}/{node}", {"metadata": {"labels": gone}})
+        for node in await api.items(NODES):
+            gone = {"metadata": {"labels": {MODEL: None, POOL: None}}}
+            await api.merge(f"{NODES}/{node['metadata']['name']}", gone)

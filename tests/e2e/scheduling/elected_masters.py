@@ -1,6 +1,7 @@
-"""Two masters that elect who leads and both serve the chart's webhook, killed by turns."""
+"""Two masters that elect who leads, both behind the chart's Services, and killed at will."""
 
 import asyncio
+import itertools
 import random
 import signal
 from collections.abc import AsyncIterator
@@ -19,18 +20,21 @@ from tests.support.waiting import eventually
 from topo.kit.files import write_private
 
 TERM_S = 9
-_NAMESPACE = "topo-elected-placing"
+_numbers = itertools.count(1)
 _OCTETS, _SERVICE_OCTET = (202, 203), 204
-_PORT, _RPC_PORT = 9001, 9000
+_PORT, _RPC_PORT, _HTTPS = 9001, 9000, 443
 _KILLED_AFTER_S, _DOWN_S = (0.0, 0.6), (0.0, 12.0)
 """When a master is killed after a burst of jobs began, and how long it then stays away."""
 
 
 @dataclass
-class ElectedAdmission:
-    """Both masters by their address, and what was done to them."""
+class ElectedMasters:
+    """Both masters by their address, the namespace of their account, and what was done to them."""
 
     masters: dict[str, Program]
+    namespace: str
+    service: str
+    """The ClusterIP of the Service that they are behind."""
     proxy: ServiceProxy
     kills: int = 0
     leaders_killed: int = 0
@@ -40,7 +44,7 @@ class ElectedAdmission:
     def __str__(self) -> str:
         return (
             f"{self.kills} masters were killed, {self.leaders_killed} of them led; "
-            f"{self.proxy.refused} calls of the webhook came to a dead one"
+            f"{self.proxy.refused} connections came to a dead one"
         )
 
     async def url(self) -> str:
@@ -50,10 +54,23 @@ class ElectedAdmission:
                 return _url(address)
         return ""
 
+    async def has_leader(self) -> bool:
+        """Whether one of them leads."""
+        return bool(await self.url())
+
     def stop(self) -> None:
         """Both end as by a crash."""
         for program in self.masters.values():
             program.stop(number=signal.SIGKILL)
+
+    async def kill_leader(self) -> None:
+        """Whoever leads ends as by a crash, and stays away until `start`."""
+        await eventually(self.has_leader)
+        for address, program in self.masters.items():
+            if await self._leads(address):
+                await asyncio.to_thread(program.stop, number=signal.SIGKILL)
+                self.kills += 1
+                self.leaders_killed += 1
 
     async def end(self) -> None:
         """None runs any more, nor is started again."""
@@ -70,7 +87,7 @@ class ElectedAdmission:
 
     async def disturb(self) -> None:
         """Kill the next one in a moment, as soon as all run; it is started again after a while."""
-        await eventually(self._are_up)
+        await eventually(lambda: self.are_up)
         address = list(self.masters)[self.kills % len(self.masters)]
         program = self.masters[address]
         await asyncio.sleep(self._chance.uniform(*_KILLED_AFTER_S))
@@ -83,7 +100,9 @@ class ElectedAdmission:
         await asyncio.sleep(self._chance.uniform(*_DOWN_S))
         program.start()
 
-    def _are_up(self) -> bool:
+    @property
+    def are_up(self) -> bool:
+        """Whether both run."""
         return all(program.is_alive for program in self.masters.values())
 
     async def _leads(self, address: str) -> bool:
@@ -93,9 +112,22 @@ class ElectedAdmission:
 @asynccontextmanager
 async def elected_admission(
     cluster: Cluster, api: Api, home: Path, *flags: str, rendering: str = OWN
-) -> AsyncIterator[ElectedAdmission]:
+) -> AsyncIterator[ElectedMasters]:
     """Both masters run and their webhook is trusted, until the block ends."""
-    kubeconfig = await granted(cluster, api, _NAMESPACE, home, rendering=rendering)
+    async with elected_masters(cluster, api, home, *flags, rendering=rendering) as both:
+        await install_webhook(api, both.namespace, both.service, rendering=rendering)
+        await eventually(lambda: is_trusted(api))
+        await eventually(both.has_leader)
+        yield both
+
+
+@asynccontextmanager
+async def elected_masters(
+    cluster: Cluster, api: Api, home: Path, *flags: str, rendering: str, port: int = _HTTPS
+) -> AsyncIterator[ElectedMasters]:
+    """Both masters run behind a Service with one port, until the block ends."""
+    namespace = f"topo-elected-placing-{next(_numbers)}"
+    kubeconfig = await granted(cluster, api, namespace, home, rendering=rendering)
     write_private(home / "replica-token", b"a-token-that-all-masters-share")
     masters: dict[str, Program] = {}
     for number, octet in enumerate(_OCTETS):
@@ -108,24 +140,16 @@ async def elected_admission(
             *(f"--state-file={home / f'state-{number}'}", *flags),
         )
         name = f"topo-master-{number}"
-        environment = {"POD_NAMESPACE": _NAMESPACE, "POD_NAME": name}
+        environment = {"POD_NAMESPACE": namespace, "POD_NAME": name}
         masters[address] = Program(name, argv, home / f"{name}.log", environment)
     service = f"{cluster.ports.services}.{_SERVICE_OCTET}"
-
-    async with ServiceProxy(service, tuple(masters), _is_ready) as proxy:
-        both = ElectedAdmission(masters, proxy)
+    async with ServiceProxy(service, tuple(masters), _is_ready, port) as proxy:
+        both = ElectedMasters(masters, namespace, service, proxy)
         both.start()
         try:
-            await install_webhook(api, _NAMESPACE, service, rendering=rendering)
-            await eventually(lambda: is_trusted(api))
-            await eventually(lambda: _is_led(both))
             yield both
         finally:
             await both.end()
-
-
-async def _is_led(both: ElectedAdmission) -> bool:
-    return bool(await both.url())
 
 
 def _url(address: str) -> str:
