@@ -171,6 +171,21 @@ def test_distance_is_what_two_paths_share(one, other, numa, code):
     assert matrix_of(found).cpus == ("0-31,64-95",) * 2
 
 
+def test_rdma_adapters_are_in_the_matrix_by_their_names():
+    """Beside the GPUs, whichever address comes first."""
+    text = "\n".join(
+        [
+            device("0000:17:00.0", f"{SWITCH}/0000:17:01.0", vendor="0x15b3", kind="0x020700"),
+            "/sys/bus/pci/devices/0000:17:00.0/infiniband: mlx5_0",
+            device("0000:18:00.0", f"{SWITCH}/0000:17:02.0"),
+            device("0000:c0:00.0", "/sys/devices/pci0000:c0", numa=1),
+        ]
+    )
+    found = matrix_of(understood(text))
+    assert (found.gpus, found.nics) == (("GPU0", "GPU1"), ("mlx5_0",))
+    assert codes_of(found) == (("X", "SYS", "PIX"), ("SYS", "X", "SYS"), ("PIX", "SYS", "X"))
+
+
 def test_gpus_are_known_by_vendor_and_class():
     """Management chips, switches and sound devices are none; MetaX and NVIDIA cards are."""
     text = "\n".join(

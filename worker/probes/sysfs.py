@@ -43,16 +43,22 @@ def infiniband(root: Path) -> Reading:
 
 
 def pci(root: Path) -> Reading:
-    """Return every GPU of a known vendor, with the chain of bridges above it."""
+    """Return every GPU of a known vendor and every RDMA adapter, with the bridges above it.
+
+    Adapters of virtual machines are left out: they come and go with the pods.
+    """
     folder = root / "bus/pci/devices"
     if not folder.is_dir():
         return absent("no PCI bus (no /sys/bus/pci)")
     lines: list[str] = []
+    has_gpu = False
     for device in _entries(folder):
-        if _is_gpu(device):
+        if (is_gpu := _is_gpu(device)) or _is_adapter(device):
             lines += _lines(root, device, _PCI_FILES)
             lines += _real_path(root, device)
-    return ok("\n".join([*lines, ""])) if lines else absent("no GPU of a known vendor on PCI")
+            lines += _adapters(root, device)
+            has_gpu |= is_gpu
+    return ok("\n".join([*lines, ""])) if has_gpu else absent("no GPU of a known vendor on PCI")
 
 
 class SysfsReader:
@@ -100,6 +106,16 @@ def _is_gpu(device: Path) -> bool:
     # A server's own display controller is of another vendor.
     pci_class = _content(device / "class") or ""
     return pci_class[:6] in _GPU_CLASSES and _content(device / "vendor") in PCI_IDS
+
+
+def _is_adapter(device: Path) -> bool:
+    return (device / "infiniband").is_dir() and not (device / "physfn").exists()
+
+
+def _adapters(root: Path, device: Path) -> Iterator[str]:
+    """Yield what an RDMA adapter is called."""
+    if names := _entries(device / "infiniband"):
+        yield f"{_shown(root, device / 'infiniband')}: {' '.join(each.name for each in names)}"
 
 
 def _lines(root: Path, folder: Path, files: tuple[str, ...]) -> Iterator[str]:

@@ -69,6 +69,21 @@ def test_only_gpus_of_known_vendors_are_listed(host: Path) -> None:
     ]
 
 
+def test_an_rdma_adapter_is_listed_with_its_name_and_no_virtual_function(host: Path) -> None:
+    write(host / "devices/pci0000:b0/0000:c0:00.0/infiniband/mlx5_0/node_desc", "gpu-1 mlx5_0\n")
+    card(host, "0000:c0:00.2", "pci0000:b0", vendor="0x15b3")
+    function = host / "devices/pci0000:b0/0000:c0:00.2"
+    write(function / "infiniband/mlx5_2/node_desc", "gpu-1 mlx5_2\n")
+    (function / "physfn").symlink_to("../0000:c0:00.0")
+    lines = [each for each in sysfs.pci(host).text.splitlines() if "c0:00" in each]
+    assert lines == [
+        "/sys/bus/pci/devices/0000:c0:00.0/numa_node: 0",
+        "/sys/bus/pci/devices/0000:c0:00.0/vendor: 0x15b3",
+        "/sys/bus/pci/devices/0000:c0:00.0/realpath: /sys/devices/pci0000:b0/0000:c0:00.0",
+        "/sys/bus/pci/devices/0000:c0:00.0/infiniband: mlx5_0",
+    ]
+
+
 def test_every_port_of_every_nic_is_listed(host: Path) -> None:
     """Up or down, with the NIC's place on the bus; a software device has none."""
     lines = sysfs.infiniband(host).text.splitlines()

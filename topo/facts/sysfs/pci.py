@@ -1,8 +1,9 @@
 """GPUs under `/sys/bus/pci/devices`, flattened to lines `path: content`, and their PCI distance.
 
-Keys: `<address>/{vendor,class,numa_node,local_cpulist,realpath}`. The distance follows NVML's
-levels: the real path is the chain of bridges, so a common prefix tells what two devices share.
-Source: kernel documentation ABI/testing/sysfs-bus-pci; nvml.h for the levels.
+Keys: `<address>/{vendor,class,numa_node,local_cpulist,realpath}`, and of an RDMA adapter
+`<address>/infiniband` (the names in that folder), whose distance from the GPUs is given, too. The
+distance follows NVML's levels: the real path is the chain of bridges, so a common prefix tells what
+two devices share. Source: kernel documentation ABI/testing/sysfs-bus-pci; nvml.h for the levels.
 """
 
 import re
@@ -10,12 +11,12 @@ from dataclasses import dataclass, field
 
 from topo.facts.reading import folding
 from topo.facts.reading.identity import normal_bdf
-from topo.facts.reading.text import WHOLE_TEXT, in_range, numbered_lines, stated, whole
+from topo.facts.reading.text import WHOLE_TEXT, in_range, numbered_lines, shorten, stated, whole
 from topo.facts.sysfs import roots
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
-from topo.model.machine import MAX_GPUS, MAX_NUMA, Gpu, Link, LinkKind, LinkMatrix
+from topo.model.machine import MAX_GPUS, MAX_NICS, MAX_NUMA, Gpu, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
 
 FORMAT = "sysfs-pci"
@@ -53,6 +54,11 @@ class _Device:
         if match is None:
             return ()
         return (match.group(1), *(p for p in (match.group(2) or "").split("/") if p))
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """What drivers of RDMA call it; empty for other devices."""
+        return tuple(map(shorten, self.words.get("infiniband", "").split()))
 
     @property
     def is_gpu(self) -> bool:
@@ -98,7 +104,8 @@ def read(text: str) -> ParsedProbe | Refusal:
     if not all(device.chain for device in gpus):
         warnings.append("no real paths: PCI distances are left out")
         return stated(FORMAT, (listed,), warnings)
-    return stated(FORMAT, (listed, _matrix(gpus)), warnings)
+    nics = [(name, d) for d in devices.values() if d.chain for name in d.adapters]
+    return stated(FORMAT, (listed, _matrix(gpus, nics[:MAX_NICS])), warnings)
 
 
 def _order(bdf: Bdf) -> tuple[int, str]:
@@ -106,12 +113,13 @@ def _order(bdf: Bdf) -> tuple[int, str]:
     return int(domain, 16), rest
 
 
-def _matrix(gpus: list[_Device]) -> LinkMatrix:
+def _matrix(gpus: list[_Device], nics: list[tuple[str, _Device]]) -> LinkMatrix:
+    shown = (*gpus, *(device for _, device in nics))
     cpus = (device.words.get("local_cpulist", "") for device in gpus)
     return LinkMatrix(
         gpus=tuple(f"GPU{index}" for index in range(len(gpus))),
-        nics=(),
-        links=tuple(tuple(_distance(one, other) for other in gpus) for one in gpus),
+        nics=tuple(name for name, _ in nics),
+        links=tuple(tuple(_distance(one, other) for other in shown) for one in shown),
         numa=tuple(device.numa for device in gpus),
         cpus=tuple(text if _CPU_LIST.fullmatch(text) else "" for text in cpus),
     )
