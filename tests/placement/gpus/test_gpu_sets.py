@@ -70,6 +70,34 @@ def test_every_choice_is_the_one_that_looking_at_every_set_finds(machine):
     ]
 
 
+@given(machines(), st.data())
+def test_of_equal_sets_the_one_with_most_wanted_rails_is_chosen_then_the_lowest_rails(
+    machine, data
+):
+    """Rails never change a score or a loss."""
+    weights, free = machine
+    rail = st.none() | st.integers(0, 4)
+    rails = data.draw(st.lists(rail, min_size=len(weights), max_size=len(weights)))
+    wanted = data.draw(st.sets(st.integers(0, 4)))
+
+    def preference(gpu: int) -> tuple[bool, bool, int, int]:
+        return rails[gpu] not in wanted, rails[gpu] is None, rails[gpu] or 0, gpu
+
+    order = sorted(free, key=preference)
+
+    def key(gpus: tuple[int, ...]) -> tuple[int, int, int, list[int]]:
+        left = value(weights, tuple(gpu for gpu in free if gpu not in gpus))
+        on_wanted = sum(rails[gpu] in wanted for gpu in gpus)
+        return -value(weights, gpus), -left, -on_wanted, sorted(map(order.index, gpus))
+
+    found = best_sets(weights, free, rails=rails, wanted=wanted)
+    assert sets(found) == [
+        min(combinations(free, count), key=key) for count in range(1, len(free) + 1)
+    ]
+    plain = best_sets(weights, free)
+    assert (found.scores, found.losses) == (plain.scores, plain.losses)
+
+
 @given(machines())
 def test_a_score_never_falls_with_more_gpus_nor_rises_with_fewer_free(machine):
     weights, free = machine

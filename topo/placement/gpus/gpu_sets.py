@@ -5,7 +5,9 @@ of a set is the sum of the weights of its pairs (`pair_weights`, 0 to 16 each). 
 our own: MetaX publishes the names of its annotations, and not the formula.
 
 - The best set has the highest value; of equal ones the value of the GPUs that remain is highest; of
-  equal ones it comes first in the order of GPU numbers.
+  equal ones it has most GPUs on the wanted rails; of equal ones it comes first in the order of
+  rails, wanted ones first, and of GPU numbers. So nodes that are wired or cabled differently give
+  GPUs of the same rails, and no rail is worth a slower link.
 - `scores[n]` is its value. It never falls with n, and never rises when GPUs are taken.
 - `losses[n]` is the value of all free GPUs less that of the GPUs that remain: the pairs inside the
   set and those from it to the rest. So four GPUs of one island cost less than four of two islands,
@@ -18,7 +20,8 @@ larger hosts share the last 80 steps in order. More GPUs than are free score 0 a
 
 Why it is right: up to `EXACT_GPUS` free GPUs every set is valued, so the best is found. Above that
 a set grows from every GPU as a start by the GPU with the highest weight to it, of equal ones the
-one with the least weight to the rest, and the best of all starts counts for each n. That is exact
+one with the least weight to the rest, then the first in order, and the best of all starts counts
+for each n. That is exact
 in a full mesh and inside one island; elsewhere the score is a lower bound of the best.
 
 Cost: O(2^G) array steps for G free GPUs up to 16, about 2 ms; O(G^3) above. Equal nodes share a
@@ -60,7 +63,7 @@ Example: the rows of two GPUs print `X NV2` and `NODE X`; a third one is not in 
     Three GPUs in a row: two pairs of NV1 (7 + 7 = 14) outweigh one of NV2 and one of PIX (8 + 5).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -204,40 +207,55 @@ def scale(total: int) -> int:
     return min(WORST_LOSS, _PLAIN + -(-(total - _PLAIN) * room // above))
 
 
-def best_sets(weights: Weights, free: Iterable[int] | None = None) -> BestSets:
-    """Return the table of a node with these weights; `free` are rows of them, None for all."""
+def best_sets(
+    weights: Weights,
+    free: Iterable[int] | None = None,
+    *,
+    rails: Sequence[int | None] = (),
+    wanted: Container[int] = (),
+) -> BestSets:
+    """Return the table of a node with these weights; `free` are rows of them, None for all.
+
+    `rails`: the rail of each row, None where it has none; empty where the node has no rails.
+    """
     everyone = range(len(weights))
-    places = everyone if free is None else sorted(set(free).intersection(everyone))
-    return _best_sets(weights, tuple(places))
+    places = [*everyone] if free is None else sorted(set(free).intersection(everyone))
+    on = [rails[place] if place < len(rails) else None for place in everyone]
+    is_wanted = [rail is not None and rail in wanted for rail in on]
+    places.sort(key=lambda at: (not is_wanted[at], on[at] is None, on[at] or 0))
+    return _best_sets(weights, tuple(places), sum(is_wanted[at] for at in places))
 
 
 @lru_cache(maxsize=_KEPT)
-def _best_sets(weights: Weights, free: tuple[int, ...]) -> BestSets:
+def _best_sets(weights: Weights, free: tuple[int, ...], wanted: int) -> BestSets:
+    """Return the table for GPUs in the order of preference, of which the first are wanted."""
     among = np.array(
         [[weights[one][other] for other in free] for one in free], dtype=np.int64
     ).reshape(len(free), len(free))
     exact = len(free) <= EXACT_GPUS
-    found = _exact(among) if exact else _greedy(among)
-    sets = (GpuSet(tuple(free[at] for at in places), v, lost) for places, v, lost in found)
-    return BestSets(len(weights), free, tuple(sets), exact)
+    found = _exact(among, wanted) if exact else _greedy(among)
+    sets = (GpuSet(tuple(sorted(free[at] for at in places)), v, lost) for places, v, lost in found)
+    return BestSets(len(weights), tuple(sorted(free)), tuple(sets), exact)
 
 
 _Found = tuple[tuple[int, ...], int, int]
 """Places, value, value lost."""
 
 
-def _exact(among: _Numbers) -> Iterator[_Found]:
-    """Return the best set of every size, by the value of all sets.
+def _exact(among: _Numbers, wanted: int) -> Iterator[_Found]:
+    """Return the best set of every size, by the value of all sets; the first `wanted` are wanted.
 
-    A set is a mask whose highest bit is GPU 0, so that among sets of one size the larger mask is
-    the one that comes first by GPU numbers. Value, what remains and mask are packed into one key.
+    A set is a mask whose highest bit is the first GPU, so that among sets of one size the larger
+    mask is the one that comes first. Value, what remains, how many are wanted and mask are packed
+    into one key of 38 + 11 bits.
     """
     size = len(among)
     if not size:
         return
     values = _values_of_masks(among[::-1, ::-1])
     whole = len(values) - 1
-    keys = (values << 38 | values[::-1] << 16) + np.arange(whole + 1)
+    masks = np.arange(whole + 1)
+    keys = values << 38 | values[::-1] << 21 | _bits(size)[masks >> (size - wanted)] << 16 | masks
     order, starts = _by_size(size)
     for key in np.maximum.reduceat(keys[order], starts)[1:].tolist():
         mask = key & 0xFFFF
@@ -260,11 +278,18 @@ def _values_of_masks(among: _Numbers) -> _Numbers:
 @lru_cache(maxsize=EXACT_GPUS)
 def _by_size(gpus: int) -> tuple[_Numbers, _Numbers]:
     """Return all masks sorted by the number of their bits, and where each number begins."""
+    bits = _bits(gpus)
+    order = np.argsort(bits, kind="stable")
+    return order, np.searchsorted(bits[order], np.arange(gpus + 1))
+
+
+@lru_cache(maxsize=EXACT_GPUS)
+def _bits(gpus: int) -> _Numbers:
+    """Return how many GPUs each mask has. O(2^G)."""
     bits = np.zeros(1, dtype=np.int64)
     for _ in range(gpus):
         bits = np.concatenate((bits, bits + 1))
-    order = np.argsort(bits, kind="stable")
-    return order, np.searchsorted(bits[order], np.arange(gpus + 1))
+    return bits
 
 
 def _greedy(among: _Numbers) -> Iterator[_Found]:

@@ -3,8 +3,8 @@ a set of them was chosen.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from topo.facts.registry import READERS
@@ -20,12 +20,14 @@ _UNSAID = "?"
 class NodeGpus:
     """The GPUs of a node in the order of their numbers, `rows[i]` being that of `gpus[i]`.
 
-    A row is None where the matrix does not show the GPU.
+    A row is None where the matrix does not show the GPU. `rails[i]` is the rail of the adapter
+    beside `gpus[i]`, None where it has none; empty where the node has no rails.
     """
 
     gpus: tuple[Gpu, ...]
     rows: tuple[int | None, ...]
     matrix: LinkMatrix
+    rails: tuple[int | None, ...] = ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -50,9 +52,21 @@ class NodeGpus:
             if gpu.healthy is not False and (free is None or gpu.index in free)
         )
 
-    def best_sets(self, free: Collection[int] | None = None) -> BestSets:
-        """Return the scores and losses with these GPUs free, by place."""
-        return best_sets(pair_weights(self.matrix, self.rows), self.usable(free))
+    def on_rails(self, of_gpus: Mapping[int, int]) -> "NodeGpus":
+        """Return the same GPUs with their rails, given by GPU number."""
+        return replace(self, rails=tuple(of_gpus.get(gpu.index) for gpu in self.gpus))
+
+    def best_sets(
+        self, free: Collection[int] | None = None, wanted: Container[int] = ()
+    ) -> BestSets:
+        """Return the scores and losses with these GPUs free, by place; `wanted` are rails."""
+        weights = pair_weights(self.matrix, self.rows)
+        return best_sets(weights, self.usable(free), rails=self.rails, wanted=wanted)
+
+    def rails_of(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Return the rails of the GPUs at these places, each once."""
+        rails = {self.rails[place] for place in places} if self.rails else set()
+        return tuple(sorted(rail for rail in rails if rail is not None))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers of the GPUs at these places."""
@@ -65,7 +79,9 @@ class NodeGpus:
         choice = found.of_size(count)
         if choice is None:
             return self._short(found, count)
-        gpus = f"GPU{'s' if count > 1 else ''} {', '.join(map(str, self.named(choice.gpus)))}"
+        gpus = _numbered("GPU", self.named(choice.gpus))
+        if rails := self.rails_of(choice.gpus):
+            gpus += f" on {_numbered('rail', rails)}"
         free = len(found.free)
         if count == free:
             return f"{gpus}: all that are free{self._joined(choice)}"
@@ -100,6 +116,10 @@ class NodeGpus:
     def _code(self, one: int, other: int) -> str:
         link = weakest(self.matrix, self.rows[one], self.rows[other])
         return _UNSAID if link is None else link.code
+
+
+def _numbered(word: str, numbers: Sequence[int]) -> str:
+    return f"{word}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def node_gpus(facts: NodeFacts) -> NodeGpus | Refusal:
