@@ -24,7 +24,7 @@ from master.tree.document_cache import GZIP_LEVEL
 from master.tree.topology_document import Part, TopologyView
 from topo.discovery.node_detail import NodeDetail
 from topo.model.ids import NodeName
-from topo.model.rest.topology import NodeDetailDocument
+from topo.model.rest.topology import NodeDetailDocument, UplinkDocument
 
 PARAMETERS = (
     Parameter("group", "string", "a group's name, or its path joined with /"),
@@ -126,6 +126,23 @@ def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[P
     return render
 
 
+def uplinks(detail: NodeDetail, now_s: float) -> list[UplinkDocument]:
+    """Return the cables of a node to switches; `now_s` is on the clock of the engine."""
+    return [
+        {
+            "adapter": each.adapter,
+            "interface": each.interface,
+            "gpus": each.gpus,
+            "switch": each.switch,
+            "port": each.port,
+            "rate": each.rate,
+            "rail": each.rail,
+            "unseen_s": None if (at_s := each.unseen_since_s) is None else round(now_s - at_s, 1),
+        }
+        for each in detail.uplinks
+    ]
+
+
 def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
     facts, seen_s = detail.facts, detail.seen_at_s
     return {
@@ -137,6 +154,7 @@ def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
         "fabrics": facts.fabrics if facts else (),
         "nics": facts.nics if facts else (),
         "nic_neighbours": facts.nic_neighbours if facts else (),
+        "uplinks": uplinks(detail, now_s),
         "probes": facts.probes if facts else (),
         "neighbours": detail.neighbours,
         "wires": [

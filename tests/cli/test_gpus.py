@@ -77,6 +77,21 @@ def test_the_chosen_gpus_stand_out_in_the_matrix_without_colour(topo: Topo, answ
     ]
 
 
+def test_the_cables_beside_gpus_are_shown_with_their_rails(topo: Topo, answers: Any) -> None:
+    cable: Any = {"adapter": "mlx5_0", "interface": "eth0", "gpus": [0, 1], "switch": "LEAF-1"}
+    cable |= {"port": "swp3", "rate": "", "rail": 0, "unseen_s": None}
+    far = {**cable, "adapter": "mlx5_1", "interface": "eth1", "gpus": [2, 3], "rail": None}
+    management = {**cable, "adapter": "", "gpus": []}
+    answers(document(uplinks=[{**far, "unseen_s": 200.0}, management, cable]))
+    shown = [line.rstrip() for line in topo("gpus", "node-3").stdout.splitlines()]
+    at = shown.index("cables to switches")
+    assert shown[at + 1 : at + 4] == [
+        "  GPU   adapter      switch  port  rate  rail",
+        "  0, 1  mlx5_0 eth0  LEAF-1  swp3        0",
+        "  2, 3  mlx5_1 eth1  LEAF-1  swp3              not seen for 3 min",
+    ]
+
+
 def test_it_asks_for_what_was_said_and_nothing_else(
     topo: Topo, fake_master: FakeMaster, answers: Any
 ) -> None:

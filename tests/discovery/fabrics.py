@@ -41,15 +41,14 @@ def listed(hosts: Iterable[str]) -> ClusterNodesListed:
 def spoken(host: str, guids: Sequence[str], *, named: str = "") -> WorkerReported:
     """The event of a worker that reports these adapters; `named`: its node has another name."""
     ports = tuple(
-        NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=":".join(_fours(guid)))
-        for n, guid in enumerate(guids)
+        NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=fours(guid)) for n, guid in enumerate(guids)
     )
     return WorkerReported(replace(facts(named or host), nics=ports))
 
 
-def _fours(guid: str) -> list[str]:
+def fours(guid: str) -> str:
     """As sysfs writes a GUID."""
-    return [guid[at : at + 4] for at in range(0, 16, 4)]
+    return ":".join(guid[at : at + 4] for at in range(0, 16, 4))
 
 
 def in_fabric(built: Built, hosts: Iterable[str] = (), **settings: object) -> Discovery:

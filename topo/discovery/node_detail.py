@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from topo.discovery.groups.fabric.uplinks import NodeUplink
+from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.node_links import NodeLink, node_links
-from topo.discovery.groups.wiring import Wiring
 from topo.discovery.node.record import NodeRecord
 from topo.model.ids import NodeName, SourceName
 from topo.model.machine import NodeFacts
@@ -19,7 +20,7 @@ class StatedPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeDetail:
-    """Its last reading and its links; none of a node that has not spoken.
+    """Its last reading, its links and its cables to switches; none of a node that has not spoken.
 
     `stated`: where each source that writes groups down puts it, in the order of precedence.
     """
@@ -31,10 +32,14 @@ class NodeDetail:
     stale: bool = False
     links: tuple[NodeLink, ...] = ()
     stated: tuple[StatedPath, ...] = ()
+    uplinks: tuple[NodeUplink, ...] = ()
 
 
 def node_detail(
-    node: NodeName, record: NodeRecord | None, wiring: Wiring, stated: tuple[StatedPath, ...]
+    node: NodeName,
+    record: NodeRecord | None,
+    membership: Membership,
+    stated: tuple[StatedPath, ...],
 ) -> NodeDetail:
     """Return what is known of a node; of one without a worker what is written of it. O(claims)."""
     if record is None:
@@ -42,9 +47,10 @@ def node_detail(
     return NodeDetail(
         node,
         record.facts,
-        wiring.neighbours(record.name),
+        membership.wiring.neighbours(record.name),
         record.seen_at_s,
         record.stale,
-        node_links(record, wiring),
+        node_links(record, membership.wiring),
         stated,
+        membership.fabric.uplinks.of(node),
     )

@@ -410,7 +410,7 @@ class Discovery:
         if record is None and not self._is_named(node):
             return None
         stated = self._comparison.stated(self._membership, node)
-        return node_detail(node, record, self._membership.wiring, stated)
+        return node_detail(node, record, self._membership, stated)
 
     def facts(self, node: NodeName) -> NodeFacts | None:
         """Return the facts of the node's last reading, or None."""

@@ -58,6 +58,7 @@ function ofNode(picture, name, detail) {
     findingsOf(picture, name),
     wireSection(name, wires, detail),
     gpuSection(node, detail),
+    uplinksSection(detail),
     partsSection(detail),
     saidBy(picture, path, detail),
     conflictsOf(picture, name),
@@ -325,6 +326,37 @@ function wireSection(name, wires, detail) {
       ),
     ),
   );
+}
+
+/**
+ * The cables to switches that begin beside GPUs, or whose switch is not seen.
+ * @param {Api.NodeDetail | null} detail
+ */
+function uplinksSection(detail) {
+  const shown = (detail?.uplinks ?? []).filter((each) => each.gpus.length > 0 || each.unseen_s !== null);
+  return (
+    shown.length > 0 &&
+    section(
+      t("uplinks"),
+      h(
+        "ul",
+        { class: "plain" },
+        shown.map((each) => h("li", {}, uplinkWords(each).join(" · "))),
+      ),
+    )
+  );
+}
+
+/** @param {Api.Uplink} uplink */
+function uplinkWords(uplink) {
+  return [
+    uplink.gpus.length > 0 && t("gpu", { n: uplink.gpus.join(", ") }),
+    [uplink.adapter, uplink.interface].filter(Boolean).join(" "),
+    `${uplink.switch} ${uplink.port}`,
+    uplink.rate,
+    uplink.rail !== null && t("rail", { n: uplink.rail }),
+    uplink.unseen_s !== null && t("unseen", { time: duration(uplink.unseen_s) }),
+  ].filter(Boolean);
 }
 
 /**

@@ -11,8 +11,9 @@ from tests.discovery.fabrics import dumped
 from tests.support.fabric import pairs
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.model.ids import NodeName
 from topo.model.machine import NetworkPort, NicNeighbour
-from topo.model.observation import FABRIC, WorkerReported
+from topo.model.observation import FABRIC, NodeRemoved, WorkerReported
 
 PAIRS = {"gpu-1": ["leaf-1"], "gpu-2": ["leaf-1"], "gpu-3": ["leaf-2"], "gpu-4": ["leaf-2"]}
 """The vendor's shape: two nodes a group."""
@@ -151,3 +152,59 @@ def test_dumps_and_neighbours_are_one_fabric() -> None:
     state.advance(2.0)
     state.validate()
     assert sorted(shape(state).values()) == [["gpu-01", "gpu-02"], ["gpu-03", "gpu-04"]]
+
+
+def test_a_neighbour_that_is_not_seen_for_ten_minutes_is_a_finding_and_still_counts() -> None:
+    """Its age is shown at once; the switch is named with the interface that lost it."""
+    rails = {host: [f"{at[0]}{rail}" for rail in "ab"] for host, at in PAIRS.items()}
+    state = told(*wired(rails))
+    before = shape(state)
+    state.advance(10.0, seen("gpu-2", end(0, "leaf-1a")))
+    detail = state.detail(NodeName("gpu-2"))
+    assert detail is not None
+    assert [(each.switch, each.unseen_since_s) for each in detail.uplinks] == [
+        ("LEAF-1A", None),
+        ("LEAF-1B", 10.0),
+    ]
+    state.advance(609.0)
+    assert not conflicts(state)
+    state.advance(610.0)
+    state.validate()
+    found = conflicts(state)["neighbour-lost"]
+    assert found == "eth1 of gpu-2 does not show LEAF-1B port swp1 any more"
+    assert shape(state) == before
+    state.advance(611.0, seen("gpu-2", end(0, "leaf-1a"), end(1, "leaf-1b")))
+    state.validate()
+    assert not conflicts(state)
+
+
+def test_a_leaf_that_nobody_sees_any_more_is_one_finding_and_a_silent_host_another() -> None:
+    rails = {f"gpu-{n}": ["leaf-a", "leaf-b"] for n in range(5)}
+    state = told(*wired(rails))
+    state.advance(1.0, *(seen(f"gpu-{n}", end(0, "leaf-a")) for n in range(4)), seen("gpu-4"))
+    state.advance(700.0)
+    lost = [each for each in state.snapshot.forest.conflicts if each.code == "neighbour-lost"]
+    assert {each.subjects: each.text for each in lost} == {
+        ("gpu-4",): "gpu-4: none of its 2 interfaces shows a neighbour any more",
+        ("gpu-0", "gpu-1", "gpu-2", "gpu-3"): "eth1 of gpu-0 does not show LEAF-B port swp1 any "
+        "more, and 3 more interfaces do not",
+    }
+
+
+def test_a_moved_cable_shows_both_ends_until_the_old_one_expires() -> None:
+    state = told(*wired(PAIRS))
+    state.advance(1.0, seen("gpu-2", end(0, "leaf-1"), end(0, "leaf-2")))
+    detail = state.detail(NodeName("gpu-2"))
+    assert detail is not None
+    assert detail.facts is not None
+    assert [each.name for each in detail.facts.nic_neighbours] == ["LEAF-1", "LEAF-2"]
+    assert [each.switch for each in detail.uplinks] == ["LEAF-1"]
+
+
+def test_a_node_that_is_forgotten_has_no_lost_neighbour() -> None:
+    state = told(*wired(PAIRS))
+    state.advance(1.0, seen("gpu-2"))
+    state.advance(2.0, NodeRemoved(NodeName("gpu-2")))
+    state.advance(800.0)
+    state.validate()
+    assert "neighbour-lost" not in conflicts(state)

@@ -115,6 +115,10 @@ def gpus(
         str | None,
         typer.Option(metavar="0,1,2", help="GPUs not in use. Default: all that are healthy."),
     ] = None,
+    rails: Annotated[
+        str | None,
+        typer.Option(metavar="0,1,2", help="Rails of the job's GPUs on other nodes."),
+    ] = None,
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
@@ -125,7 +129,7 @@ def gpus(
     from topo.model.rest.gpus import GpusDocument
 
     path = f"/v1/nodes/{path_segment(name, 'name of a node', '`topo tree` lists them')}/gpus"
-    raw = connection.document(options, path, n=count, free=free)
+    raw = connection.document(options, path, n=count, free=free, rails=rails)
     document = decode(GpusDocument, raw)
     connection.print_document(raw, output, lambda glyphs: picture.render_gpus(document, glyphs))
     if document["choice"] is not None and not document["choice"]["fits"]:

@@ -1,7 +1,7 @@
 """The GPUs of one node for people: their links, the chosen ones, what n of them are worth."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -13,8 +13,11 @@ from topo.cli.render.shapes.matrix import Matrix
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
+from topo.model.durations import age
 from topo.model.rest.gpus import ChoiceDocument, GpuDocument, GpusDocument
+from topo.model.rest.topology import UplinkDocument
 
+UPLINKS = "cables to switches"
 _CHOSEN = "bold cyan"
 
 
@@ -28,14 +31,19 @@ def _blocks(document: GpusDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
     yield _head(document)
     if choice is not None:
         yield _why(choice, glyphs)
-    for title, block in (
-        ("links", _links(document, set(choice["gpus"]) if choice else set(), glyphs)),
-        ("what n GPUs are worth, and cost the others (0 to 2000)", _values(document)),
-    ):
+    for title, block in _sections(document, glyphs):
         yield Text(f"\n{title}", style="bold")
         yield Indented(block)
     if not document["exact"]:
         yield Text("too many free GPUs to look at every set: the best found", style="yellow")
+
+
+def _sections(document: GpusDocument, glyphs: Glyphs) -> Iterator[tuple[str, Matrix | Rows]]:
+    choice = document["choice"]
+    yield "links", _links(document, set(choice["gpus"]) if choice else set(), glyphs)
+    if beside := [each for each in document["uplinks"] if each["gpus"]]:
+        yield UPLINKS, render_uplinks(beside)
+    yield "what n GPUs are worth, and cost the others (0 to 2000)", _values(document)
 
 
 def _head(document: GpusDocument) -> Hanging:
@@ -92,3 +100,19 @@ def _values(document: GpusDocument) -> Rows:
         values = (plain(count), str(score), str(document["losses"].get(count, "")))
         rows.append([Text(value, style=_CHOSEN if wanted else "") for value in values])
     return table(*(Column(title, right=True) for title in ("n", "score", "loss")), rows=rows)
+
+
+def render_uplinks(uplinks: Iterable[UplinkDocument]) -> Rows:
+    """Render a row for each cable, those beside GPUs first, in the order of these."""
+    ordered = sorted(uplinks, key=lambda each: (not each["gpus"], each["gpus"]))
+    columns = ("GPU", "adapter", "switch", "port", "rate", "rail", Column("", prose=True))
+    return table(*columns, rows=map(_uplink, ordered))
+
+
+def _uplink(uplink: UplinkDocument) -> tuple[Text | str | int | None, ...]:
+    unseen_s = uplink["unseen_s"]
+    unseen = "" if unseen_s is None else f"not seen for {age(unseen_s)}"
+    gpus = ", ".join(map(str, uplink["gpus"]))
+    name = " ".join(filter(None, (uplink["adapter"], uplink["interface"])))
+    cable = (uplink["switch"], plain(uplink["port"]), uplink["rate"], uplink["rail"])
+    return gpus, name, *cable, Text(unseen, style="yellow")

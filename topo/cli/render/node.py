@@ -8,6 +8,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from topo.cli.render.gpus import UPLINKS, render_uplinks
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging, Indented
 from topo.cli.render.shapes.matrix import Matrix
@@ -276,6 +277,8 @@ def _network(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, 
         yield "network ports", _nics(nics, glyphs)
     if neighbours := detail["nic_neighbours"]:
         yield "at the other ends, by LLDP", _nic_neighbours(neighbours)
+    if cables := detail["uplinks"]:
+        yield UPLINKS, render_uplinks(cables)
 
 
 def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Rows:

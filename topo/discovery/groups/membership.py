@@ -128,9 +128,8 @@ class Membership:
         names = {node} if record is None else {node, record.identity.hostname}
         names |= {name for key, name in (() if listed is None else listed.names) if key in _HOSTS}
         self.fabric.update(node, filter(None, guids), (each.lower() for each in names if each))
-        if facts is not None:
-            interfaces = {name for nic in nics if not nic.virtual for name in nic.interfaces}
-            self.fabric.update_switch_ports(node, facts.nic_neighbours, interfaces)
+        if record is not None and facts is not None:
+            self.fabric.update_cables(node, facts, record.seen_at_s)
 
     def settle_fabric(self, now_s: float) -> AbstractSet[NodeName] | None:
         """Work out the groups of the fabric; the nodes that may move, None if none was restated."""

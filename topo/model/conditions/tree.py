@@ -299,6 +299,20 @@ class ConflictCondition(Condition):
         "`lldpcli show neighbors` on NODE: two minutes after a cable was moved only one is left; "
         "else something between them forwards LLDP",
     )
+    NEIGHBOUR_LOST = Row(
+        "neighbour-lost",
+        "an interface has not shown the switch at the end of its cable for ten minutes; its cable "
+        "still counts",
+        "`lldpcli show neighbors` on NODE: does lldpd run, is the interface up? else look at the "
+        "switch that the text names",
+    )
+    OFF_RAIL = Row(
+        "off-rail",
+        "an adapter of a node is on another rail than those beside the same GPUs on most nodes of "
+        "its group",
+        "move the plugs at the switch ports that the text names; `topo node NODE` lists its "
+        "cables, `topo wiring check` says which end a plan calls wrong",
+    )
     FABRIC_NODE_VANISHED = Row(
         "fabric-node-vanished",
         "no dump has an adapter of a node that was in the fabric; it keeps its place for a day",

@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from topo.model.rest.document import default
-from topo.model.rest.topology import AmountDocument
+from topo.model.rest.topology import AmountDocument, UplinkDocument
 
 _SCORES = "by n: the best sum of pair weights; high is good"
 _LOSSES = "by n: what the others lose by it; low is good"
@@ -26,19 +26,24 @@ class GpuDocument(TypedDict):
 
 
 class ChoiceDocument(TypedDict):
-    """The GPUs to take for `n`, with the reason; none, score 0 and loss 2000 if `n` do not fit."""
+    """The GPUs to take for `n`, with the reason; none, score 0 and loss 2000 if `n` do not fit.
+
+    `rails`: those of the GPUs' adapters, where the node's group has rails.
+    """
 
     n: int
     fits: bool
     gpus: tuple[int, ...]
     score: int
     loss: int
+    rails: Annotated[tuple[int, ...], default(())]
     why: str
 
 
 class GpusDocument(TypedDict):
     """Scores and losses of 0…2000 for n = 1…GPUs; `links[i][j]` joins `gpus[i]` and `gpus[j]`.
 
+    `uplinks`: the cables to switches, with the GPUs beside which they begin.
     `exact` is false where so many GPUs are free that not every set was looked at.
     """
 
@@ -47,6 +52,7 @@ class GpusDocument(TypedDict):
     links: tuple[tuple[str, ...], ...]
     scores: Annotated[dict[str, int], Field(description=_SCORES)]
     losses: Annotated[dict[str, int], Field(description=_LOSSES)]
+    uplinks: Annotated[list[UplinkDocument], default([])]
     exact: Annotated[bool, default(True)]
     choice: Annotated[ChoiceDocument | None, default(None), Field(description=_CHOICE)]
 

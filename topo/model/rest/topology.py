@@ -272,10 +272,29 @@ class NodeWireDocument(TypedDict):
     text: Annotated[str, default("")]
 
 
+class UplinkDocument(TypedDict):
+    """A cable from an adapter of a node to a port of a switch, by a dump or by LLDP.
+
+    `gpus` are near the adapter. `rail` is that of the switch: the GPUs of most nodes of the group
+    are wired to one switch, or one pair, each; null where they are not. `unseen_s`: so long the
+    switch has not been seen there; null while it is, and for a cable in a dump.
+    """
+
+    adapter: Annotated[str, default("")]
+    interface: Annotated[str, default("")]
+    gpus: Annotated[tuple[int, ...], default(())]
+    switch: str
+    port: Annotated[str, default("")]
+    rate: Annotated[str, default("")]
+    rail: Annotated[int | None, default(None)]
+    unseen_s: Annotated[float | None, default(None)]
+
+
 class NodeDetailDocument(TypedDict):
     """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
 
-    `wires` are what discovery makes of the `peers` it said, now and before. `stated`: where each
+    `wires` are what discovery makes of the `peers` it said, now and before, `uplinks` what it makes
+    of dumps and of `nic_neighbours`. `stated`: where each
     source that writes groups down puts the node, the one that is followed first at the front.
     """
 
@@ -287,6 +306,7 @@ class NodeDetailDocument(TypedDict):
     fabrics: Annotated[tuple[GpuFabric, ...], default(())]
     nics: Annotated[tuple[NetworkPort, ...], default(())]
     nic_neighbours: Annotated[tuple[NicNeighbour, ...], default(())]
+    uplinks: Annotated[list[UplinkDocument], default([])]
     probes: Annotated[tuple[ProbeHealth, ...], default(())]
     neighbours: Annotated[tuple[str, ...], default(())]
     wires: Annotated[list[NodeWireDocument], default([])]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.discovery.rails import by_lldp, wired
 from tests.master.documents import read, read_json
 from tests.master.world import Answer, Master, facts, running
 from tests.support.waiting import eventually
@@ -114,6 +115,39 @@ async def test_only_free_and_healthy_gpus_are_given(token_flag: str) -> None:
     assert short["choice"]["why"] == "6 do not fit: 5 of 8 GPUs are free (1 unhealthy, 2 in use)"
 
 
+async def test_of_equal_gpus_those_of_the_same_rails_are_given_whatever_their_numbers(
+    token_flag: str,
+) -> None:
+    """In gpu-4 the cables of rails 1 and 3 are exchanged; rails are a preference and no demand."""
+    world = wired({"u": [f"gpu-{n}" for n in range(5)]}, rails=4, planes=1, each=2)
+    world.exchange("gpu-4", 1, 3)
+    async with running("--mode=fabric", token_flag) as master:
+        for event in by_lldp(world):
+            await known(master, event.facts)
+        path = "/v1/nodes/gpu-4/gpus"
+        right = gpus_of(await master.get("/v1/nodes/gpu-0/gpus?n=4"))
+        wrong = gpus_of(await master.get(f"{path}?n=4"))
+        beside = gpus_of(await master.get(f"{path}?n=2&rails=3"))
+        short = gpus_of(await master.get(f"{path}?n=2&rails=3&free=0,1,3"))
+        odd = problem_of(await master.get(f"{path}?n=2&rails=x"), 400)
+    choices = [each["choice"] for each in (right, wrong, beside, short)]
+    assert [(each["gpus"], each["rails"]) for each in choices if each is not None] == [
+        ((0, 1, 2, 3), (0, 1)),
+        ((0, 1, 6, 7), (0, 1)),
+        ((2, 3), (3,)),
+        ((0, 3), (0, 3)),
+    ]
+    assert wrong["choice"] is not None
+    assert wrong["choice"]["why"].startswith("GPUs 0, 1, 6, 7 on rails 0, 1 with")
+    assert [(each["gpus"], each["switch"], each["rail"]) for each in wrong["uplinks"]] == [
+        ((0, 1), "u-leaf-00-0", 0),
+        ((2, 3), "u-leaf-03-0", 3),
+        ((4, 5), "u-leaf-02-0", 2),
+        ((6, 7), "u-leaf-01-0", 1),
+    ]
+    assert (odd["field"], odd["detail"]) == ("rails", "'x' is no rail")
+
+
 async def test_an_unknown_node_is_404_with_the_nearest_name(token_flag: str) -> None:
     async with running("--mode=dragonfly", token_flag) as master:
         await known(master, two_islands("node-sample1"))
@@ -171,9 +205,9 @@ async def test_counting_is_done_beside_the_loop(
 ) -> None:
     threads: list[str] = []
 
-    def noted(*given: Any) -> Any:
+    def noted(*given: Any, **rails: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return gpu_sets.best_sets(*given)
+        return gpu_sets.best_sets(*given, **rails)
 
     monkeypatch.setattr("topo.placement.gpus.node_gpus.best_sets", noted)
     async with running("--mode=dragonfly", token_flag) as master:

@@ -5,9 +5,9 @@ what of its cables does not fit that.
 
 How: the dumps make one set of cables (`wires`), adapters are joined to nodes (`adapter_join`),
 nodes add what they see at the ends of their own cables (`switch_ports`), and the switches in tiers
-make the groups of all hosts (`switch_tiers`). Hosts that are no node count there, too, so that
-groups do not depend on whose worker has spoken. A group is called after its first switch; it keeps
-its name while more than half of the nodes that it had are in it.
+make the groups of all hosts (`switch_tiers`), which may have rails (`uplinks`). Hosts that are no
+node count there, too, so that groups do not depend on whose worker has spoken. A group is called
+after its first switch; it keeps its name while more than half of the nodes that it had are in it.
 
 Cost: O(dumps) for another dump, O(adapters + hosts * leaves squared) where an adapter moves to
 another node, else O(adapters of the node).
@@ -23,8 +23,10 @@ from itertools import chain
 from types import MappingProxyType
 
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
+from topo.discovery.groups.fabric.near_gpus import near_adapters
 from topo.discovery.groups.fabric.switch_ports import SwitchPorts
 from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, is_fabric_kind, place
+from topo.discovery.groups.fabric.uplinks import NodeUplinks
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.discovery.groups.path import Path, PathGroup
@@ -34,7 +36,7 @@ from topo.model.errors import require
 from topo.model.fabric import FabricDump, Guid, gbps
 from topo.model.forest import Reason, SourceWarning
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
-from topo.model.machine import NicNeighbour
+from topo.model.machine import NodeFacts
 from topo.model.observation import FABRIC
 from topo.model.words import counted, listed
 
@@ -73,6 +75,7 @@ class FabricGroups:
         self._wires = self._dumped
         self._nodes: dict[Guid, NodeName] = {}
         self._switch_ports = SwitchPorts()
+        self.uplinks = NodeUplinks(self._switch_ports)
         self._join = AdapterJoin()
         self._stated: dict[NodeName, Stated] = {}
         self._is_unsettled = False
@@ -134,16 +137,18 @@ class FabricGroups:
         found = frozenset(adapters) or (before.adapters if before is not None else frozenset())
         self._put(node, Stated(found, frozenset(names)))
 
-    def update_switch_ports(
-        self, node: NodeName, neighbours: Collection[NicNeighbour], interfaces: Collection[str]
-    ) -> None:
-        """Take what a node sees at the ends of its cables; `interfaces`: those that count."""
-        self._is_unsettled |= self._switch_ports.update(node, neighbours, interfaces)
+    def update_cables(self, node: NodeName, facts: NodeFacts, now_s: float) -> None:
+        """Take what a node sees at the ends of its cables, and beside which GPUs they begin."""
+        interfaces = {name for nic in facts.nics if not nic.virtual for name in nic.interfaces}
+        found = self._switch_ports.update(node, facts.nic_neighbours, interfaces, now_s)
+        self._is_unsettled |= found
+        self._is_unsettled |= self.uplinks.update(node, near_adapters(node, facts))
 
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
         self._put(node, None)
         self._is_unsettled |= self._switch_ports.forget(node)
+        self.uplinks.forget(node)
         for book in self._books.values():
             book.forget(node)
 
@@ -172,6 +177,7 @@ class FabricGroups:
 
         A node that is in no dump any more keeps its groups until `expire`.
         """
+        self._is_unsettled |= self._switch_ports.take_lost(now_s)
         if not self._is_unsettled or not (self.has_cables or self._cut_off):
             return None
         self._is_unsettled = False
@@ -189,6 +195,8 @@ class FabricGroups:
             for node in nodes
             if node in placed.paths
         }
+        innermost = {node: placed.paths[node][-1] for node in paths}
+        self.uplinks.settle(self._wires, innermost)
         before, self._paths = self._paths, paths | self._missing(nodes, now_s)
         self.findings = tuple(self._find(placed, names, nodes))
         self._set_doubts(self._doubt(placed))
@@ -256,6 +264,8 @@ class FabricGroups:
         for node in sorted(self._missing_since_s.keys() - doubled, key=natural_key):
             text = f"no dump of the fabric has an adapter of {node} any more; it keeps its place"
             yield FabricFinding(ConflictCondition.FABRIC_NODE_VANISHED, (node,), text)
+        for lost_by, text in self._switch_ports.lost():
+            yield FabricFinding(ConflictCondition.NEIGHBOUR_LOST, lost_by, text)
         usual = self._usual_rates()
         for node in sorted(nodes, key=natural_key):
             if unclear := self._switch_ports.unclear.get(node):
@@ -263,6 +273,8 @@ class FabricGroups:
                 yield FabricFinding(ConflictCondition.SEVERAL_NEIGHBOURS, (node,), text)
             if node in placed.strays:
                 yield self._stray(node, adapters[node], placed, names)
+            if text := self.uplinks.off_rail(node):
+                yield FabricFinding(ConflictCondition.OFF_RAIL, (node,), text)
             if slow := list(self._slow(adapters[node], usual)):
                 text = f"{node}: {listed(slow, _SHOWN)}"
                 yield FabricFinding(ConflictCondition.FABRIC_CABLE_SLOW, (node,), text)

@@ -12,15 +12,21 @@ frames to themselves, so silence takes nothing away. Two neighbours are a cable 
 within the last two minutes, when the old one has not expired yet, or a box between, from which no
 cable follows. A switch is known by its chassis: names are free text, and two may share one.
 
+An interface that shows its neighbour no more is remembered with the time. After `UNSEEN_S` it is
+*lost*: that is longer than a switch takes to start again, and than lldpd keeps a dead neighbour.
+The cable still counts, but somebody should know.
+
 Cost: O(neighbours of the node) for a node, O(all cables) for the whole.
 
 Example: gpu-01 has eth2 at LEAF1 port 5, then at LEAF1 and LEAF9, then at LEAF9 alone. The cable
 is to LEAF1 until the last, although two minutes pass in between.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -41,6 +47,13 @@ class _Cable(NamedTuple):
 _Cables = Mapping[str, _Cable]
 """By interface."""
 _NONE: _Cables = MappingProxyType({})
+UNSEEN_S = 600.0
+"""lldpd keeps the neighbour of a dead sender for 120 s, and a switch starts in a few minutes."""
+
+
+def interface_id(node: NodeName, interface: str) -> Guid:
+    """Return the identity that an interface has as an adapter of the fabric."""
+    return Guid(f"{node} {interface}")
 
 
 class SwitchPorts:
@@ -49,6 +62,9 @@ class SwitchPorts:
     def __init__(self) -> None:
         self._of: dict[NodeName, _Cables] = {}
         self._unclear: dict[NodeName, tuple[str, ...]] = {}
+        self._unseen_since_s: dict[tuple[NodeName, str], float] = {}
+        """The interfaces that do not show their neighbour, the first to go first."""
+        self._lost_since_s: dict[tuple[NodeName, str], float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -59,7 +75,11 @@ class SwitchPorts:
         return self._unclear
 
     def update(
-        self, node: NodeName, neighbours: Collection[NicNeighbour], interfaces: Collection[str]
+        self,
+        node: NodeName,
+        neighbours: Collection[NicNeighbour],
+        interfaces: Collection[str],
+        now_s: float,
     ) -> bool:
         """Take the neighbours of a node, and the interfaces that count; whether it changed.
 
@@ -79,11 +99,67 @@ class SwitchPorts:
                 ends = " and ".join(map(_end, several))
                 unclear.append(f"{nic} sees {ends}: a cable that was moved, or a box between")
         self._put(node, cables, tuple(unclear))
-        return cables != before or tuple(unclear) != unclear_before
+        is_found = self._note_unseen(node, cables.keys() - seen.keys(), before, now_s)
+        return is_found or cables != before or tuple(unclear) != unclear_before
+
+    def _note_unseen(
+        self, node: NodeName, unseen: Collection[str], before: Collection[str], now_s: float
+    ) -> bool:
+        """Note which interfaces of a node do not show their neighbour; whether a lost one does."""
+        is_found = False
+        for key in ((node, nic) for nic in before if nic not in unseen):
+            self._unseen_since_s.pop(key, None)
+            is_found |= self._lost_since_s.pop(key, None) is not None
+        for key in ((node, nic) for nic in sorted(unseen)):
+            if key not in self._lost_since_s:
+                self._unseen_since_s.setdefault(key, now_s)
+        return is_found
+
+    def take_lost(self, now_s: float) -> bool:
+        """Count as lost whose neighbour is not seen for `UNSEEN_S`; whether there is another one.
+
+        O(1), and O(1) for each.
+        """
+        waiting = self._unseen_since_s
+        late = [*takewhile(lambda key: waiting[key] + UNSEEN_S <= now_s, waiting)]
+        for key in late:
+            self._lost_since_s[key] = waiting.pop(key)
+        return bool(late)
+
+    def unseen_since_s(self, node: NodeName, interface: str) -> float | None:
+        """Return since when an interface does not show its neighbour; None while it does."""
+        key = node, interface
+        return self._unseen_since_s.get(key, self._lost_since_s.get(key))
+
+    def lost(self) -> Iterator[tuple[tuple[NodeName, ...], str]]:
+        """Yield the nodes that lost a neighbour, with a sentence: by host, then by switch."""
+        by_node: defaultdict[NodeName, list[str]] = defaultdict(list)
+        by_switch: defaultdict[str, list[tuple[NodeName, str]]] = defaultdict(list)
+        for node, nic in self._lost_since_s:
+            by_node[node].append(nic)
+        for node in sorted(by_node, key=natural_key):
+            lost, cables = by_node[node], self._of[node]
+            if len(lost) > 1 and len(lost) == len(cables):
+                yield (
+                    (node,),
+                    f"{node}: none of its {len(lost)} interfaces shows a neighbour any more",
+                )
+                continue
+            for nic in sorted(lost, key=natural_key):
+                by_switch[cables[nic].end.chassis].append((node, nic))
+        for _, several in sorted(by_switch.items()):
+            node, nic = several[0]
+            nodes = tuple(dict.fromkeys(node for node, _ in several))
+            more = f", and {len(several) - 1} more interfaces do not" if len(several) > 1 else ""
+            yield (
+                nodes,
+                f"{nic} of {node} does not show {_end(self._of[node][nic].end)} any more{more}",
+            )
 
     def forget(self, node: NodeName) -> bool:
         """Drop what is known of a node; whether there was anything."""
         known = node in self._of or node in self._unclear
+        self._note_unseen(node, (), self._of.get(node, _NONE), 0.0)
         self._put(node, _NONE, ())
         return known
 
@@ -119,9 +195,14 @@ class SwitchPorts:
         """Return the node of each interface, under the identity that its cable has."""
         return {each.adapter: node for node, of in self._of.items() for each in of.values()}
 
+    def interfaces(self, node: NodeName) -> Collection[str]:
+        """Return the interfaces of a node that have a cable."""
+        return self._of.get(node, _NONE).keys()
+
 
 def _cable(node: NodeName, end: NicNeighbour) -> _Cable:
-    return _Cable(Guid(f"{node} {end.nic}"), end, Uplink(Guid(end.chassis), end.port, ""))
+    uplink = Uplink(Guid(end.chassis), end.port, "")
+    return _Cable(interface_id(node, end.nic), end, uplink)
 
 
 def _end(neighbour: NicNeighbour) -> str:

@@ -1,0 +1,166 @@
+"""Rails: random fabrics with random wrong cables, and fabrics that have no rails at all.
+
+A world says of each host which adapters it has, beside which GPUs, and on which leaf each is. It is
+told by LLDP or by a dump of InfiniBand; which cables are wrong is known from how it was made.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import discovery
+from tests.discovery.rails import GPUS, World, by_infiniband, by_lldp, wired
+from topo.discovery.modes import Mode
+from topo.discovery.state import Discovery
+from topo.model.ids import NodeName
+from topo.model.observation import Event, WorkerReported
+
+TOLD: Sequence[Callable[[World], Sequence[Event]]] = (by_lldp, by_infiniband)
+
+
+def told(events: Iterable[Event]) -> Discovery:
+    """A state that was told of a world."""
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, *events)
+    state.validate()
+    return state
+
+
+def off_rail(state: Discovery) -> dict[str, str]:
+    """The finding about each host."""
+    return {
+        each.subjects[0]: each.text
+        for each in state.snapshot.forest.conflicts
+        if each.code == "off-rail"
+    }
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Rail-optimised units; in fewer than half of the hosts of each two cables are exchanged."""
+    rails, planes = draw(st.sampled_from(((4, 1), (4, 2), (8, 1))))
+    sizes = draw(st.lists(st.integers(4, 7), min_size=1, max_size=3))
+    units = {f"u{n}": [f"u{n}-h{at}" for at in range(size)] for n, size in enumerate(sizes)}
+    world = wired(units, rails, planes, draw(st.sampled_from(range(1, GPUS // rails + 1))))
+    for hosts in units.values():
+        for host in draw(st.permutations(hosts))[: draw(st.integers(0, (len(hosts) - 1) // 2))]:
+            one, other = draw(
+                st.lists(st.integers(0, rails - 1), min_size=2, max_size=2, unique=True)
+            )
+            plane = draw(st.integers(0, planes - 1))
+            world.exchange(
+                host, one * planes + plane, other * planes + draw(st.integers(0, planes - 1))
+            )
+        for host in hosts:  # which port of a card leads to which plane does not matter
+            for rail in range(rails):
+                if not world.wrong.get(host) and draw(st.booleans()):
+                    at = rail * planes
+                    world.leaves[host][at : at + planes] = world.leaves[host][at : at + planes][
+                        ::-1
+                    ]
+    return world
+
+
+@pytest.mark.parametrize("tell", TOLD)
+@given(data=st.data())
+def test_exactly_the_exchanged_cables_of_random_rails_are_found(
+    tell: Callable[[World], Sequence[Event]], data: st.DataObject
+) -> None:
+    world = data.draw(worlds())
+    state = told(data.draw(st.permutations(tell(world))))
+    found = off_rail(state)
+    assert found.keys() == world.wrong.keys()
+    for host, adapters in world.wrong.items():
+        named = {n for n in range(len(world.beside)) if f"mlx5_{n} beside" in found[host]}
+        assert named == adapters
+        assert found[host].endswith("the two are exchanged")
+
+
+@pytest.mark.parametrize("tell", TOLD)
+def test_pairs_of_nodes_are_judged_by_all_pairs(tell: Callable[[World], Sequence[Event]]) -> None:
+    """The vendor's shape: two nodes a group, of which neither alone says who is right."""
+    pairs = {f"u{n}": [f"gpu-{n}a", f"gpu-{n}b"] for n in range(4)}
+    world = wired(pairs, 4, 1, 2)
+    world.exchange("gpu-2b", 1, 3)
+    state = told(tell(world))
+    assert off_rail(state).keys() == {"gpu-2b"}
+    text = off_rail(state)["gpu-2b"]
+    assert "mlx5_1 beside GPUs 2 and 3 is at u2-leaf-03-0 port" in text
+    assert "(rail 3), on most nodes of its group at u2-leaf-01-0 (rail 1)" in text
+
+
+def test_a_pair_alone_that_differs_is_no_finding() -> None:
+    """Nobody says who is right."""
+    world = wired({"u": ["gpu-1", "gpu-2"]}, 4, 1, 2)
+    world.exchange("gpu-2", 0, 1)
+    assert not off_rail(told(by_lldp(world)))
+
+
+@pytest.mark.parametrize("tell", TOLD)
+@pytest.mark.parametrize(
+    ("rails", "planes", "each"), [(1, 1, 8), (1, 2, 8), (1, 4, 8), (4, 1, 2), (8, 1, 1), (4, 2, 2)]
+)
+def test_fabrics_without_a_fault_have_no_finding(
+    tell: Callable[[World], Sequence[Event]], rails: int, planes: int, each: int
+) -> None:
+    units = {f"u{n}": [f"u{n}-h{at}" for at in range(4)] for n in range(3)}
+    assert not off_rail(told(tell(wired(units, rails, planes, each))))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "adapters"), [(3, 2), (3, 4), (3, 8), (4, 2), (4, 4), (8, 2), (8, 4), (60, 4)]
+)
+def test_cables_that_lead_anywhere_are_no_rails(hosts: int, adapters: int) -> None:
+    """Each adapter on any leaf of its unit; few hosts agree by accident, and of many some do."""
+    rng = random.Random(100 * hosts + adapters)  # noqa: S311 - no secret
+    for _ in range(240 // (hosts * adapters)):
+        world = World([(at,) for at in range(adapters)])
+        leaves = rng.choice((2, 3, 4)) if hosts < 10 else 2
+        for unit in range(rng.choice((1, 2))):
+            for host in range(hosts):
+                at = [f"u{unit}-{rng.randrange(leaves)}" for _ in range(adapters)]
+                world.leaves[f"u{unit}-h{host}"] = at
+        assert not off_rail(told(by_lldp(world)))
+
+
+def test_hosts_that_are_each_on_one_switch_of_a_pair_have_no_rails() -> None:
+    world = World([(at,) for at in range(GPUS)])
+    for host in range(6):
+        world.leaves[f"h{host}"] = [f"mlag-{host % 2}"] * GPUS
+    assert not off_rail(told(by_lldp(world)))
+
+
+def test_a_pair_whose_leaves_are_named_in_another_order_is_no_finding() -> None:
+    """Its two nodes agree with each other."""
+    world = wired({f"u{n}": [f"gpu-{n}a", f"gpu-{n}b"] for n in range(4)}, 4, 1, 2)
+    for host in ("gpu-3a", "gpu-3b"):
+        world.leaves[host] = world.leaves[host][::-1]
+    assert not off_rail(told(by_lldp(world)))
+
+
+def test_the_cables_of_a_node_have_gpus_leaf_port_and_rail() -> None:
+    state = told(by_lldp(wired({"u": [f"gpu-{n}" for n in range(5)]}, 4, 1, 2)))
+    detail = state.detail(NodeName("gpu-3"))
+    assert detail is not None
+    assert [
+        (each.adapter, each.interface, each.gpus, each.switch, each.port, each.rail)
+        for each in detail.uplinks
+    ] == [
+        (f"mlx5_{n}", f"eth{n}", (2 * n, 2 * n + 1), f"u-leaf-{n:02}-0", f"swp-gpu-3-{n}", n)
+        for n in range(4)
+    ]
+
+
+def test_an_adapter_that_is_gone_or_unplugged_is_no_wrong_rail() -> None:
+    world = wired({"u": [f"gpu-{n}" for n in range(5)]}, 8, 1, 1)
+    events = by_lldp(world)
+    for at, event in enumerate(events[:3]):
+        said = event.facts
+        kept = tuple(each for n, each in enumerate(said.nic_neighbours) if n != at)
+        nics = tuple(each for n, each in enumerate(said.nics) if n != at)
+        events[at] = WorkerReported(replace(said, nics=nics, nic_neighbours=kept))
+    assert not off_rail(told(events))

@@ -1,0 +1,73 @@
+"""Which GPUs of its node each network adapter is nearest to, as the link matrix says.
+
+Result: for each adapter, and each interface of one, the numbers of the GPUs at its least distance
+over PCIe. Equal distances are all the nearest: four adapters for eight GPUs have two each. One that
+every GPU reaches only through another socket is near none; most likely it is for management.
+
+Cost: O(GPUs * adapters) for a matrix, which equal hosts share; else O(adapters).
+
+Example: mlx5_0 prints PIX to GPU 0 and NODE to GPU 1, mlx5_1 NODE to both, mlx5_2 SYS to both.
+mlx5_0 is near GPU 0, mlx5_1 near GPUs 0 and 1, mlx5_2 near none.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from topo.discovery.groups.fabric.switch_ports import interface_id
+from topo.discovery.node.per_object import once_per_object
+from topo.facts.vendors import device
+from topo.model.fabric import Guid, normalized_guid
+from topo.model.ids import NodeName
+from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
+
+_BY_DISTANCE = (LinkKind.PIX, LinkKind.PXB, LinkKind.PHB, LinkKind.NUMA_NODE)
+"""The nearest first; SYS crosses sockets."""
+
+
+class NearAdapter(NamedTuple):
+    """An adapter or an interface of one: the identity that its cable has, its names, its GPUs.
+
+    `interface` is empty for the adapter itself, `name` where no adapter is known for an interface.
+    """
+
+    identity: Guid
+    name: str
+    interface: str
+    gpus: tuple[int, ...]
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.name or self.interface
+
+
+def near_adapters(node: NodeName, facts: NodeFacts) -> tuple[NearAdapter, ...]:
+    """Return the adapters of a node and their interfaces, virtual functions left out."""
+    near = {} if facts.matrix is None else near_gpus(facts.matrix)
+    found: dict[NearAdapter, None] = {}
+    for nic in facts.nics:
+        if nic.virtual:
+            continue
+        gpus = near.get(nic.hca, ())
+        if (guid := normalized_guid(nic.node_guid)) is not None:
+            found[NearAdapter(guid, nic.hca, "", gpus)] = None
+        for name in nic.interfaces:
+            found[NearAdapter(interface_id(node, name), nic.hca, name, gpus)] = None
+    return tuple(found)
+
+
+@once_per_object
+def near_gpus(matrix: LinkMatrix) -> Mapping[str, tuple[int, ...]]:
+    """Return the numbers of the GPUs nearest to each adapter of a matrix, by its name."""
+    numbers = [device(name) for name in matrix.gpus]
+    size = len(numbers)
+    found: dict[str, tuple[int, ...]] = {}
+    for at, name in enumerate(matrix.nics, start=size):
+        kinds = [
+            (row[at].kind, number[1])
+            for number, row in zip(numbers, matrix.links, strict=False)
+            if number is not None and at < len(row)
+        ]
+        least = next((k for k in _BY_DISTANCE if any(kind is k for kind, _ in kinds)), None)
+        found[name] = tuple(sorted(number for kind, number in kinds if kind is least))
+    return found

@@ -1,0 +1,170 @@
+"""The cables of nodes to leaf switches: beside which GPUs each begins, and on which rail it ends.
+
+Result: for each node its cables, and a sentence about those that are on another rail than most.
+
+How: the worker says which GPUs an adapter is near to (`near_gpus`), dumps and neighbours where its
+cable leads, and the nodes of a group together what its rails are (`rails`).
+
+Cost: O(cables) where the fabric is settled, O(adapters of the node) for a node.
+
+Example: see `rails`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from topo.discovery.groups.fabric.near_gpus import NearAdapter
+from topo.discovery.groups.fabric.rails import Cables, Rails, find_rails
+from topo.discovery.groups.fabric.switch_ports import SwitchPorts, interface_id
+from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
+from topo.discovery.groups.fabric.wires import Uplink, Wires
+from topo.model.fabric import Guid
+from topo.model.ids import NodeName
+from topo.model.words import listed
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUplink:
+    """A cable of a node to a switch; `gpus`: the numbers of those near its adapter.
+
+    `rail` is None where the group has no rails, or the switch is of none. The neighbour that named
+    itself is not seen since `unseen_since_s`; None while it is, and of a cable in a dump.
+    """
+
+    adapter: str
+    interface: str
+    gpus: tuple[int, ...]
+    switch: str
+    port: str
+    rate: str
+    rail: int | None
+    unseen_since_s: float | None
+
+
+class _OffRail(NamedTuple):
+    """A cable that ends on another rail than most nodes have beside these GPUs."""
+
+    near: NearAdapter
+    uplink: Uplink
+    usual: frozenset[str]
+
+
+class NodeUplinks:
+    """The cables of all nodes. Mutable; owned by `FabricGroups`."""
+
+    def __init__(self, switch_ports: SwitchPorts) -> None:
+        self._switch_ports = switch_ports
+        self._near: dict[NodeName, tuple[NearAdapter, ...]] = {}
+        self._wires = Wires()
+        self._groups: Mapping[NodeName, SwitchGroup] = {}
+        self._rails: Mapping[SwitchGroup, Rails] = {}
+        self._irregular: frozenset[NodeName] = frozenset()
+
+    def update(self, node: NodeName, near: tuple[NearAdapter, ...]) -> bool:
+        """Take which GPUs the adapters of a node are near to; whether it changed."""
+        changed = near != self._near.get(node)
+        self._near[node] = near
+        return changed
+
+    def forget(self, node: NodeName) -> None:
+        """Drop what is known of a node."""
+        self._near.pop(node, None)
+
+    def settle(self, wires: Wires, groups: Mapping[NodeName, SwitchGroup]) -> None:
+        """Find the rails among these cables; `groups`: the innermost group of each node."""
+        self._wires, self._groups = wires, groups
+        members: defaultdict[SwitchGroup, defaultdict[Cables, list[NodeName]]]
+        members = defaultdict(lambda: defaultdict(list))
+        for node, group in groups.items():
+            if len(group.switches) > 1 and (cables := self._cables(node, group)):
+                members[group][cables].append(node)
+        names = {leaf: wires.switches[leaf].name for group in members for leaf in group.switches}
+        alike = {group: {cables: len(of[cables]) for cables in of} for group, of in members.items()}
+        self._rails = find_rails(alike, names)
+        self._irregular = frozenset(
+            node
+            for group, rails in self._rails.items()
+            for cables, nodes in members[group].items()
+            if not rails.is_regular(cables)
+            for node in nodes
+        )
+
+    def of(self, node: NodeName) -> tuple[NodeUplink, ...]:
+        """Return the cables of a node, those of its adapters first."""
+        near = self._near.get(node, ())
+        known = {each.identity for each in near}
+        others = ((interface_id(node, nic), nic) for nic in self._switch_ports.interfaces(node))
+        more = (NearAdapter(guid, "", nic, ()) for guid, nic in others if guid not in known)
+        return tuple(self._shown(node, *ends) for ends in self._ends((*near, *more)))
+
+    def off_rail(self, node: NodeName) -> str:
+        """Return which adapters of a node are on another rail than most; empty where none is."""
+        if node not in self._irregular:
+            return ""
+        group = self._groups[node]
+        rails = self._rails[group]
+        off = [
+            _OffRail(near, uplink, rails.leaves[near.gpus])
+            for near, uplink in self._ends(self._near.get(node, ()))
+            if uplink.switch in group.switches and rails.are_other(near.gpus, uplink.switch)
+        ]
+        if not off:
+            return ""
+        where = [
+            f"{_shown(each.near)} is at {self._port(each.uplink, rails)}, on most nodes of its "
+            f"group at {self._usual(each.usual, rails)}"
+            for each in off
+        ]
+        exchanged = len(off) == 2 and all(
+            one.uplink.switch in other.usual for one, other in (off, off[::-1])
+        )
+        return f"{node}: {listed(where)}" + ("; the two are exchanged" if exchanged else "")
+
+    def _cables(self, node: NodeName, group: SwitchGroup) -> Cables:
+        """Return the cables between GPUs of a node and the leaves of its own group."""
+        uplinks, switches = self._wires.uplinks, group.switches
+        return tuple(
+            [
+                (gpus, each.switch)
+                for identity, _, _, gpus in self._near.get(node, ())
+                if gpus and identity in uplinks
+                for each in uplinks[identity]
+                if each.switch in switches
+            ]
+        )
+
+    def _ends(self, adapters: Iterable[NearAdapter]) -> Iterator[tuple[NearAdapter, Uplink]]:
+        for near in adapters:
+            for uplink in self._wires.uplinks.get(near.identity, ()):
+                yield near, uplink
+
+    def _shown(self, node: NodeName, near: NearAdapter, uplink: Uplink) -> NodeUplink:
+        group = self._groups.get(node)
+        rails = self._rails.get(group) if group is not None else None
+        return NodeUplink(
+            adapter=near.name,
+            interface=near.interface,
+            gpus=near.gpus,
+            switch=self._wires.switches[uplink.switch].name,
+            port=uplink.port,
+            rate=uplink.rate,
+            rail=None if rails is None else rails.number(uplink.switch),
+            unseen_since_s=self._switch_ports.unseen_since_s(node, near.interface),
+        )
+
+    def _port(self, uplink: Uplink, rails: Rails) -> str:
+        number = rails.number(uplink.switch)
+        rail = "" if number is None else f" (rail {number})"
+        return f"{self._wires.switches[uplink.switch].name} port {uplink.port}{rail}"
+
+    def _usual(self, leaves: Iterable[str], rails: Rails) -> str:
+        names = sorted(self._wires.switches[Guid(leaf)].name for leaf in leaves)
+        return f"{' or '.join(names)} (rail {rails.number(min(leaves))})"
+
+
+def _shown(near: NearAdapter) -> str:
+    """Return `mlx5_3 beside GPU 3`."""
+    word = "GPU" if len(near.gpus) == 1 else "GPUs"
+    return f"{near.name} beside {word} {' and '.join(map(str, near.gpus))}"
