@@ -11,6 +11,7 @@ import yaml
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
+from tests.e2e.provisioning.lives import CONTROLLERS
 from tests.e2e.scheduling.admission_master import (
     WITH_POD_GROUPS,
     AdmissionMaster,
@@ -21,8 +22,6 @@ from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
 __all__ = ("api", "baseline", "cluster")
-
-CONTROLLERS = "--controllers=labels,nomination,provisioning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
