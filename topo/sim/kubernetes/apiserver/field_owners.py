@@ -2,8 +2,9 @@
 
 An apply sets the fields that it names, takes away those that this manager applied before and names
 no more, and is refused where it changes a field of another manager without `force`. As much of it
-is here as the product uses: labels, annotations and elements of lists with keys are fields of their
-own, every other top-level part (`spec`) is one field. Source: kubernetes.io, "Server-Side Apply".
+is here as the product uses: labels, annotations, parts of a status and elements of lists with keys
+are fields of their own, every other top-level part (`spec`) is one field. Source: kubernetes.io,
+"Server-Side Apply".
 """
 
 import copy
@@ -16,6 +17,8 @@ from topo.sim.kubernetes.apiserver.merging import MERGE_KEYS, merged_list
 FieldPath = tuple[str, ...]
 _MAPS = ("labels", "annotations")
 _IDENTITY = ("apiVersion", "kind")
+_KEYED = ("status", "admissionChecks")
+"""A list of a status whose elements have names."""
 
 
 @dataclass(slots=True)
@@ -45,8 +48,18 @@ def fields(document: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
                 yield from ((("metadata", kind, key), v) for key, v in value.get(kind, {}).items())
         elif part in MERGE_KEYS:
             yield from (((part, each[MERGE_KEYS[part]]), each) for each in value)
+        elif part == "status":
+            yield from _fields_of_status(value)
         elif part not in _IDENTITY:
             yield (part,), value
+
+
+def _fields_of_status(status: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
+    for part, value in status.items():
+        if ("status", part) == _KEYED:
+            yield from (((*_KEYED, each["name"]), each) for each in value)
+        else:
+            yield ("status", part), value
 
 
 def own_all(stored: Stored, manager: str) -> None:
@@ -96,6 +109,10 @@ def set_field(document: dict[str, Any], path: FieldPath, value: Any) -> None:
     if above and above[0] in MERGE_KEYS:
         name = above[0]
         document[name] = _with_element(document.get(name, []), MERGE_KEYS[name], last, value)
+        return
+    if tuple(above) == _KEYED:
+        status = document.setdefault(_KEYED[0], {})
+        status[_KEYED[1]] = _with_element(status.get(_KEYED[1], []), "name", last, value)
         return
     for part in above:
         document = document.setdefault(part, {})
