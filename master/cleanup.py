@@ -20,7 +20,7 @@ import sys
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
@@ -31,6 +31,7 @@ import structlog
 from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
 from master.controllers.nomination.writing import gang_writes
+from master.controllers.provisioning.workload_form import is_held, letting_go
 from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.errors import KubeError
@@ -55,6 +56,8 @@ from master.kube.objects import (
 from master.kube.rate import RequestRate
 from master.kube.reading import read, read_all
 from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
+from master.kube.schedulers.workloads import HELD
+from master.kube.writing.removed_objects import RemovedObjects
 from master.kube.writing.writes import (
     MANAGER_PREFIX,
     Apply,
@@ -69,7 +72,6 @@ from master.settings import MasterSettings
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import BadInputError
-from topo.model.words import counted
 
 HOLDER = "topo-master-cleanup"
 LIMIT_S = 280.0
@@ -90,7 +92,6 @@ UNHEARD_S = 2.0
 BINDING_S = 20.0
 """Opened pods are bound in seconds; labels that they select are kept for this long."""
 RETRY_S = 1.0
-MOST_NAMED = 5
 _MORE = (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES)
 
 T = TypeVar("T", bound=KubeObject)
@@ -144,49 +145,6 @@ class CleanedCluster:
             if error.is_missing or (may_lack and error.is_denied):
                 return ()
             raise
-
-
-@dataclass(slots=True)
-class RemovedObjects:
-    """Everything removed so far, each object once."""
-
-    nodes: set[str] = field(default_factory=set)
-    gates: set[str] = field(default_factory=set)
-    hypernodes: set[str] = field(default_factory=set)
-    config_maps: set[str] = field(default_factory=set)
-    more: dict[str, set[str]] = field(default_factory=dict)
-    """The names of those of `_MORE`, by their kind."""
-    selected: set[str] = field(default_factory=set)
-    """Nodes that keep a label which an unbound pod selects."""
-    bound: dict[str, int] = field(default_factory=dict)
-    """Nodes that keep a label which so many pods of theirs select."""
-    leaving: set[str] = field(default_factory=set)
-    """Objects that are deleted and wait for a finalizer of another program."""
-
-    def __str__(self) -> str:
-        stays = (
-            f"; {len(self.selected)} nodes keep the label of a gang whose pods wait to be bound:"
-            " run again once they run"
-        )
-        bound = (
-            f"; {len(self.bound)} nodes keep the label of a gang for {sum(self.bound.values())}"
-            " pods of theirs, which a restart of kubelet would fail without it: run again once"
-            " they have ended"
-        )
-        leaving = (
-            f"; {', '.join(sorted(self.leaving)[:MOST_NAMED])} is deleted and waits for a finalizer"
-            " of somebody else: end what set it, or take it out of metadata.finalizers"
-        )
-        more = "".join(f"{counted(len(names), kind)}, " for kind, names in self.more.items())
-        return (
-            f"labels and annotations of {len(self.nodes)} nodes, {more}"
-            f"{len(self.hypernodes)} HyperNodes"
-            f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
-            f" the gates of {len(self.gates)} pods are open;"
-            " Events end by themselves within an hour or so"
-            f"{stays if self.selected else ''}{bound if self.bound else ''}"
-            f"{leaving if self.leaving else ''}"
-        )
 
 
 async def command(settings: MasterSettings) -> int:
@@ -321,6 +279,7 @@ async def _remove_all(cluster: CleanedCluster, removed: RemovedObjects) -> None:
         await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
         pods = await _pods(cluster)
         found = await _open_gates(cluster, pods, removed.gates)
+        found += await _let_go(cluster, removed.jobs)
         found += await _remove_from_nodes(cluster, removed, pods)
         removed.leaving.clear()
         found += await _remove_hypernodes(cluster, removed)
@@ -358,6 +317,26 @@ async def _open_gates(
     ]
     await _together(cluster, writes)
     opened.update(str(write.target) for write in writes)
+    return len(writes)
+
+
+async def _let_go(cluster: CleanedCluster, jobs: set[str]) -> int:
+    """Hold no job before its quota any more; without a right to them no master held any."""
+    keys = AnnotationKeys(cluster.domain)
+    writes = [
+        letting_go(
+            WriteTarget(resource, each.metadata.name, each.metadata.namespace),
+            each.metadata.uid,
+            each.metadata.annotations,
+            keys,
+            manager=f"{MANAGER_PREFIX}cleanup",
+        )
+        for resource in HELD
+        for each in await cluster.objects(resource, may_lack=True)
+        if is_held(each.metadata.annotations, keys)
+    ]
+    await _together(cluster, writes)
+    jobs.update(str(write.target) for write in writes)
     return len(writes)
 
 

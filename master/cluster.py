@@ -61,8 +61,9 @@ from master.kube.provisioning import (
     POD_TEMPLATES,
     PROVISIONING_REQUESTS,
     KnownRequest,
-    PodTemplateObject,
+    KnownTemplate,
     known_request,
+    known_template,
 )
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
@@ -72,7 +73,14 @@ from master.kube.schedulers.composite_groups import (
     GroupTrees,
 )
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
+from master.kube.schedulers.topologies import KUEUE_FLAVORS, TopologyObject
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
+from master.kube.schedulers.workloads import (
+    ADMISSION_CHECKS,
+    WORKLOADS,
+    AdmissionCheckObject,
+    WorkloadObject,
+)
 from master.kube.service_accounts.token_review import TokenReviews
 from master.kube.volumes import (
     CLAIMS,
@@ -148,7 +156,11 @@ class Cluster:
     """Of other schedulers: what is followed for each format that is switched on."""
     requests: Reflector[KnownRequest]
     """ProvisioningRequests of our class; the kind does not exist where nobody defined it."""
-    templates: Reflector[PodTemplateObject]
+    templates: Reflector[KnownTemplate]
+    workloads: Reflector[WorkloadObject]
+    admission_checks: Reflector[AdmissionCheckObject]
+    kueue_flavors: Reflector[TopologyObject]
+    """Kueue's, for the controller of its workloads."""
     writer: Writer
     gang_writer: Writer
     """Writes that gangs wait for: they do not queue behind the labels of all nodes."""
@@ -168,6 +180,11 @@ class Cluster:
             *(self.claims, self.volumes, self.storage_classes),
             *(self.slices, self.device_classes, self.claim_templates, self.device_claims),
         )
+
+    @property
+    def of_kueue(self) -> tuple[Reflector[Any], ...]:
+        """The reflectors of what is known of Kueue's workloads."""
+        return self.workloads, self.admission_checks, self.kueue_flavors
 
     def missing(self) -> tuple[str, ...]:
         """Return what was never listed yet, and why; empty once all was."""
@@ -272,7 +289,12 @@ def build_cluster(
             for name in FORMATS.keys() & set(settings.controllers)
         },
         requests=_request_reflector(client, settings, metrics),
-        templates=follow(POD_TEMPLATES),
+        templates=follow(parsed(POD_TEMPLATES, known_template)),
+        workloads=follow(WORKLOADS),
+        admission_checks=follow(ADMISSION_CHECKS),
+        kueue_flavors=Reflector(
+            client, KUEUE_FLAVORS, metrics=metrics, label="workload-flavors", clock=clock
+        ),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
@@ -329,12 +351,12 @@ def cluster_controllers(
     registry: prom.CollectorRegistry,
     is_settled: Callable[[], bool],
     nomination: Callable[[Cluster], Nomination],
-    provisioning: ProvisioningController | None,
+    provisioning: Mapping[str, ProvisioningController],
 ) -> Controllers:
     """Return the controllers that are switched on and follow the engine; none without Kubernetes.
 
     `is_settled`: the forest may be published. `nomination` builds the controller of gangs,
-    `provisioning` is that of ProvisioningRequests, if it is switched on.
+    `provisioning` are those of requests for capacity that are switched on.
     """
     if cluster is None:
         return Controllers()

@@ -115,6 +115,7 @@ def _rules(
     fixed = Rules(
         keys=keys,
         takes_requests=PROVISIONING in settings.controllers,
+        holds_jobs=settings.hold_before_quota,
         gpu_resources=settings.policy.gpu_resources,
         way=Way(settings.placement),
         label_keys=settings.label_keys if LABELS in settings.controllers else {},

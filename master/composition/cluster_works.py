@@ -15,6 +15,7 @@ from master.controllers.table import (
     DEVICE_TAINTS,
     GANG_OBJECTS,
     HYPERNODES,
+    KUEUE_WORKLOADS,
     NOMINATION,
     POD_GROUPS,
     PROVISIONING,
@@ -46,6 +47,7 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
     **{name: partial(_of_topologies, name) for name in FORMATS},
     PROVISIONING: lambda cluster: (cluster.requests, cluster.templates),
+    KUEUE_WORKLOADS: lambda cluster: cluster.of_kueue,
 }
 """What is followed for a controller alone, where it is switched on."""
 _log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from master.controllers.events import PRODUCT
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.volumes import Volumes
-from master.controllers.table import PROVISIONING, Controllers
+from master.controllers.table import Controllers
 from master.kube.schedulers.volcano_config import NOT_READ, Configured
 from master.sources.kubernetes.capacity import ClusterCapacity
 from topo.gangs.machine.settings import GangSettings
@@ -40,7 +40,7 @@ def controllers(
         nomination=lambda found: _nomination(
             core, found, availability, volcano=volcano, provisioning=parts
         ),
-        provisioning=parts.controller if parts is not None else None,
+        provisioning=parts.controllers if parts is not None else {},
     )
 
 
@@ -50,11 +50,11 @@ def _provisioning(
     availability: Availability,
     capacity: ClusterCapacity | None,
 ) -> ProvisioningParts | None:
-    """Return what answers ProvisioningRequests; None where that is switched off."""
-    if cluster is None or PROVISIONING not in core.settings.controllers:
+    """Return what answers requests for capacity; None where that is switched off."""
+    if cluster is None:
         return None
-    parts = build_provisioning(core, cluster, availability)
-    if capacity is not None:
+    parts = build_provisioning(core, cluster, availability, core.settings.controllers)
+    if capacity is not None and parts is not None:
         capacity.hold_of = parts.reservations.hold_of
     return parts
 
@@ -102,6 +102,7 @@ def _nomination(
         queue_plugin=settings.queue_plugin,
         clock=core.engine.clock,
         server_now=cluster.client.server_clock.now,
+        held=provisioning.held if provisioning is not None else (),
     )
     return build_nomination(config)
 

@@ -27,6 +27,7 @@ from master.controllers.nomination.status.exhausted_quota import exhausted_quota
 from master.controllers.nomination.status.native_policy import NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
 from master.controllers.nomination.status.pod_events import PodEvents
+from master.controllers.nomination.status.policy import GangPolicy
 from master.controllers.nomination.status.startup import StartupPolicy
 from master.controllers.nomination.status.status_store import StatusStore
 from master.controllers.nomination.status.status_writer import StatusWriter
@@ -55,7 +56,7 @@ class NominationConfig:
     `is_counted`: the groups and what is free in the cluster are known; `uncounted`: what of it is
     not, in words. `label_keys`: the label of each kind of group. `volcano`: how Volcano's scheduler
     is configured. `now` is Unix time; `server_now` is the same by the clock of the API servers,
-    which date the pods.
+    which date the pods. `held`: jobs that have no pods yet.
     """
 
     sources: Sources
@@ -74,6 +75,7 @@ class NominationConfig:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     server_now: Callable[[], float] = time.time
+    held: tuple[GangPolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
         is_counted=config.is_counted,
         ahead_s=lambda: config.server_now() - clock(),
         ungated=reading.ungated,
+        held=config.held,
         clock=clock,
         now=config.now,
     )

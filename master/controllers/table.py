@@ -74,8 +74,8 @@ class ControllerView:
     """Whether jobs with groups are nominated, unless they say otherwise."""
     nomination: Callable[[], Nomination]
     """Returns the controller of gangs, which is built by the first call."""
-    provisioning: ProvisioningController | None
-    """That of ProvisioningRequests, where it is switched on."""
+    provisioning: Mapping[str, ProvisioningController]
+    """Those of requests for capacity that are switched on."""
 
 
 class Loop(Protocol):
@@ -220,16 +220,17 @@ def _build_topologies(name: str, view: ControllerView) -> Running:
     return Running(controller, comparer.warnings)
 
 
-def _build_provisioning(view: ControllerView) -> Running:
-    provisioning = view.provisioning
+def _build_provisioning(name: str, view: ControllerView) -> Running:
+    provisioning = view.provisioning.get(name)
     if provisioning is None:
-        raise BrokenInvariantError("provisioning is switched on and was not built")
+        raise BrokenInvariantError(f"{name} is switched on and was not built")
     return Running(provisioning, provisioning.warnings)
 
 
 LABELS, HYPERNODES = "labels", "hypernodes"
 NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
-DEVICE_TAINTS, PROVISIONING = "device-taints", "provisioning"
+DEVICE_TAINTS = "device-taints"
+PROVISIONING, KUEUE_WORKLOADS = "provisioning", "kueue-workloads"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
     HYPERNODES: _build_hypernodes,
@@ -240,16 +241,16 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     POD_GROUPS: _build_pod_groups,
     DEVICE_TAINTS: _build_device_taints,
     **{name: partial(_build_topologies, name) for name in topologies.FORMATS},
-    PROVISIONING: _build_provisioning,
+    **{each: partial(_build_provisioning, each) for each in (PROVISIONING, KUEUE_WORKLOADS)},
 }
 """By the name that `--controllers` takes."""
 OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
-ON_REQUEST = (*OF_GANGS, DEVICE_TAINTS, PROVISIONING, *topologies.FORMATS)
+ON_REQUEST = (*OF_GANGS, DEVICE_TAINTS, PROVISIONING, KUEUE_WORKLOADS, *topologies.FORMATS)
 BY_DEFAULT = tuple(name for name in ROWS if name not in ON_REQUEST)
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
 need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints of devices take
-GPUs from jobs, ProvisioningRequests book them, and topologies are of schedulers that few clusters
-have."""
+GPUs from jobs, requests and workloads of Kueue book them, and topologies are of schedulers that few
+clusters have."""
 
 
 @dataclass(frozen=True, slots=True)

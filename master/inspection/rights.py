@@ -35,6 +35,7 @@ from master.kube.schedulers.topologies import (
     KUEUE_TOPOLOGIES,
 )
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
+from master.kube.schedulers.workloads import ADMISSION_CHECKS, HELD, WORKLOADS
 from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 
 
@@ -76,7 +77,17 @@ _REQUEST_STATUS = Resource(
     f"{PROVISIONING_REQUESTS.plural}/status",
     BareObject,
 )
+_WORKLOAD_STATUS = Resource(
+    WORKLOADS.api_version, WORKLOADS.kind, f"{WORKLOADS.plural}/status", BareObject
+)
+_CHECK_STATUS = Resource(
+    ADMISSION_CHECKS.api_version,
+    ADMISSION_CHECKS.kind,
+    f"{ADMISSION_CHECKS.plural}/status",
+    BareObject,
+)
 NOMINATION, PROVISIONING = "nomination", "provisioning"
+KUEUE_WORKLOADS = "kueue-workloads"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
 VOLCANO_CONFIG = "whether Volcano heeds groups"
@@ -149,6 +160,13 @@ RIGHTS = (
     Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, PROVISIONING),
     Right(POD_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
     Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, PROVISIONING),
+    Right(WORKLOADS, ("list", "watch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
+    Right(_WORKLOAD_STATUS, ("patch",), RightScope.CLUSTER, KUEUE_WORKLOADS),
+    Right(ADMISSION_CHECKS, ("list", "watch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
+    Right(_CHECK_STATUS, ("patch",), RightScope.CLUSTER, KUEUE_WORKLOADS),
+    Right(KUEUE_FLAVORS, ("list", "watch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
+    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
+    *(Right(each, ("patch",), RightScope.CLUSTER, KUEUE_WORKLOADS) for each in HELD),
     Right(COMPOSITE_GROUPS, ("list", "watch"), RightScope.CLUSTER, "pod-groups"),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
@@ -162,6 +180,7 @@ CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
     "kai-topologies",
     "koordinator-topologies",
     PROVISIONING,
+    KUEUE_WORKLOADS,
 }
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA}

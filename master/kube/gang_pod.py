@@ -40,7 +40,7 @@ class ClusterPod:
     `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
     are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
     `pod_group`: the key of its PodGroup of Volcano. `consumes`: the ProvisioningRequest of our
-    class that it takes its node from, empty for none.
+    class, or the Workload of Kueue (`of_workload`), that it takes its node from, empty for none.
     `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:
     it is being deleted.
     """

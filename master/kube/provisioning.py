@@ -4,11 +4,13 @@ Source: k8s.io/autoscaler/cluster-autoscaler/apis, `provisioningrequest/autoscal
 the kind is there where somebody installed its definition, as Kueue asks for it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from master.kube.objects import Metadata, ObjectIdentity, PodSpec, Resource
 from master.kube.schema.slim import slim
 from master.kube.schema.timestamps import unix_s
+from topo.placement.job.request import Toleration
 from topo.provisioning.course import ProvisioningRequest, RequestCondition, RequestUid
 
 
@@ -126,4 +128,27 @@ class PodTemplateObject:
 PROVISIONING_REQUESTS = Resource(
     "autoscaling.x-k8s.io/v1", "ProvisioningRequest", "provisioningrequests", ProvisioningObject
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTemplate:
+    """What is kept of a template; of one in a queue also what its quota adds to it."""
+
+    metadata: ObjectIdentity
+    spec: PodSpec
+    annotations: Mapping[str, str]
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: frozenset[Toleration] = frozenset()
+
+
+def known_template(found: PodTemplateObject) -> KnownTemplate:
+    """Return what is kept of a template."""
+    return template_of(found.metadata.identity, found.template)
+
+
+def template_of(metadata: ObjectIdentity, body: TemplateBody) -> KnownTemplate:
+    """Return what is kept of a template that stands in another object."""
+    return KnownTemplate(metadata=metadata, spec=body.spec, annotations=body.metadata.annotations)
+
+
 POD_TEMPLATES = Resource("v1", "PodTemplate", "podtemplates", PodTemplateObject)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from master.controllers.nomination.queues.usage import QueuePlugin
-from master.controllers.table import HYPERNODES, NOMINATION
+from master.controllers.table import HYPERNODES, KUEUE_WORKLOADS, NOMINATION
 from master.settings.cluster import CONFIG_MAP, ClusterSettings
 from topo.gangs.machine.pending_queue import QueueOrder
 from topo.kit.durations import Seconds
@@ -32,6 +32,9 @@ class JobSettings(ClusterSettings):
     queue_plugin: Annotated[QueuePlugin, Chart("placement.queuePlugin")] = QueuePlugin.PROPORTION
     """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
     gang waits for its queue's share by weight) or capacity (it does not)."""
+    hold_before_quota: Annotated[bool, Chart("placement.holdBeforeQuota")] = False
+    """Whether jobs in queues of Kueue wait for whole groups before they take quota; needs Kueue
+    0.19 and the controller kueue-workloads."""
     volcano_config_map: Annotated[str, Chart("placement.volcanoConfigMap")] = (
         "volcano-system/volcano-scheduler-configmap"
     )
@@ -56,18 +59,25 @@ class JobSettings(ClusterSettings):
             what = "jobs of Kubernetes are placed through a webhook of the pod's namespace"
             fix = "give --kubernetes=on and POD_NAMESPACE, or --placement=off"
             return (Refusal(what, "--placement", fix),)
+        if not CONFIG_MAP.fullmatch(self.volcano_config_map) or "/" not in self.volcano_config_map:
+            fix = "write <namespace>/<name>, such as volcano-system/volcano-scheduler-configmap"
+            what = f"{self.volcano_config_map!r} is no ConfigMap of a namespace"
+            return (Refusal(what, "--volcano-config-map", fix),)
+        return self._missing_controller()
+
+    def _missing_controller(self) -> tuple[Refusal, ...]:
         if NOMINATION not in self.controllers:
             what = "the webhook would gate pods, and no controller opens their gates"
             fix = f"name {NOMINATION} among them, or give --placement=off"
+            return (Refusal(what, "--controllers", fix),)
+        if self.hold_before_quota and KUEUE_WORKLOADS not in self.controllers:
+            what = "jobs would be held before their quota, and no controller lets them go"
+            fix = f"name {KUEUE_WORKLOADS} among them, or give --hold-before-quota=false"
             return (Refusal(what, "--controllers", fix),)
         if self.placement == "native" and HYPERNODES not in self.controllers:
             what = "Volcano would choose by HyperNodes, and no controller writes them"
             fix = f"name {HYPERNODES} among them, or give --placement={NOMINATION}"
             return (Refusal(what, "--controllers", fix),)
-        if not CONFIG_MAP.fullmatch(self.volcano_config_map) or "/" not in self.volcano_config_map:
-            fix = "write <namespace>/<name>, such as volcano-system/volcano-scheduler-configmap"
-            what = f"{self.volcano_config_map!r} is no ConfigMap of a namespace"
-            return (Refusal(what, "--volcano-config-map", fix),)
         return ()
 
     @property

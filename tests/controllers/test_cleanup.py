@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from master import cleanup
-from master.cleanup import CleanedCluster, CleanupError, RemovedObjects, clean_up
+from master.cleanup import CleanedCluster, CleanupError, clean_up
 from master.kube.errors import KubeError
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -18,11 +18,14 @@ from master.kube.objects import (
     PODS,
     collection_path,
 )
+from master.kube.schedulers.workloads import HELD
+from master.kube.writing.removed_objects import RemovedObjects
 from tests.controllers.nomination.objects import WORDS
 from tests.controllers.test_hypernodes import foreign
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
 from tests.kube.api_model import ApiModel
 from tests.publish.forests import VENDOR
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY
 
 pytestmark = pytest.mark.virtual_time
 
@@ -328,3 +331,19 @@ async def test_a_clean_up_that_may_not_know_pods_does_the_rest():
     api.faults = [None, None, refused, refused]  # neither the webhook nor pods
     await clean_up(cluster(api))
     assert api.labels() == {"node-1": {}}
+
+
+async def test_a_job_that_is_held_before_its_quota_is_let_go_and_others_hold_it_on():
+    api = ApiModel(served=frozenset({"nodes", "configmaps", "jobs"}))
+    ours = "metax-tech.com/whole-groups"
+    for name, names_of in (("alone", ours), ("beside", f"example.com/a,{ours}"), ("other", "a/b")):
+        held = {"namespace": "jobs", "annotations": {ADMISSION_GATED_BY: names_of}}
+        api.add(HELD[0], name, metadata=held)
+    removed = await clean_up(cluster(api))
+    assert "and 2 jobs let go to Kueue" in str(removed)
+    found = {
+        name: each.document["metadata"]["annotations"][ADMISSION_GATED_BY]
+        for (_, name), each in api.objects.items()
+        if each.document["metadata"].get("namespace") == "jobs"
+    }
+    assert found == {"alone": "", "beside": "example.com/a", "other": "a/b"}

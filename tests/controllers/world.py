@@ -150,7 +150,7 @@ async def _leading(
         taint_effect="None",
         topologies={},
         nominates=False,
-        provisioning=None,
+        provisioning={},
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, ("labels", "hypernodes"))

@@ -31,6 +31,7 @@ from master.kube.schedulers.topologies import (
     KUEUE_TOPOLOGIES,
 )
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
+from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS
 from topo.sim.kubernetes.apiserver import field_owners
 from topo.sim.kubernetes.apiserver.api import Api, ApiRequest
 from topo.sim.kubernetes.apiserver.field_owners import FieldPath, Stored, set_field
@@ -43,7 +44,7 @@ __all__ = ["STRATEGIC", "ApiModel", "Stored", "namespace_of"]
 DEFINED: tuple[Resource[Any], ...] = (
     *(HYPERNODES, POD_GROUPS, QUEUES, GANGS, SCHEDULING_GROUPS),
     *(KUEUE_TOPOLOGIES, KUEUE_FLAVORS, CLUSTER_QUEUES, KAI_TOPOLOGIES, KOORDINATOR_TOPOLOGIES),
-    *(PROVISIONING_REQUESTS, POD_TEMPLATES),
+    *(PROVISIONING_REQUESTS, POD_TEMPLATES, WORKLOADS, ADMISSION_CHECKS),
     *(RESOURCE_SLICES, DEVICE_CLASSES, CLAIM_TEMPLATES, RESOURCE_CLAIMS, DEVICE_TAINT_RULES),
 )
 """What definitions and feature gates add to the stock kinds."""

@@ -24,6 +24,16 @@ HOSTNAME = "kubernetes.io/hostname"
 """A pod that selects one has its node: the gate keeper that opened its last gate chose it."""
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a job that Kueue admits: its LocalQueue."""
+KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
+"""Annotation of a pod that Kueue admitted: its Workload. Source: `getPodSetsInfoFromStatus` in
+Kueue v0.19.2, pkg/controller/jobframework/reconciler.go."""
+ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+"""Annotation of a job, names between commas: Kueue gives it no quota while one is left. Source:
+Kueue v0.19.2, pkg/constants/constants.go."""
+MOST_GATE_CHARS = 63
+"""Such a name is at most so long (pkg/util/webhook/validation_admissiongatedby.go)."""
+HELD_KINDS = {("batch/v1", "Job"): "jobs", ("jobset.x-k8s.io/v1alpha2", "JobSet"): "jobsets"}
+"""The kinds that are held before their quota, with their plurals."""
 OF_KUEUE = frozenset({"kueue.x-k8s.io/podset", KUEUE_QUEUE})
 """Labels of pods whose job Kueue admits. Source: Kueue v0.19, `apis/kueue/v1beta2`."""
 CONSUMES = (
@@ -102,12 +112,30 @@ class AnnotationKeys:
         """The node label of a gang is this and the gang's id; its pods select its value
         (`Selection`)."""
 
+    def consumes(self, annotations: Mapping[str, object]) -> str:
+        """Return what a pod takes its node from: a request, or its `of_workload`; empty for none.
+
+        A workload need not have booked anything.
+        """
+        workload = annotations.get(KUEUE_WORKLOAD)
+        return self.consumed(annotations) or (of_workload(str(workload)) if workload else "")
+
     def consumed(self, annotations: Mapping[str, object]) -> str:
         """Return the ProvisioningRequest of our class that a pod consumes; empty for none."""
         for name, of_class in CONSUMES:
             if annotations.get(of_class) == self.provisioning_class and annotations.get(name):
                 return str(annotations[name])
         return ""
+
+    @cached_property
+    def booking(self) -> str:
+        """Annotation of the pods of a Workload of Kueue: the hold that they were let go with."""
+        return f"{self.domain}/booking"
+
+    @cached_property
+    def whole_groups(self) -> str:
+        """Who answers AdmissionChecks of Kueue, and holds jobs before their quota."""
+        return f"{self.domain}/whole-groups"
 
     @cached_property
     def gang_name(self) -> str:
@@ -148,3 +176,16 @@ class AnnotationKeys:
     def of_some_stamps(self) -> tuple[str, ...]:
         """What the stamp of a template may lack."""
         return (self.kind, self.is_late, self.pods_of_repeat, self.first_index)
+
+
+def of_workload(name: str) -> str:
+    """Return what a Workload of Kueue is called among requests, whose names have no slash."""
+    return f"{_WORKLOAD}{name}"
+
+
+def is_workload(name: str) -> bool:
+    """Return whether that is the name of a Workload of Kueue."""
+    return name.startswith(_WORKLOAD)
+
+
+_WORKLOAD = "workload/"

@@ -15,7 +15,8 @@ them; then the capacity is revoked.
 Why a write of a leader that is none any more does no harm. Each names the version of the object
 that it was decided on, and is refused on any other. A promise of a dead leader could still arrive
 where the next one knows no booking for it. So that one first has a new version of each such request
-(`_LOOKING`), and books nothing for anybody before (`has_begun`).
+(`_LOOKING`), and books nothing for anybody before (`has_begun`). A job that is held before its
+quota is promised nothing by being let go, so that none is waited for.
 
 Cost: O(1) for an event, O(requests that wait) if there is more room.
 
@@ -38,6 +39,7 @@ from topo.provisioning.messages import (
     Book,
     Booked,
     Event,
+    Held,
     Instruction,
     Leading,
     NoRoom,
@@ -45,12 +47,13 @@ from topo.provisioning.messages import (
     Rebook,
     Release,
     RoomGrew,
+    Tell,
     Vanished,
     Write,
     WriteRefused,
 )
 from topo.provisioning.record import read_nodes
-from topo.provisioning.terms import Awaited, Terms
+from topo.provisioning.terms import Awaited, NothingToBook, Terms
 
 SLACK_S = 60.0
 """So much longer than promised a booking lasts: its end is written first, and a write that fails is
@@ -62,7 +65,8 @@ class Record:
     """What is known of a request.
 
     `written`: what was written for the version that is known, and is not seen yet. `again_s`: when
-    a refused write is tried again. `refused`: why there is no room, until there is more.
+    a refused write is tried again. `refused`: why there is no room, until there is more. `told`:
+    what was told of that.
     """
 
     seen: Observed
@@ -70,6 +74,12 @@ class Record:
     written: Phase | None = None
     again_s: float = 0.0
     refused: NoRoom | None = None
+    told: str = ""
+
+    @property
+    def is_refused_for_good(self) -> bool:
+        """Whether no room helps. One that is held is held on: another cluster may come."""
+        return self.refused is not None and self.refused.never and not self.request.is_gated
 
     @property
     def request(self) -> ProvisioningRequest:
@@ -160,7 +170,7 @@ class Provisioning:
         self._touched |= dict.fromkeys(self._records)
         for uid, record in self._records.items():
             waits = record.request.phase is Phase.ACCEPTED and record.seen.held is None
-            if waits and not record.request.is_leaving:
+            if waits and not (record.request.is_leaving or record.request.is_gated):
                 self._unfenced[uid] = None
         return ()
 
@@ -181,7 +191,7 @@ class Provisioning:
     def _room_grew(self, _event: RoomGrew, _now_s: float) -> Iterable[Instruction]:
         for record in tuple(self._records.values()):
             waits = record.request.phase is Phase.ACCEPTED
-            if waits and record.refused is not None and not record.refused.never:
+            if waits and record.refused is not None and not record.is_refused_for_good:
                 self._put(replace(record, refused=None))
         return ()
 
@@ -218,9 +228,11 @@ class Provisioning:
         """Yield what a request needs now: one write or one booking, and the end of one."""
         seen, request = record.seen, record.request
         phase = request.phase
-        if request.is_leaving or phase.is_over:
+        if request.is_leaving or phase.is_over or (request.is_let_go and seen.broken):
             if seen.held is not None:
                 yield self._end_booking(record, seen.held.hold)
+            return
+        if request.is_let_go:
             return
         if record.written is not None or record.is_booking or now_s < record.again_s:
             return
@@ -229,22 +241,29 @@ class Provisioning:
             self._put(record, is_settled=True)
         if phase is Phase.PROVISIONED:
             yield from self._settle_provisioned(record, now_s)
+        elif isinstance(seen.asked, NothingToBook):
+            yield self._write(record, Phase.PROVISIONED, seen.asked.text, now_s)
         elif phase is Phase.ACCEPTED:
             yield from self._settle_accepted(record, now_s)
-        elif isinstance(seen.asked, Refusal):
-            yield self._write(record, Phase.FAILED, str(seen.asked), now_s)
-        elif isinstance(seen.asked, Terms):
+        else:
+            yield from self._settle_new(record, now_s)
+
+    def _settle_new(self, record: Record, now_s: float) -> Iterator[Instruction]:
+        asked = record.seen.asked
+        if isinstance(asked, Refusal):
+            yield self._write(record, Phase.FAILED, str(asked), now_s, is_final=True)
+        elif isinstance(asked, Terms):
             yield self._write(record, Phase.ACCEPTED, "", now_s)
-        elif now_s >= _valid_until_s(request):
-            yield self._write(record, Phase.FAILED, seen.asked.text, now_s)
+        elif now_s >= _valid_until_s(record.request):
+            yield self._write(record, Phase.FAILED, asked.text, now_s)
 
     def _settle_accepted(self, record: Record, now_s: float) -> Iterator[Instruction]:
         held, request = record.seen.held, record.request
         if held is None:
             yield from self._settle_waiting(record, now_s)
-        elif held.until_s >= now_s + request.times.booking_s:
-            yield self._write(record, Phase.PROVISIONED, _PROMISE, now_s, details=held.details)
-        else:  # it would end before what is promised
+        elif not record.seen.broken and held.until_s >= now_s + request.times.booking_s:
+            yield self._write(record, Phase.PROVISIONED, _PROMISE, now_s, held=held)
+        else:  # it would end before what is promised, or has ended by a cable
             yield self._end_booking(record, held.hold)
             yield from self._settle_waiting(self._records[request.uid], now_s)
 
@@ -257,18 +276,30 @@ class Provisioning:
             text = next(each for each in _LOOKING if each != said)
             yield self._write(record, Phase.ACCEPTED, text, now_s)
         elif isinstance(asked, Refusal):
-            yield self._write(record, Phase.FAILED, str(asked), now_s)
+            yield self._write(record, Phase.FAILED, str(asked), now_s, is_final=True)
         elif refused is not None:
-            if refused.never or is_late:
-                yield self._write(record, Phase.FAILED, refused.text, now_s)
-            elif said in {"", *_LOOKING}:
-                yield self._write(record, Phase.ACCEPTED, refused.text, now_s)
+            is_final = record.is_refused_for_good
+            if is_final or is_late:
+                yield self._write(record, Phase.FAILED, refused.text, now_s, is_final=is_final)
+            else:
+                yield from self._say_why(record, refused.text, said, now_s)
         elif isinstance(asked, Awaited):
             if is_late:
                 yield self._write(record, Phase.FAILED, asked.text, now_s)
-        elif not self._unfenced:
+        elif isinstance(asked, Terms) and not self._unfenced:
             self._put(replace(record, is_booking=True), is_settled=True)
             yield Book(request.uid, request.full_name, asked, request.times.booking_s + SLACK_S)
+
+    def _say_why(
+        self, record: Record, text: str, said: str, now_s: float
+    ) -> Iterator[Write | Tell]:
+        """Yield the first reason for which a request waits; of one that is gated each other one."""
+        if not record.request.is_gated:
+            if said in {"", *_LOOKING}:
+                yield self._write(record, Phase.ACCEPTED, text, now_s)
+        elif record.told != text:
+            self._put(replace(record, told=text), is_settled=True)
+            yield Tell(record.request, text)
 
     def _settle_provisioned(self, record: Record, now_s: float) -> Iterator[Instruction]:
         seen, request = record.seen, record.request
@@ -312,7 +343,8 @@ class Provisioning:
         text: str,
         now_s: float,
         *,
-        details: tuple[tuple[str, str], ...] | None = None,
+        held: Held | None = None,
+        is_final: bool = False,
     ) -> Write:
         request = record.request
         message = text or ("" if phase is Phase.ACCEPTED else phase.value)
@@ -322,7 +354,9 @@ class Provisioning:
             phase,
             text,
             tuple(conditions_after(request, phase, message, now_s)),
-            request.details if details is None else details,
+            request.details if held is None else held.details,
+            held.hold if held is not None else "",
+            is_final=is_final,
         )
 
     def _put(self, record: Record, *, is_settled: bool = False) -> None:
@@ -345,14 +379,15 @@ class Provisioning:
                 not (record.is_booking and record.seen.held is not None),
                 f"provisioning: {uid} is booked, and asks for a booking",
             )
-            promised = record.written is Phase.PROVISIONED and not record.request.is_leaving
+            is_booked = not isinstance(record.seen.asked, NothingToBook)
+            is_promised = record.written is Phase.PROVISIONED and not record.request.is_leaving
             require(
-                not promised or record.request.phase is Phase.ACCEPTED,
+                not (is_booked and is_promised) or record.request.phase is Phase.ACCEPTED,
                 f"provisioning: {uid} is promised what it had",
             )
 
 
-_PROMISE = "whole groups are booked for it; their names are in provisioningClassDetails"
+_PROMISE = "whole groups are booked for it"
 _LOOKING = ("another leader looks for whole groups", "a new leader looks for whole groups")
 """Two texts, so that each write of one is a new version."""
 _EXPIRED = "the time of the booking is over; pods that have its nodes keep them"
@@ -366,7 +401,9 @@ def _due_times(record: Record) -> Iterator[float]:
     """Yield when a request changes by time alone."""
     request = record.request
     phase = request.phase
-    if request.is_leaving or phase.is_over or record.written is not None or record.is_booking:
+    if request.is_leaving or request.is_let_go or phase.is_over:
+        return
+    if record.written is not None or record.is_booking:
         return
     if record.again_s:
         yield record.again_s

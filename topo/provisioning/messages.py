@@ -6,7 +6,7 @@ from topo.model.errors import Refusal
 from topo.placement.booking.holds import HoldId
 from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition, RequestUid
 from topo.provisioning.record import BookedGroups
-from topo.provisioning.terms import Awaited, Terms
+from topo.provisioning.terms import Awaited, NothingToBook, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Held:
 class Observed:
     """A request and its booking as they are now.
 
-    `asked`: what it asks for, why that cannot be read, or what it waits for. `held`: its booking,
-    None where there is none. `taken`: pods have what was booked. `given_up`: why its booking was
-    ended by somebody else. `broken`: why the booked groups are not to be had any more.
+    `asked`: what it asks for, if anything, why that cannot be read, or what it waits for. `held`:
+    its booking, None where there is none. `taken`: pods have what was booked. `given_up`: why its
+    booking was ended by somebody else. `broken`: why the booked groups are not to be had any more.
     """
 
     request: ProvisioningRequest
-    asked: Terms | Refusal | Awaited
+    asked: Terms | Refusal | Awaited | NothingToBook
     held: Held | None = None
     taken: bool = False
     given_up: str = ""
@@ -121,7 +121,8 @@ class Release:
 class Write:
     """Write the conditions and details of a request, if it still has this version.
 
-    `phase` is what the write is for, and its condition says `text`.
+    `phase` is what the write is for, and its condition says `text`. `hold` is the booking that the
+    details are of. `is_final`: neither time nor room would change it.
     """
 
     request: ProvisioningRequest
@@ -129,6 +130,16 @@ class Write:
     text: str
     conditions: tuple[RequestCondition, ...]
     details: tuple[tuple[str, str], ...]
+    hold: str = ""
+    is_final: bool = False
 
 
-Instruction = Book | Rebook | Release | Write
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell the user of a request on which nothing is written why there is no room."""
+
+    request: ProvisioningRequest
+    text: str
+
+
+Instruction = Book | Rebook | Release | Write | Tell

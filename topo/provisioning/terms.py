@@ -47,6 +47,13 @@ class Awaited:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class NothingToBook:
+    """The pods take what they get: nothing is booked, and nothing is waited for."""
+
+    text: str
+
+
 def read_request(
     parameters: Mapping[str, str], templates: Sequence[TemplatePods], keys: AnnotationKeys
 ) -> Request | Refusal:

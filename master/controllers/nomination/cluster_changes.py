@@ -47,7 +47,8 @@ class ClusterChanges:
         self.sources.devices.on_classes.append(self._mark_gated)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
         if self.sources.reservations is not None:
-            self.sources.reservations.store.subscribe(self._follow_named)
+            for store in self.sources.reservations.stores:
+                store.subscribe(self._follow_named)
 
     @property
     def is_synced(self) -> bool:

@@ -18,6 +18,7 @@ from master.controllers.nomination.status.bypassed_webhook import BypassedWebhoo
 from master.controllers.nomination.status.gang_view import GangView
 from master.controllers.nomination.status.native_policy import NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
+from master.controllers.nomination.status.policy import GangPolicy
 from master.controllers.nomination.status.startup import StartupPolicy
 from master.controllers.nomination.status.status_store import StatusStore
 from master.controllers.nomination.status.status_writer import StatusWriter
@@ -63,7 +64,8 @@ class Nomination:
     """Places gangs while this master leads; `master/composition/nomination.py` builds its parts.
 
     `is_counted`: whether the groups and the free capacity are known. `ahead_s`: the API servers'
-    Unix time minus `clock`. `ungated`: gangs whose gates a person wants opened, with why.
+    Unix time minus `clock`. `ungated`: gangs whose gates a person wants opened, with why. `held`:
+    jobs that have no pods yet.
     """
 
     machine: Gangs
@@ -77,6 +79,7 @@ class Nomination:
     is_counted: Callable[[], bool]
     ahead_s: Callable[[], float]
     ungated: dict[GangId, str]
+    held: tuple[GangPolicy, ...] = ()
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     is_placing: bool = field(default=False, init=False)
@@ -88,6 +91,7 @@ class Nomination:
             policies=lambda: (
                 self.status.nomination if self.is_placing else self.status.startup,
                 self.status.native,
+                *self.held,
             ),
             known=self.reader.known,
             store=self.status.store,

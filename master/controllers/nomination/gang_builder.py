@@ -25,7 +25,7 @@ from master.kube.schedulers.conditions import explanation
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from master.kube.schema.affinity import NodeSelector
-from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.annotation_keys import AnnotationKeys, is_workload
 from topo.gangs.consumers import Consumer, consumer_ranks
 from topo.gangs.machine.gang import (
     Binding,
@@ -67,7 +67,7 @@ class GangContext:
     `tier_of_kind` the reverse, `kind_of_label` the kind whose name a node label holds. `devices`
     returns the devices that the claims of a pod take. `ended` returns the pods of a gang that have
     succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `reservation`
-    returns what a ProvisioningRequest has booked, None where those are not answered. `ahead_s` is
+    returns what a request has booked, None where those are not answered. `ahead_s` is
     Unix time minus the master's clock; it is constant during a leader's term.
     """
 
@@ -87,7 +87,7 @@ class GangContext:
     missing_volume: Callable[[GangPod], str]
     ended: Callable[[GangId], Iterable[EndedPod]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
-    reservation: Callable[[Key], Reservation] | None = None
+    reservation: Callable[[Key], Reservation | None] | None = None
     clock: Callable[[], float] = time.monotonic
     ahead_s: float = 0.0
 
@@ -175,7 +175,7 @@ def _reservation(pods: Sequence[GangPod], context: GangContext) -> Reservation |
         return None
     found = context.reservation((pods[0].metadata.namespace, name))
     has_begun = any(pod.node is not None or pod.note is not None for pod in pods)
-    return replace(found, awaits="") if has_begun else found
+    return replace(found, awaits="") if found is not None and has_begun else found
 
 
 def _noted_group(pod: GangPod) -> int | None:
@@ -203,7 +203,7 @@ def _named(first: GangPod) -> tuple[str, str]:
         return first.job
     if first.is_of_group and first.scheduling_group is not None:
         return "PodGroup", first.scheduling_group[1]
-    if first.owner is None and first.consumes:
+    if first.owner is None and first.consumes and not is_workload(first.consumes):
         return "ProvisioningRequest", first.consumes
     if first.owner is None:
         return "Pod", first.metadata.name

@@ -19,7 +19,7 @@ from topo.placement.job.request import Request
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a ProvisioningRequest has for the pods that consume it.
+    """What a request for capacity has for the pods that consume it.
 
     `request`: the job that it asks for, None where that cannot be read. `hold`: the booking for its
     pods. `awaits`: why they have to wait for it, empty where they do not.
@@ -31,15 +31,15 @@ class Reservation:
 
 
 class Reservations(Protocol):
-    """The ProvisioningRequests of our class, as gangs see them."""
+    """The requests for capacity, as gangs see them."""
 
     @property
-    def store(self) -> Store[Any]:
+    def stores(self) -> tuple[Store[Any], ...]:
         """The requests."""
         ...
 
-    def find(self, key: Key) -> Reservation:
-        """Return what a request has for its pods."""
+    def find(self, key: Key) -> Reservation | None:
+        """Return what a request has for its pods; None where its kind is left alone."""
         ...
 
     def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:

@@ -23,26 +23,19 @@ from topo.provisioning.messages import Book, Held, NoRoom, Rebook
 from topo.provisioning.record import GPU_TYPE, GROUPS, MODE, node_details, shown_groups
 from topo.provisioning.terms import Terms
 
-PREFIX = "provisioning/"
-"""Keys of these holds begin with it; the uid and the name of the request follow."""
-
-
-def request_of(hold: Hold) -> RequestUid | None:
-    """Return the request that a hold was made for; None for a hold of another client."""
-    key = hold.wish.key or ""
-    return RequestUid(key.split("/")[1]) if key.startswith(PREFIX) else None
-
 
 @dataclass
 class RequestBookings:
     """Books whole groups for requests on the capacity of one master.
 
     `labels` returns the labels of a node, `label_keys` are those of groups: what pods may select.
-    `server_now` is Unix time by the clock of the API servers.
+    `server_now` is Unix time by the clock of the API servers. Keys of these holds begin with
+    `prefix`; the uid and the name of the request follow.
     """
 
     state: BookingState
     _: KW_ONLY
+    prefix: str = "provisioning/"
     labels: Callable[[NodeName], Mapping[str, str]]
     label_keys: Mapping[Kind, str]
     server_now: Callable[[], float]
@@ -59,7 +52,7 @@ class RequestBookings:
     def holds(self) -> Mapping[RequestUid, Hold]:
         """Return the hold of each request that has one; O(holds) after a change, else O(1)."""
         if self._version != self.state.bookings.version:
-            found = ((request_of(hold), hold) for hold in self.state.bookings)
+            found = ((self._request_of(hold), hold) for hold in self.state.bookings)
             self._holds = {uid: hold for uid, hold in found if uid is not None}
             self._version = self.state.bookings.version
         return self._holds
@@ -133,7 +126,7 @@ class RequestBookings:
             asked.uid,
             HoldAsked(
                 id=_new_hold(),
-                wish=HoldRequest(found.request, asked.hold_s, _key(asked)),
+                wish=HoldRequest(found.request, asked.hold_s, self._key(asked)),
                 generation=self.state.generation,
                 mode=found.mode,
                 gpu_type=found.gpu_type,
@@ -147,7 +140,7 @@ class RequestBookings:
         plan = confirm_groups(self.state.capacity, request, asked.groups.groups, None)
         if isinstance(plan, str):
             return NoRoom(asked.uid, plan)
-        wish = HoldRequest(request, asked.hold_s, _key(asked))
+        wish = HoldRequest(request, asked.hold_s, self._key(asked))
         return self._hold(asked.uid, HoldAsked.of(wish, plan, _new_hold(), self.state.generation))
 
     def release(self, hold: HoldId) -> None:
@@ -164,6 +157,15 @@ class RequestBookings:
             self.release(change.hold.id)
             return NoRoom(uid, "the names of its nodes are too long for the request", never=True)
         return held
+
+    def _request_of(self, hold: Hold) -> RequestUid | None:
+        """Return the request that a hold was made for; None for a hold of another client."""
+        key = hold.wish.key or ""
+        return RequestUid(key.split("/")[1]) if key.startswith(self.prefix) else None
+
+    def _key(self, asked: Book | Rebook) -> str:
+        """Return the key of a hold: the uid, by which it is found, and the name, for people."""
+        return f"{self.prefix}{asked.uid}/{asked.name}"[:MAX_KEY_CHARS]
 
     def _held(self, hold: Hold) -> Held | None:
         groups = _pods_of(hold)
@@ -201,11 +203,6 @@ class RequestBookings:
 
 
 _REMEMBERED = 1000
-
-
-def _key(asked: Book | Rebook) -> str:
-    """Return the key of a hold: the uid, by which it is found, and the name, for people."""
-    return f"{PREFIX}{asked.uid}/{asked.name}"[:MAX_KEY_CHARS]
 
 
 def _new_hold() -> HoldId:

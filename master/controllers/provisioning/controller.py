@@ -1,4 +1,4 @@
-"""The loop that answers ProvisioningRequests of our class, in the leader alone.
+"""The loop that answers requests for capacity, in the leader alone: one for each kind of object.
 
 A change only marks a request, and a marked one is observed as a whole: its object, its templates,
 its booking, its pods. So this needs no history. What the machine asks for is carried out in its
@@ -10,29 +10,27 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
 from master.booking.advice import change_in_words
 from master.booking.planner import Planner
 from master.controllers.provisioning.bookings import RequestBookings
+from master.controllers.provisioning.form import MESSAGE_CHARS, RequestForm
 from master.controllers.provisioning.metrics import ProvisioningMetrics
-from master.controllers.provisioning.terms import TermsReader
+from master.controllers.provisioning.terms import RequestReader
 from master.kube.gang_pod import ClusterPod, GangPod, NodeWants
 from master.kube.objects import EVENTS, Key
-from master.kube.provisioning import PROVISIONING_REQUESTS, KnownRequest, PodTemplateObject
+from master.kube.provisioning import KnownRequest, KnownTemplate
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
-from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
-from topo.model.conditions.master import MasterCondition
+from master.kube.writing.writes import Apply, WriteTarget
 from topo.model.forest import Snapshot
 from topo.model.rest.topology import WarningDocument
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Eligibility
-from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition, RequestUid
+from topo.provisioning.course import Phase, ProvisioningRequest, RequestUid
 from topo.provisioning.machine import Provisioning
 from topo.provisioning.messages import (
     Book,
@@ -45,16 +43,15 @@ from topo.provisioning.messages import (
     Rebook,
     Release,
     RoomGrew,
+    Tell,
     Vanished,
     Write,
     WriteRefused,
 )
 from topo.provisioning.terms import Terms
-from topo.publish.event_series import EventSeries, Regarding, Reporter
+from topo.publish.event_series import EventSeries, Reporter
 from topo.publish.node_events import EventContent
 
-MANAGER = f"{MANAGER_PREFIX}provisioning"
-EVENTS_MANAGER = f"{MANAGER_PREFIX}provisioning-events"
 GATHER_S = 0.05
 LOOK_S = 1.0
 """How often bookings are compared with what is free, if that changed."""
@@ -67,8 +64,6 @@ PATIENCE_S = 10.0
 """So long the API server may take to list requests."""
 AT_ONCE = 16
 MOST_EVENTS = 20
-MESSAGE_CHARS = 8_192
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 _log = structlog.get_logger(__name__)
 
@@ -82,11 +77,12 @@ class ProvisioningController:
     """
 
     requests: Store[KnownRequest]
-    templates: Store[PodTemplateObject]
+    templates: Store[KnownTemplate]
     pods: Store[ClusterPod]
     _: KW_ONLY
+    form: RequestForm
     bookings: RequestBookings
-    terms: TermsReader
+    terms: RequestReader
     planner: Planner
     writer: Writer
     reporter: Reporter
@@ -103,6 +99,10 @@ class ProvisioningController:
     """The last hold of each request, by which it is known how it ended."""
     _consumers: dict[Key, dict[Key, None]] = field(default_factory=dict, init=False)
     _consumed: dict[Key, Key] = field(default_factory=dict, init=False)
+    _sent: dict[WriteTarget, tuple[ProvisioningRequest, Key]] = field(
+        default_factory=dict, init=False
+    )
+    """The request that a write is for which has not ended."""
     _began_s: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -110,23 +110,27 @@ class ProvisioningController:
         self._series = EventSeries(self.reporter)
         self._refused: list[WriteRefused] = []
         self.metrics.follow(lambda: (each.value for each in self.requests.objects.values()))
-        self.writer.follow(self.requests)
-        self.writer.listen(MANAGER, self._settled)
-        self.writer.listen(EVENTS_MANAGER, lambda _: None)
+        for each in self.form.followed:
+            self.writer.follow(each)
+        self.writer.listen(self.form.manager, self._settled)
+        self.writer.listen(self._events_manager, lambda _: None)
         self.requests.subscribe(self._follow_requests)
         self.templates.subscribe(self._follow_templates)
         self.pods.subscribe(self._follow_pods)
+
+    @property
+    def _events_manager(self) -> str:
+        return f"{self.form.manager}-events"
 
     def on_forest(self, _snapshot: Snapshot) -> None:
         """Do nothing: what a forest means for bookings shows in the capacity."""
 
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """Return that the API server has no ProvisioningRequests."""
+        """Return that the API server has no such requests."""
         waited = self._began_s is not None and self.clock() - self._began_s >= PATIENCE_S
         if not waited or self.requests.synced:
             return ()
-        text = "the API server lists no ProvisioningRequests of autoscaling.x-k8s.io/v1"
-        return (WarningDocument.of(MasterCondition.PROVISIONING_UNSERVED, text),)
+        return (WarningDocument.of(*self.form.unserved),)
 
     # The loop
 
@@ -167,8 +171,9 @@ class ProvisioningController:
     def _undecided(self) -> Iterator[Key]:
         """Yield the requests whose nodes may have changed: what is booked for them, or may be."""
         for record in self.machine.records():
-            if not record.request.phase.is_over:
-                yield record.request.namespace, record.request.name
+            is_over = record.request.is_let_go and record.seen.held is None
+            if not (is_over or record.request.phase.is_over):
+                yield self._uids[record.request.uid]
 
     async def _wait(self) -> None:
         """Return when something is marked or due, or it is time to look at what is free."""
@@ -194,6 +199,7 @@ class ProvisioningController:
         while out:
             answers = await self._carry_out(out)
             out = self.machine.advance(self.server_now(), *answers) if answers else ()
+        self.writer.put(*self.form.standing())
 
     def _vanished(self) -> Iterator[Vanished]:
         """Yield the requests that are gone, and bookings of requests that nobody knows."""
@@ -214,6 +220,8 @@ class ProvisioningController:
         taken, given_up = False, ""
         if held is not None:
             self._holds[uid] = held.hold
+            if held.hold == request.named_hold:
+                request = replace(request, details=held.details)
         elif (before := self._holds.get(uid)) is not None:
             taken, given_up = self.bookings.how_it_ended(before)
         return Observed(
@@ -255,6 +263,8 @@ class ProvisioningController:
                     self.bookings.release(each.hold)
                 case Write():
                     await self._write(each)
+                case Tell():
+                    self._note(each.request, Phase.ACCEPTED, each.text)
         return [*answers, *await self._saved(new)]
 
     async def _saved(self, new: Iterable[Booked]) -> list[Event]:
@@ -275,24 +285,12 @@ class ProvisioningController:
         request = asked.request
         if asked.phase in {Phase.FAILED, Phase.ACCEPTED} and asked.text:
             asked = replace(asked, text=await self._with_change(asked))
-        conditions = [_document(each, asked) for each in asked.conditions]
-        fields = {
-            "status": {"conditions": conditions, "provisioningClassDetails": dict(asked.details)}
-        }
-        self.writer.put(
-            Apply(
-                target=WriteTarget(PROVISIONING_REQUESTS, request.name, request.namespace),
-                manager=MANAGER,
-                uid=request.uid,
-                version=request.version,
-                subresource="status",
-                fields=fields,
-                force=True,
-            )
-        )
+        for write in self.form.writes(asked):
+            self._sent[write.target] = request, self._uids[request.uid]
+            self.writer.put(write)
         if asked.phase is not Phase.ACCEPTED:
             self.metrics.count_phase(asked.phase)
-            self._note(request, asked)
+            self._note(request, asked.phase, asked.text)
             said = {"request": request.name, "namespace": request.namespace, "why": asked.text}
             _log.info(f"provisioning request {asked.phase}", **said)
 
@@ -307,40 +305,32 @@ class ProvisioningController:
         change = change_in_words(outcome.advice, asked.text)
         return f"{asked.text}. {change}"[:MESSAGE_CHARS] if change else asked.text
 
-    def _note(self, request: ProvisioningRequest, asked: Write) -> None:
+    def _note(self, request: ProvisioningRequest, phase: Phase, text: str) -> None:
         """Note an Event about the request."""
-        about = Regarding(
-            PROVISIONING_REQUESTS.api_version,
-            PROVISIONING_REQUESTS.kind,
-            request.name,
-            request.uid,
-            request.namespace,
-        )
-        content = EventContent(
-            asked.phase.value,
-            asked.text,
-            "Warning" if asked.phase in {Phase.FAILED, Phase.REVOKED} else "Normal",
-            "ProvisionCapacity",
-        )
-        self._series.add(about, content, self.server_now())
+        waits = phase is Phase.ACCEPTED
+        is_bad = waits or phase in {Phase.FAILED, Phase.REVOKED}
+        reason = "WaitsForGroups" if waits else phase.value
+        content = EventContent(reason, text, "Warning" if is_bad else "Normal", "ProvisionCapacity")
+        self._series.add(self.form.about(request), content, self.server_now())
 
     def _tell(self) -> None:
         """Write the Events that are due."""
         for told in self._series.due(self.server_now(), MOST_EVENTS):
             target = WriteTarget(EVENTS, told.name, told.namespace)
             self.writer.put(
-                Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
+                Apply(target=target, manager=self._events_manager, uid="", fields=told.fields)
             )
 
     def _settled(self, settled: Settled) -> None:
         """Have a refused write decided again: on a newer version soon, else after a while."""
-        write, error = settled.write, settled.error
-        if error is None or not isinstance(write, Apply):
+        sent, error = self._sent.pop(settled.write.target, None), settled.error
+        if sent is None or error is None:
             return
+        request, key = sent
         later_s = 0.0 if error.is_conflict or error.is_missing else REFUSED_S
-        refused = WriteRefused(RequestUid(write.uid), write.version, self.server_now() + later_s)
+        refused = WriteRefused(request.uid, request.version, self.server_now() + later_s)
         self._refused.append(refused)
-        self._mark((write.target.namespace, write.target.name))
+        self._mark(key)
 
     # What changed
 
@@ -357,7 +347,7 @@ class ProvisioningController:
         else:
             self._mark(event.key)
 
-    def _follow_templates(self, event: StoreEvent[PodTemplateObject]) -> None:
+    def _follow_templates(self, event: StoreEvent[KnownTemplate]) -> None:
         """Mark the requests that name a template; O(requests)."""
         if isinstance(event, Listed):
             self._mark_all()
@@ -390,16 +380,3 @@ class ProvisioningController:
             self._consumed[key] = consumes
             self._consumers.setdefault(consumes, {})[key] = None
             self._mark(consumes)
-
-
-def _document(each: RequestCondition, asked: Write) -> dict[str, Any]:
-    """Return a condition as it is written; that of the write says the text of the write."""
-    waits = asked.phase is Phase.ACCEPTED and each.type == Phase.PROVISIONED.value
-    is_it = bool(asked.text) and (each.type == asked.phase.value or waits)
-    return {
-        "type": each.type,
-        "status": "True" if each.is_true else "False",
-        "reason": each.reason,
-        "message": (asked.text if is_it else each.message)[:MESSAGE_CHARS],
-        "lastTransitionTime": datetime.fromtimestamp(each.since_s, UTC).strftime(_TIME),
-    }

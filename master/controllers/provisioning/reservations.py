@@ -1,14 +1,16 @@
-"""What ProvisioningRequests have booked, as the gangs and pods that consume them see it."""
+"""What requests have booked, as the gangs and pods that consume them see it."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from master.controllers.nomination.sources import Reservation
 from master.controllers.provisioning.bookings import RequestBookings
-from master.controllers.provisioning.terms import TermsReader
+from master.controllers.provisioning.terms import RequestReader
 from master.kube.objects import Key
 from master.kube.provisioning import KnownRequest
 from master.kube.store import Store
+from topo.gangs.annotation_keys import is_workload
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.provisioning.course import Phase
@@ -17,16 +19,28 @@ from topo.provisioning.terms import Terms
 
 @dataclass(frozen=True, slots=True)
 class RequestReservations:
-    """Answers from the objects and bookings of this moment. It changes neither."""
+    """Answers from the objects and bookings of this moment. It changes neither.
+
+    `is_awaited`: pods of a request may be there before it is decided, and wait for it.
+    """
 
     store: Store[KnownRequest]
     bookings: RequestBookings
-    terms: TermsReader
+    terms: RequestReader
     server_now: Callable[[], float]
+    is_awaited: bool = True
 
-    def find(self, key: Key) -> Reservation:
+    @property
+    def stores(self) -> tuple[Store[Any], ...]:
+        """The requests."""
+        return (self.store,)
+
+    def find(self, key: Key) -> Reservation | None:
         """Return what a request has for its pods; they wait until it is decided."""
         known = self.store.objects.get(key)
+        if not self.is_awaited:
+            booked = self.hold_of(key)
+            return Reservation(hold=booked) if booked is not None else None
         if known is None:
             return Reservation(awaits=f"its ProvisioningRequest {key[1]} is not there yet")
         found = known.value
@@ -59,6 +73,48 @@ class RequestReservations:
 
     def _is_promised(self, known: KnownRequest) -> bool:
         found = known.value
+        if found.is_let_go:
+            return True
         if found.phase is not Phase.PROVISIONED or found.is_leaving:
             return False
         return found.deadline_s is not None and self.server_now() < found.deadline_s
+
+
+@dataclass(frozen=True, slots=True)
+class AllReservations:
+    """ProvisioningRequests and workloads of Kueue, of which either may be left alone."""
+
+    requests: RequestReservations | None
+    workloads: RequestReservations | None
+
+    @property
+    def stores(self) -> tuple[Store[Any], ...]:
+        """The requests of both kinds."""
+        return tuple(each.store for each in self._each())
+
+    def find(self, key: Key) -> Reservation | None:
+        """Return what a request has for its pods; None for one that is left alone."""
+        found = self._of(key)
+        return found.find(key) if found is not None else None
+
+    def hold_of(self, key: Key) -> HoldId | None:
+        """Return the booking of a request that is not over; O(1)."""
+        found = self._of(key)
+        return found.hold_of(key) if found is not None else None
+
+    def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:
+        """Return the nodes that those holds among these book which are of requests."""
+        found = tuple(holds)
+        return {node for each in self._each() for node in each.nodes(found)}
+
+    def note_taken(self, holds: Iterable[HoldId]) -> None:
+        """Note that pods take over the holds among these that are of requests."""
+        found = tuple(holds)
+        for each in self._each():
+            each.note_taken(found)
+
+    def _each(self) -> Iterator[RequestReservations]:
+        return (each for each in (self.requests, self.workloads) if each is not None)
+
+    def _of(self, key: Key) -> RequestReservations | None:
+        return self.workloads if is_workload(key[1]) else self.requests

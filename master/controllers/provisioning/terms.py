@@ -1,13 +1,14 @@
 """What a request asks for, from its PodTemplates as the cluster has them now."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
+from typing import Protocol
 
 from master.controllers.nomination.eligibility import with_eligibility
 from master.kube.gang_pod import NodeWants, node_wants
 from master.kube.objects import NodeObject
-from master.kube.provisioning import PodTemplateObject
+from master.kube.provisioning import KnownTemplate
 from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import Refusal
@@ -15,14 +16,24 @@ from topo.model.pod_requests import most_of, others_requested, requested
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility
 from topo.provisioning.course import ProvisioningRequest
-from topo.provisioning.terms import Awaited, TemplatePods, Terms, read_request
+from topo.provisioning.terms import Awaited, NothingToBook, TemplatePods, Terms, read_request
+
+
+class RequestReader(Protocol):
+    """Says what requests of one kind ask for."""
+
+    def read(
+        self, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility] | None = None
+    ) -> Terms | Refusal | Awaited | NothingToBook:
+        """Return what a request asks for; `eligible` is for several requests of one moment."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermsReader:
     """Reads requests under the settings of one master."""
 
-    templates: Store[PodTemplateObject]
+    templates: Store[KnownTemplate]
     nodes: Callable[[], Iterable[NodeObject]]
     keys: AnnotationKeys
     policy: Policy
@@ -34,14 +45,13 @@ class TermsReader:
 
         `eligible`: which nodes pods may use, added to; for several requests of one moment.
         """
-        found: list[tuple[PodTemplateObject, TemplatePods]] = []
+        found: list[tuple[KnownTemplate, TemplatePods]] = []
         for name, pods in request.pod_sets:
             template = self.templates.objects.get((request.namespace, name))
             if template is None:
                 return Awaited(f"its PodTemplate {name} is not there")
-            amounts = requested(template.template.spec, self.policy.gpu_resources)
-            annotations = template.template.metadata.annotations
-            found.append((template, TemplatePods(name, pods, sum(amounts.values()), annotations)))
+            gpus = sum(requested(template.spec, self.policy.gpu_resources).values())
+            found.append((template, TemplatePods(name, pods, gpus, template.annotations)))
         asked = read_request(dict(request.parameters), [each for _, each in found], self.keys)
         if isinstance(asked, Refusal):
             return asked
@@ -49,13 +59,17 @@ class TermsReader:
         wants = dict(enumerate(self._wants(using)))
         found_nodes = with_eligibility(asked, wants, self.nodes, "", known=eligible)
         cards = (*self.policy.gpu_resources, *self.policy.shared_resources)
-        takes = (others_requested(template.template.spec, cards) for template, _ in using)
+        takes = (others_requested(template.spec, cards) for template, _ in using)
         return Terms(found_nodes, most_of(takes))
 
-    def _wants(
-        self, using: Iterable[tuple[PodTemplateObject, TemplatePods]]
-    ) -> Iterator[NodeWants]:
+    def _wants(self, using: Iterable[tuple[KnownTemplate, TemplatePods]]) -> Iterator[NodeWants]:
         """Yield what each pod requires of its node, by rank."""
         for template, each in using:
-            wants = node_wants(template.template.spec, self.policy.usage_key)
+            wants = node_wants(template.spec, self.policy.usage_key)
+            selector = dict(wants.selector) | dict(template.selector)
+            wants = replace(
+                wants,
+                selector=tuple(sorted(selector.items())),
+                tolerations=wants.tolerations | template.tolerations,
+            )
             yield from repeat(wants, each.pods)

@@ -25,7 +25,7 @@ class PodGang(NamedTuple):
 
     `named`: what its labels say, None where its controller says it. `is_of_group`: its PodGroup of
     Kubernetes is the gang, or `composite` above that, empty for none. `consumes`: the
-    ProvisioningRequest that it takes its node from, empty for none.
+    request, or the Workload of Kueue, that it takes its node from, empty for none.
     """
 
     id: GangId
@@ -53,7 +53,7 @@ def pod_gang(found: PodObject, owner: OwnerReference | None, keys: AnnotationKey
         gang_id = gang_of_group(namespace, group)
     else:
         gang_id = GangId(owner.uid if owner is not None else metadata.uid)
-    return PodGang(gang_id, named, is_of_group, root, consumes)
+    return PodGang(gang_id, named, is_of_group, root, keys.consumes(annotations))
 
 
 def _named(found: PodObject, owner: OwnerReference | None, keys: AnnotationKeys) -> GangName | None:

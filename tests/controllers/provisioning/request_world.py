@@ -1,7 +1,7 @@
 """A cluster of four dragonflies of two nodes, and masters that answer requests for capacity."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,12 +10,22 @@ from typing import Any
 from master.controllers.nomination.sources import Reservations
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.controller import ProvisioningController
+from master.controllers.provisioning.form import ProvisioningForm, RequestForm
 from master.controllers.provisioning.metrics import ProvisioningMetrics
 from master.controllers.provisioning.reservations import RequestReservations
-from master.controllers.provisioning.terms import TermsReader
+from master.controllers.provisioning.terms import RequestReader, TermsReader
+from master.controllers.provisioning.workload_form import WorkloadForm
+from master.controllers.provisioning.workload_stores import WorkloadStores, WorkloadTerms
 from master.kube.client import Caller
-from master.kube.objects import NODES, PODS, parsed
-from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS, known_request
+from master.kube.objects import NODES, PODS, Resource, parsed
+from master.kube.provisioning import (
+    POD_TEMPLATES,
+    PROVISIONING_REQUESTS,
+    known_request,
+    known_template,
+)
+from master.kube.schedulers.topologies import KUEUE_FLAVORS
+from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS
 from tests.controllers.nomination.masters import NODE_NAMES, Following, Leader, leading
 from tests.controllers.nomination.objects import GPU, WORDS
 from tests.kube.api_model import ApiModel
@@ -64,6 +74,8 @@ class RequestCluster:
     """The objects of the cluster, and who may write them."""
 
     api: ApiModel = field(default_factory=lambda: ApiModel(delay_s=0.005))
+    of_kueue: bool = False
+    """Whether its masters answer for workloads of Kueue, and not ProvisioningRequests."""
 
     def __post_init__(self) -> None:
         for host, groups in VENDOR_LABELS.items():
@@ -147,6 +159,8 @@ class RequestCluster:
         built: list[ProvisioningController] = []
 
         def reservations(following: Following) -> Reservations:
+            if self.of_kueue:
+                return _build_for_kueue(self.api, following, built)
             return _build(self.api, following, built, is_served=is_served)
 
         async with leading(
@@ -176,22 +190,51 @@ def _build(
     requests: Any = ModelStore(
         api, parsed(PROVISIONING_REQUESTS, known_request), delay_s=0.02, synced=is_served
     )
-    templates: Any = ModelStore(api, POD_TEMPLATES, delay_s=0.02)
-    nodes = following.nodes
+    templates: Any = ModelStore(api, parsed(POD_TEMPLATES, known_template), delay_s=0.02)
+    return _finish(
+        following, built, requests, templates, ProvisioningForm(requests), lambda reader: reader
+    )
+
+
+def _build_for_kueue(
+    api: ApiModel, following: Following, built: list[ProvisioningController]
+) -> RequestReservations:
+    of_kueue: tuple[Resource[Any], ...] = (WORKLOADS, ADMISSION_CHECKS, KUEUE_FLAVORS)
+    followed: list[Any] = [ModelStore(api, each, delay_s=0.02) for each in of_kueue]
+    workloads, checks, flavors = followed
+    stores = WorkloadStores(workloads, checks, flavors, WORDS)
+    form = WorkloadForm(stores=stores, keys=WORDS, label_keys=LABELS, server_now=server_now)
+    requests, templates = stores.requests, stores.templates
+    return _finish(
+        following, built, requests, templates, form, lambda reader: WorkloadTerms(stores, reader)
+    )
+
+
+def _finish(
+    following: Following,
+    built: list[ProvisioningController],
+    requests: Any,
+    templates: Any,
+    form: RequestForm,
+    reads: Callable[[TermsReader], RequestReader],
+) -> RequestReservations:
+    nodes, of_kueue = following.nodes, isinstance(form, WorkloadForm)
     bookings = RequestBookings(
         following.placements.state,
+        prefix="workload/" if of_kueue else "provisioning/",
         labels=lambda node: nodes.objects[("", node)].metadata.labels,
         label_keys=LABELS,
         server_now=server_now,
     )
-    terms = TermsReader(
-        templates=templates, nodes=nodes.objects.values, keys=WORDS, policy=Policy()
+    terms = reads(
+        TermsReader(templates=templates, nodes=nodes.objects.values, keys=WORDS, policy=Policy())
     )
     built.append(
         ProvisioningController(
             requests,
             templates,
             following.pods,
+            form=form,
             bookings=bookings,
             terms=terms,
             planner=following.placements.planner,
@@ -203,7 +246,9 @@ def _build(
             clock=asyncio.get_running_loop().time,
         )
     )
-    reservations = RequestReservations(requests, bookings, terms, server_now)
+    reservations = RequestReservations(
+        requests, bookings, terms, server_now, is_awaited=not of_kueue
+    )
     following.capacity.hold_of = reservations.hold_of
     return reservations
 

@@ -8,7 +8,7 @@ from tests.support.waiting import eventually
 
 RENDERING = "kueue"
 """The rendering of the chart whose masters publish for Kueue."""
-WRITES = "--controllers=labels,nomination,kueue-topologies"
+WRITES = "--controllers=labels,nomination,kueue-topologies,kueue-workloads"
 GPU = "metax-tech.com/gpu"
 FLAVOR = "supernode-switchbox-dragonfly"
 PLAIN = "plain"

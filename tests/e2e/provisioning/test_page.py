@@ -125,11 +125,11 @@ async def test_a_master_answers_no_request_of_another_class(api: Api, cluster: C
     answer = {"status": {"provisioningClassDetails": {"groups": "all"}}}
     access = await account_access(cluster, NAMESPACE, MASTER)
     async with cluster.api(access) as account:
-        await eventually(lambda: _refused(account.merge(f"{REQUESTS}/other/status", answer)))
-        assert not await _refused(account.merge(f"{REQUESTS}/train/status", answer))
+        await eventually(lambda: refused(account.merge(f"{REQUESTS}/other/status", answer)))
+        assert not await refused(account.merge(f"{REQUESTS}/train/status", answer))
 
 
-async def _refused(call: Awaitable[Any]) -> bool:
+async def refused(call: Awaitable[Any]) -> bool:
     """Whether the policy refuses a call; raises what else the server refuses it for."""
     try:
         await call

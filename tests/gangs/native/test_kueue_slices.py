@@ -131,3 +131,34 @@ def test_a_job_is_taken_just_where_its_pods_are_whole_slices(pods: int, per_grou
     outcome = admitted(queued(pods, str(8 * per_group)), NATIVE)
     is_whole = pods % per_group == 0 or pods < per_group
     assert (outcome.refusal is None) == is_whole
+
+
+HELD_BY = f"{KUEUE}/admission-gated-by"
+HOLDS = replace(RULES, holds_jobs=True)
+
+
+@pytest.mark.parametrize(
+    ("others", "wanted"),
+    [
+        ("", WORDS.whole_groups),
+        ("example.com/a", f"example.com/a,{WORDS.whole_groups}"),
+        (WORDS.whole_groups, WORDS.whole_groups),
+    ],
+)
+def test_a_nominated_job_in_a_queue_is_held_before_its_quota_beside_others(
+    others: str, wanted: str
+) -> None:
+    made = queued(8, "16")
+    if others:
+        made["metadata"]["annotations"] = {HELD_BY: others}
+    after = patched(made, admitted(made, HOLDS).patch)
+    assert after["metadata"]["annotations"][HELD_BY] == wanted
+    assert admitted(after, HOLDS).result is Result.UNCHANGED, "a second review changes nothing"
+
+
+def test_no_other_job_is_held() -> None:
+    outside, native = batch(8, size="16"), queued(8, "16", placement_mode="native")
+    rules = replace(NATIVE, holds_jobs=True, way=Way.NOMINATION)
+    for made, by in ((outside, rules), (native, rules), (queued(8, "16"), RULES)):
+        after = patched(made, admitted(made, by).patch)
+        assert HELD_BY not in after["metadata"].get("annotations", {})

@@ -195,7 +195,10 @@ def _stamped(
         return _sliced(job, parts, asked, rules, gang=gang)
     if is_nominated:
         warnings += uncounted.warnings(gang.templates)
-        return AdmissionOutcome(Result.STAMPED, _nominated(job, parts, wanted, rules), warnings)
+        held = kueue_slices.held(job, parts, rules)
+        return AdmissionOutcome(
+            Result.STAMPED, (*_nominated(job, parts, wanted, rules), *held), warnings
+        )
     if parts.single is not None and rules.makes_groups:
         return _native_group(job, parts, asked, rules, gang=gang)
     refusal = native_jobs.refusal_for(parts, gang.terms, rules, asked.places)

@@ -19,9 +19,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topo.gangs.admission.outcome import Rules
-from topo.gangs.annotation_keys import KUEUE_QUEUE
+from topo.gangs.annotation_keys import (
+    ADMISSION_GATED_BY,
+    HELD_KINDS,
+    KUEUE_QUEUE,
+    MOST_GATE_CHARS,
+)
 from topo.gangs.job_kinds.templates import JobParts, Template
-from topo.gangs.json_patch import mapping
+from topo.gangs.json_patch import Operation, entries, mapping
 from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -53,6 +58,23 @@ def is_queued(job: Mapping[str, Any], parts: JobParts) -> bool:
 def takes_slices(job: Mapping[str, Any]) -> bool:
     """Return whether the pods of each template of the job are one pod set of Kueue."""
     return (job.get("apiVersion"), job.get("kind")) in _SLICED
+
+
+def held(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> tuple[Operation, ...]:
+    """Return the operations that hold a job before its quota, beside those who hold it already.
+
+    Kueue lets names be added only when a job is made.
+    """
+    name = rules.keys.whole_groups
+    if not rules.holds_jobs or not is_queued(job, parts) or len(name) > MOST_GATE_CHARS:
+        return ()
+    if (job.get("apiVersion"), job.get("kind")) not in HELD_KINDS:
+        return ()
+    annotations = mapping(mapping(job.get("metadata")).get("annotations"))
+    names = [each for each in str(annotations.get(ADMISSION_GATED_BY) or "").split(",") if each]
+    if name not in names:
+        names.append(name)
+    return tuple(entries(job, ("metadata", "annotations"), {ADMISSION_GATED_BY: ",".join(names)}))
 
 
 def chosen_by_user(templates: Sequence[Template], wanted: Mapping[str, str]) -> str:

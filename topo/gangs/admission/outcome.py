@@ -45,9 +45,9 @@ class Rules:
 
     `gpu_resources` are the resources that count as whole GPUs; `way` is the default for jobs that
     name none. `takes_requests`: pods that consume a ProvisioningRequest of our class are placed.
-    Two rules are for jobs whose nodes Volcano chooses: `tiers` are the tiers of its HyperNodes;
-    `unheeded` says why its scheduler ignores groups or may ignore them, and is empty if it honours
-    them.
+    `holds_jobs`: jobs in queues of Kueue are held before their quota. Two rules are for jobs whose
+    nodes Volcano chooses: `tiers` are the tiers of its HyperNodes; `unheeded` says why its
+    scheduler ignores groups or may ignore them, and is empty if it honours them.
 
     Four are for PodGroups of Kubernetes: with `makes_groups` gangs of kube-scheduler get one; its
     name ends with `token`, which differs from review to review. `named_group` returns the PodGroup
@@ -61,6 +61,7 @@ class Rules:
 
     keys: AnnotationKeys
     takes_requests: bool = False
+    holds_jobs: bool = False
     gpu_resources: tuple[str, ...] = Policy().gpu_resources
     way: Way = Way.NOMINATION
     tiers: Tiers = ()

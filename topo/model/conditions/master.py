@@ -162,6 +162,13 @@ class MasterCondition(Condition):
         "install the definition of their kind, or take provisioning out of --controllers",
         _NOTE,
     )
+    KUEUE_UNSERVED = Row(
+        "kueue-unserved",
+        "workloads of Kueue are to be answered, and the API server has none "
+        "([why](kueue.md#whole-groups-before-a-job-starts))",
+        "install Kueue 0.19 or newer, or take kueue-workloads out of --controllers",
+        _NOTE,
+    )
     POD_GROUPS_UNHEEDED = Row(
         "pod-groups-unheeded",
         "kube-scheduler binds the pods of PodGroups one by one ([why](podgroups.md))",

@@ -1,0 +1,60 @@
+"""Jobs that are held before their quota, among the gangs that `topo gangs` and `topo why` show."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from master.controllers.nomination.status.policy import Shown
+from master.controllers.provisioning.form import RequestForm
+from topo.gangs.machine.gang import Binding, Gang, GangId
+from topo.gangs.status import GangStatus
+from topo.model.conditions.gang_states import GangState
+from topo.placement.job.request import Request
+from topo.provisioning.machine import Provisioning, Record
+from topo.provisioning.terms import Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldJobs:
+    """Answers from the requests of this moment. `ahead_s`: servers' Unix time less our clock."""
+
+    machine: Callable[[], Provisioning]
+    form: RequestForm
+    ahead_s: Callable[[], float]
+
+    def all(self) -> Iterator[Shown]:
+        """Yield the jobs that are held; O(requests)."""
+        for record in self.machine().records():
+            if record.request.is_gated:
+                yield self._shown(record)
+
+    def get(self, gang_id: GangId) -> Shown | None:
+        """Return a job; None if it is not held; O(requests)."""
+        return next((each for each in self.all() if each[0].id == gang_id), None)
+
+    def _shown(self, record: Record) -> Shown:
+        asked, job = record.seen.asked, self.form.about(record.request)
+        pods = sum(count for _, count in record.request.pod_sets)
+        request = asked.request if isinstance(asked, Terms) else Request(pods=pods, gpus_per_pod=1)
+        created_s = record.request.created_s - self.ahead_s()
+        gang = Gang(
+            id=GangId(job.uid),
+            namespace=job.namespace,
+            name=job.name,
+            kind=job.kind,
+            binding=Binding.PIECEMEAL,
+            request=request,
+            at_least=request.pods,
+            priority=0,
+            created_s=created_s,
+            members=(),
+            is_of_kueue=True,
+            labelled={},
+        )
+        state, text = GangState.IN_LINE, "whole groups are looked for"
+        if record.refused is not None:
+            state, text = GangState.NO_ROOM, record.refused.text
+        if record.written is not None:
+            text = "its groups are booked, and Kueue is told"
+        return gang, GangStatus(
+            state=state, text=f"{text}; it takes no quota of Kueue meanwhile", since_s=created_s
+        )

@@ -1,0 +1,173 @@
+"""Workloads of Kueue on a model of the API server: held before quota, and by admission check."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from master.controllers.provisioning.held_jobs import HeldJobs
+from master.kube.schedulers.topologies import KUEUE_FLAVORS
+from master.kube.schedulers.workloads import ADMISSION_CHECKS, HELD, WORKLOADS
+from tests.controllers.nomination.masters import FLIES, until
+from tests.controllers.nomination.objects import GPU, WORDS
+from tests.controllers.provisioning.request_world import (
+    VENDOR_LABELS,
+    RequestCluster,
+    server_now,
+    stamp,
+)
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY
+from topo.model.conditions.gang_states import GangState
+from topo.model.ids import SWITCHBOX
+from topo.provisioning.workloads import WAITING_S
+
+pytestmark = pytest.mark.virtual_time
+JOBS_AT = "/apis/batch/v1/namespaces/jobs/jobs"
+WORKLOADS_AT = "/apis/kueue.x-k8s.io/v1beta2/namespaces/jobs/workloads"
+OF_BOX = {"nodeLabels": {"metax-tech.com/switchbox": "switchbox-2"}}
+CHECKS_AT = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks"
+
+
+class KueueCluster(RequestCluster):
+    """A cluster with Kueue, of which the test plays the part."""
+
+    def __init__(self) -> None:
+        super().__init__(of_kueue=True)
+        spec = {"controllerName": WORDS.whole_groups}
+        self.api.add(ADMISSION_CHECKS, "topo", spec=spec)
+        self.api.add(ADMISSION_CHECKS, "other", spec={"controllerName": "example.com/other"})
+        self.api.add(KUEUE_FLAVORS, "switchbox-2", spec=OF_BOX)
+
+    def queue(self, name: str, pods: int, gates: str = "", size: str = "16") -> None:
+        """A job in a queue, and the workload that Kueue makes for it."""
+        held = {ADMISSION_GATED_BY: gates} if gates else {}
+        job = self.api.add(HELD[0], name, metadata={"namespace": "jobs", "annotations": held})
+        owner = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name,
+            "uid": job.document["metadata"]["uid"],
+            "controller": True,
+        }
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        asked = {WORDS.size: size} if size else {}
+        template = {"metadata": {"annotations": asked}, "spec": {"containers": [container]}}
+        self.api.add(
+            WORKLOADS,
+            f"job-{name}",
+            metadata={
+                "namespace": "jobs",
+                "annotations": held,
+                "ownerReferences": [owner],
+                "creationTimestamp": stamp(server_now()),
+            },
+            spec={"podSets": [{"name": "main", "count": pods, "template": template}]},
+        )
+
+    def give_quota(self, name: str, *checks: str, flavor: str = "", **assigned: Any) -> None:
+        """Kueue reserves quota for a job, and waits for these checks."""
+        since = {"lastTransitionTime": stamp(server_now())}
+        flavors = {GPU: flavor} if flavor else {}
+        status = {
+            "conditions": [{"type": "QuotaReserved", "status": "True", **since}],
+            "admission": {"podSetAssignments": [{"name": "main", "flavors": flavors, **assigned}]},
+            "admissionChecks": [
+                {"name": each, "state": "Pending", "message": "", **since} for each in checks
+            ],
+        }
+        self.api.objects[WORKLOADS_AT, f"job-{name}"].document["status"] = status
+        self.api.touch(WORKLOADS_AT, f"job-{name}")
+
+    def gates(self, name: str) -> str:
+        metadata = self.api.objects[JOBS_AT, name].document["metadata"]
+        return str(metadata["annotations"][ADMISSION_GATED_BY])
+
+    def check(self, name: str, of: str = "topo") -> Any:
+        status = self.api.objects[WORKLOADS_AT, f"job-{name}"].document.get("status", {})
+        return next((e for e in status.get("admissionChecks", ()) if e["name"] == of), {})
+
+
+async def test_the_oldest_job_is_let_go_once_its_groups_are_booked_and_the_others_are_held():
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        for pair in FLIES[1:]:
+            cluster.take(min(pair))
+        cluster.queue("first", 2, f"example.com/a,{WORDS.whole_groups}")
+        await asyncio.sleep(1)
+        cluster.queue("second", 2, WORDS.whole_groups)
+        await asyncio.sleep(3)
+        assert cluster.gates("first") == "example.com/a"
+        assert cluster.gates("second") == WORDS.whole_groups
+        assert master.booked == dict.fromkeys(FLIES[0], 8)
+        held = HeldJobs(
+            machine=lambda: master.controller.machine,
+            form=master.controller.form,
+            ahead_s=lambda: 0,
+        )
+        shown = {gang.name: status for gang, status in held.all()}
+        assert shown["second"].state is GangState.NO_ROOM
+        assert "takes no quota" in shown["second"].text
+        cluster.api.remove(WORKLOADS, "job-first", "jobs")
+        await until(lambda: cluster.gates("first") != "" and cluster.gates("second") == "")
+        assert master.booked == dict.fromkeys(FLIES[0], 8), "the deleted job gave them back"
+
+
+async def test_a_check_is_active_ready_with_a_pin_and_tried_again_when_a_group_breaks():
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("one", 2)
+        cluster.give_quota("one", "topo", "other", flavor="switchbox-2")
+        await until(lambda: cluster.check("one").get("state") == "Ready")
+        (update,) = cluster.check("one")["podSetUpdates"]
+        (hold,) = master.leader.placements.state.holds()
+        assert {*hold.gpus} in FLIES[2:], "where its flavor is"
+        labels = {VENDOR_LABELS[node][SWITCHBOX] for node in hold.gpus}
+        assert {update["nodeSelector"]["metax-tech.com/switchbox"]} == labels
+        assert update["annotations"] == {WORDS.booking: hold.id}
+        assert cluster.check("one", "other")["state"] == "Pending"
+        active = cluster.api.objects[CHECKS_AT, "topo"].document["status"]["conditions"]
+        assert [(each["type"], each["status"]) for each in active] == [("Active", "True")]
+        assert "status" not in cluster.api.objects[CHECKS_AT, "other"].document
+        cluster.cordon(min(hold.gpus))
+        await until(lambda: cluster.check("one").get("state") == "Retry")
+        assert "cordoned" in cluster.check("one")["message"]
+        await asyncio.sleep(1)
+        assert not master.booked
+
+
+async def test_one_that_waits_too_long_gives_its_quota_back_and_one_that_asks_nothing_starts():
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        for pair in FLIES:
+            cluster.take(min(pair))
+        cluster.queue("waits", 2)
+        cluster.give_quota("waits", "topo")
+        cluster.queue("single", 2, size="")
+        cluster.give_quota("single", "topo")
+        cluster.queue("chosen", 2)
+        cluster.give_quota("chosen", "topo", topologyAssignment={"levels": ["host"]})
+        await asyncio.sleep(5)
+        assert "whole group" in cluster.check("waits")["message"]
+        for name in ("single", "chosen"):
+            assert cluster.check(name)["state"] == "Ready"
+            assert "podSetUpdates" not in cluster.check(name)
+        await asyncio.sleep(WAITING_S)
+        assert cluster.check("waits")["state"] == "Retry"
+        assert cluster.check("waits")["requeueAfterSeconds"] > 0
+        assert not master.booked
+
+
+async def test_another_leader_holds_to_what_was_booked():
+    cluster = KueueCluster()
+    async with cluster.master() as first:
+        cluster.queue("one", 2)
+        cluster.give_quota("one", "topo")
+        await until(lambda: cluster.check("one").get("state") == "Ready")
+        kept = first.leader.placements.state.persistent_state()
+    async with cluster.master(kept=kept) as second:
+        await asyncio.sleep(3)
+        assert cluster.check("one")["state"] == "Ready"
+        assert len(second.booked) == 2
+    async with cluster.master() as without:
+        await until(lambda: cluster.check("one").get("state") == "Retry")
+        assert not without.booked, "what the state was lost of is promised no more"
