@@ -5,20 +5,25 @@ told by LLDP or by a dump of InfiniBand; which cables are wrong is known from ho
 """
 
 import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import discovery
-from tests.discovery.rails import GPUS, World, by_infiniband, by_lldp, wired
+from tests.builders import discovery, facts
+from tests.discovery.fabrics import fours, read
+from tests.discovery.rails import GPUS, World, by_infiniband, by_lldp, matrix, wired
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.ids import NodeName
-from topo.model.observation import Event, WorkerReported
+from topo.model.machine import NetworkPort
+from topo.model.observation import Event, FabricLoaded, WorkerReported
 
+SHARED = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/ib"
 TOLD: Sequence[Callable[[World], Sequence[Event]]] = (by_lldp, by_infiniband)
 
 
@@ -164,3 +169,48 @@ def test_an_adapter_that_is_gone_or_unplugged_is_no_wrong_rail() -> None:
         nics = tuple(each for n, each in enumerate(said.nics) if n != at)
         events[at] = WorkerReported(replace(said, nics=nics, nic_neighbours=kept))
     assert not off_rail(told(events))
+
+
+def test_the_rails_of_a_real_superpod_are_those_of_the_names_of_its_leaves() -> None:
+    """Leaf IBLEAF-03-08 is of rail 03 in unit 08; leaf 03 of unit 01 is in no dump.
+
+    Workers are made of the descriptions, the GPU of an adapter of its number. By that one host has
+    two adapters exchanged, and all others none.
+    """
+    path = SHARED / "real-dgx-superpod.switch-blocks.ibnetdiscover.out"
+    if not path.is_file():
+        pytest.skip("the dump is not there")
+    dump = read(path.read_text())
+    found: dict[str, dict[int, str]] = {}
+    for each in dump.adapters:
+        if match := re.fullmatch(r"(\S+-dgx-\S+) (?:mlx5_|(HCA-))(\d+)", each.description):
+            number = int(match[3]) - bool(match[2])
+            found.setdefault(match[1], {})[number] = each.guid
+    gpus = {number: at for at, number in enumerate(sorted(set().union(*found.values())))}
+    shown = matrix([(at,) for at in range(len(gpus))])
+    events = [
+        WorkerReported(
+            replace(
+                facts(host),
+                matrix=shown,
+                nics=tuple(
+                    NetworkPort(f"mlx5_{gpus[number]}", 1, up=True, node_guid=fours(guid))
+                    for number, guid in adapters.items()
+                ),
+            )
+        )
+        for host, adapters in found.items()
+    ]
+    state = told([FabricLoaded((("dump", dump),)), *events])
+    (text,) = off_rail(state).values()
+    assert text.startswith("b08-p1-dgx-08-c01: mlx5_2 beside GPU 2 is at B09-P1-IBLEAF-04-08")
+    assert text.endswith("the two are exchanged")
+    rails = {
+        uplink.switch: uplink.rail
+        for host in found
+        for uplink in (state.detail(NodeName(host)) or pytest.fail(host)).uplinks
+    }
+    # Unit 01 has no leaf of rail 03, so its leaf of rail 04 is its third.
+    named = {leaf: int(leaf.split("-")[-2]) - 1 for leaf in rails}
+    assert rails == named | {"A09-P1-IBLEAF-04-01": 2}
+    assert len(rails) == 31
