@@ -1,6 +1,7 @@
 """`GET /v1/nodes/{name}/gpus`: which GPUs of one node to take, and what that costs the others."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 
 import orjson
@@ -46,10 +47,12 @@ def _answer(forest: Forest, detail: NodeDetail | None, query: Query, now_s: floa
     node = node_gpus(detail.facts)
     if isinstance(node, Refusal):
         return refusal(409, node)
-    rails = {
-        gpu: each.rail for each in detail.uplinks if each.rail is not None for gpu in each.gpus
-    }
-    document = _document(detail.name, node.on_rails(rails) if rails else node, query)
+    rails: defaultdict[int, set[int]] = defaultdict(set)
+    for each in detail.uplinks:
+        if each.rail is not None:
+            for gpu in each.gpus:
+                rails[gpu].add(each.rail)
+    document = _document(detail.name, node.on_rails(rails), query)
     document["uplinks"] = uplinks(detail, now_s)
     return json_response(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from tests.builders import facts
 from tests.discovery.fabrics import dumped, fours
 from tests.support.fabric import Fabric
+from topo.model.ids import Bdf
 from topo.model.machine import Link, LinkKind, LinkMatrix, NetworkPort, NicNeighbour
 from topo.model.observation import Event, WorkerReported
 
@@ -15,12 +16,20 @@ NEAR, FAR = Link(LinkKind.PIX, "PIX"), Link(LinkKind.SYSTEM, "SYS")
 
 @dataclass
 class World:
-    """Of each host the leaf of each adapter; of all hosts the GPUs beside each adapter."""
+    """Of each host the leaf of each adapter; of all hosts the GPUs beside each adapter.
+
+    `cards`: of all hosts the PCI address of each adapter; every adapter is one of its own without.
+    """
 
     beside: Sequence[tuple[int, ...]]
+    cards: Sequence[str] = ()
     leaves: dict[str, list[str]] = field(default_factory=dict)
     wrong: dict[str, set[int]] = field(default_factory=dict)
     """The adapters of each host that are on a wrong rail."""
+
+    def address(self, adapter: int) -> str:
+        """The PCI address of an adapter."""
+        return self.cards[adapter] if self.cards else f"0000:{adapter:02x}:00.0"
 
     def exchange(self, host: str, one: int, other: int) -> None:
         """Plug the cables of two adapters each into the leaf of the other one."""
@@ -53,7 +62,7 @@ def by_lldp(world: World) -> list[WorkerReported]:
     events: list[WorkerReported] = []
     for host, leaves in world.leaves.items():
         nics = [
-            NetworkPort(f"mlx5_{n}", 1, up=True, interfaces=(f"eth{n}",))
+            NetworkPort(f"mlx5_{n}", 1, up=True, interfaces=(f"eth{n}",), bdf=Bdf(world.address(n)))
             for n in range(len(leaves))
         ]
         ends = [
@@ -82,20 +91,24 @@ def by_infiniband(world: World) -> list[Event]:
         for guid, leaf in zip(guids, leaves, strict=True):
             fabric.plug(guid, switches[leaf])
         nics = [
-            NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=fours(guid))
+            NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=fours(guid), bdf=Bdf(world.address(n)))
             for n, guid in enumerate(guids)
         ]
         events.append(WorkerReported(replace(facts(host), matrix=shown, nics=tuple(nics))))
     return [dumped(fabric.dump(spine)), *events]
 
 
-def wired(units: Mapping[str, Sequence[str]], rails: int, planes: int, each: int) -> World:
-    """Units in which each rail has a leaf for each plane; beside `each` GPUs an adapter a plane."""
-    beside = [
-        tuple(range(rail * each, (rail + 1) * each)) for rail in range(rails) for _ in range(planes)
-    ]
+def wired(
+    units: Mapping[str, Sequence[str]], rails: int, planes: int, each: int, shared: int = 1
+) -> World:
+    """Units in which each rail has a leaf for each plane.
+
+    Each rail has a card of a port for each plane; beside `each` GPUs there are `shared` cards.
+    """
     ends = [(rail, plane) for rail in range(rails) for plane in range(planes)]
-    world = World(beside)
+    first = [rail // shared * each for rail, _ in ends]
+    cards = [f"0000:{rail:02x}:00.{plane}" for rail, plane in ends]
+    world = World([tuple(range(at, at + each)) for at in first], cards)
     for unit, hosts in units.items():
         for host in hosts:
             world.leaves[host] = [f"{unit}-leaf-{rail:02}-{plane}" for rail, plane in ends]

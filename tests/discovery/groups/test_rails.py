@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from tests.builders import discovery, facts
 from tests.discovery.fabrics import fours, read
 from tests.discovery.rails import GPUS, World, by_infiniband, by_lldp, matrix, wired
+from topo.discovery.groups.fabric.near_gpus import near_adapters, near_gpus
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.facts import parse
+from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.machine import NetworkPort
+from topo.model.machine import Gpu, LinkMatrix, NetworkPort
 from topo.model.observation import Event, FabricLoaded, WorkerReported
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/ib"
@@ -47,10 +50,12 @@ def off_rail(state: Discovery) -> dict[str, str]:
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     """Rail-optimised units; in fewer than half of the hosts of each two cables are exchanged."""
-    rails, planes = draw(st.sampled_from(((4, 1), (4, 2), (8, 1))))
+    rails, planes, shared = draw(
+        st.sampled_from(((4, 1, 1), (4, 2, 1), (8, 1, 1), (4, 1, 2), (8, 1, 2)))
+    )
     sizes = draw(st.lists(st.integers(4, 7), min_size=1, max_size=3))
     units = {f"u{n}": [f"u{n}-h{at}" for at in range(size)] for n, size in enumerate(sizes)}
-    world = wired(units, rails, planes, draw(st.sampled_from(range(1, GPUS // rails + 1))))
+    world = wired(units, rails, planes, draw(st.integers(1, GPUS * shared // rails)), shared)
     for hosts in units.values():
         for host in draw(st.permutations(hosts))[: draw(st.integers(0, (len(hosts) - 1) // 2))]:
             one, other = draw(
@@ -83,6 +88,18 @@ def test_exactly_the_exchanged_cables_of_random_rails_are_found(
         named = {n for n in range(len(world.beside)) if f"mlx5_{n} beside" in found[host]}
         assert named == adapters
         assert found[host].endswith("the two are exchanged")
+
+
+def test_cards_beside_the_same_gpus_are_told_apart_by_their_address() -> None:
+    """Two islands of four GPUs with two cards each, as in a C500; one card of one host is gone."""
+    world = wired({"u": [f"gpu-{n}" for n in range(6)]}, rails=4, planes=1, each=4, shared=2)
+    world.exchange("gpu-1", 0, 1)
+    events = by_lldp(world)
+    said = events[0].facts
+    events[0] = WorkerReported(
+        replace(said, nics=said.nics[1:], nic_neighbours=said.nic_neighbours[1:])
+    )
+    assert off_rail(told(events)).keys() == {"gpu-1"}
 
 
 @pytest.mark.parametrize("tell", TOLD)
@@ -214,3 +231,38 @@ def test_the_rails_of_a_real_superpod_are_those_of_the_names_of_its_leaves() -> 
     named = {leaf: int(leaf.split("-")[-2]) - 1 for leaf in rails}
     assert rails == named | {"A09-P1-IBLEAF-04-01": 2}
     assert len(rails) == 31
+
+
+def test_adapters_of_real_machines_are_near_their_gpus() -> None:
+    """As the vendors' tools print them: ties of two and four, and none across a socket."""
+    found = {}
+    for name in ("mx-smi-topo-n.c500-8gpu-6nic", "nvidia-smi-topo-m.dgx1-v100-8gpu-4ib"):
+        path = SHARED.parents[1] / f"probes/{name}.txt"
+        if not path.is_file():
+            pytest.skip(f"{name} is not there")
+        parsed = parse(path.read_text())
+        assert not isinstance(parsed, Refusal)
+        (shown,) = [each for each in parsed.facts if isinstance(each, LinkMatrix)]
+        found[name] = list(near_gpus(shown).items())
+    c500, dgx1 = found.values()
+    assert c500 == [
+        *((f"mlx5_{n}", (0, 1, 2, 3)) for n in (0, 1)),
+        *((f"mlx5_{n}", (4, 5, 6, 7)) for n in (2, 3)),
+        *((f"mlx5_{n}", ()) for n in (4, 5)),
+    ]
+    assert dict(dgx1) == {f"mlx5_{n}": (2 * n, 2 * n + 1) for n in range(4)}
+
+
+def test_without_a_way_over_pcie_an_adapter_is_near_the_gpus_of_its_numa_node() -> None:
+    """A GB200 host prints SYS between every adapter and every GPU."""
+    far = [(), ()]
+    said = replace(
+        facts("gpu-1", gpus=0),
+        matrix=matrix(far),
+        gpus=tuple(Gpu(at, numa=at // 4) for at in range(GPUS)),
+        nics=tuple(
+            NetworkPort(f"mlx5_{n}", 1, up=True, numa=n, interfaces=(f"eth{n}",)) for n in (1, 2)
+        ),
+    )
+    near = near_adapters(NodeName("gpu-1"), said)
+    assert [(each.name, each.gpus) for each in near] == [("mlx5_1", (4, 5, 6, 7)), ("mlx5_2", ())]

@@ -3,7 +3,8 @@ a set of them was chosen.
 """
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -20,14 +21,14 @@ _UNSAID = "?"
 class NodeGpus:
     """The GPUs of a node in the order of their numbers, `rows[i]` being that of `gpus[i]`.
 
-    A row is None where the matrix does not show the GPU. `rails[i]` is the rail of the adapter
-    beside `gpus[i]`, None where it has none; empty where the node has no rails.
+    A row is None where the matrix does not show the GPU. `rails[i]` are those of the adapters
+    near `gpus[i]`; `rails` is empty where the node has none.
     """
 
     gpus: tuple[Gpu, ...]
     rows: tuple[int | None, ...]
     matrix: LinkMatrix
-    rails: tuple[int | None, ...] = ()
+    rails: tuple[frozenset[int], ...] = ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -52,21 +53,22 @@ class NodeGpus:
             if gpu.healthy is not False and (free is None or gpu.index in free)
         )
 
-    def on_rails(self, of_gpus: Mapping[int, int]) -> "NodeGpus":
+    def on_rails(self, of_gpus: Mapping[int, AbstractSet[int]]) -> "NodeGpus":
         """Return the same GPUs with their rails, given by GPU number."""
-        return replace(self, rails=tuple(of_gpus.get(gpu.index) for gpu in self.gpus))
+        rails = tuple(frozenset(of_gpus.get(gpu.index, ())) for gpu in self.gpus)
+        return replace(self, rails=rails if any(rails) else ())
 
     def best_sets(
-        self, free: Collection[int] | None = None, wanted: Container[int] = ()
+        self, free: Collection[int] | None = None, wanted: AbstractSet[int] = frozenset()
     ) -> BestSets:
         """Return the scores and losses with these GPUs free, by place; `wanted` are rails."""
         weights = pair_weights(self.matrix, self.rows)
-        return best_sets(weights, self.usable(free), rails=self.rails, wanted=wanted)
+        rails = [min(on & wanted or on, default=None) for on in self.rails]
+        return best_sets(weights, self.usable(free), rails=rails, wanted=wanted)
 
     def rails_of(self, places: Iterable[int]) -> tuple[int, ...]:
         """Return the rails of the GPUs at these places, each once."""
-        rails = {self.rails[place] for place in places} if self.rails else set()
-        return tuple(sorted(rail for rail in rails if rail is not None))
+        return tuple(sorted({rail for place in places if self.rails for rail in self.rails[place]}))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers of the GPUs at these places."""

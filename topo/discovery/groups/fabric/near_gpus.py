@@ -1,16 +1,17 @@
 """Which GPUs of its node each network adapter is nearest to, as the link matrix says.
 
 Result: for each adapter, and each interface of one, the numbers of the GPUs at its least distance
-over PCIe. Equal distances are all the nearest: four adapters for eight GPUs have two each. One that
-every GPU reaches only through another socket is near none; most likely it is for management.
+over PCIe. Equal distances are all the nearest: four adapters for eight GPUs have two each. Where no
+distance is known, or every GPU is across a socket (on a GB200 no GPU is on the adapters' PCIe), it
+is near the GPUs of its NUMA node; one without GPUs there is near none, most likely for management.
 
-Cost: O(GPUs * adapters) for a matrix, which equal hosts share; else O(adapters).
+Cost: O(GPUs * adapters) for a matrix, which equal hosts share; else the same for a node.
 
-Example: mlx5_0 prints PIX to GPU 0 and NODE to GPU 1, mlx5_1 NODE to both, mlx5_2 SYS to both.
-mlx5_0 is near GPU 0, mlx5_1 near GPUs 0 and 1, mlx5_2 near none.
+Example: mlx5_0 prints PIX to GPU 0 and NODE to GPU 1, mlx5_1 NODE to both, mlx5_2 SYS to both, and
+is on a NUMA node without a GPU. They are near GPU 0, near GPUs 0 and 1, and near none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from topo.discovery.groups.fabric.switch_ports import interface_id
@@ -18,7 +19,7 @@ from topo.discovery.node.per_object import once_per_object
 from topo.facts.vendors import device
 from topo.model.fabric import Guid, normalized_guid
 from topo.model.ids import NodeName
-from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
+from topo.model.machine import Gpu, LinkKind, LinkMatrix, NodeFacts
 
 _BY_DISTANCE = (LinkKind.PIX, LinkKind.PXB, LinkKind.PHB, LinkKind.NUMA_NODE)
 """The nearest first; SYS crosses sockets."""
@@ -28,17 +29,14 @@ class NearAdapter(NamedTuple):
     """An adapter or an interface of one: the identity that its cable has, its names, its GPUs.
 
     `interface` is empty for the adapter itself, `name` where no adapter is known for an interface.
+    `card` is the PCI address that its ports have in common, empty where it is not known.
     """
 
     identity: Guid
     name: str
     interface: str
     gpus: tuple[int, ...]
-
-    @property
-    def shown(self) -> str:
-        """What people call it."""
-        return self.name or self.interface
+    card: str = ""
 
 
 def near_adapters(node: NodeName, facts: NodeFacts) -> tuple[NearAdapter, ...]:
@@ -48,12 +46,17 @@ def near_adapters(node: NodeName, facts: NodeFacts) -> tuple[NearAdapter, ...]:
     for nic in facts.nics:
         if nic.virtual:
             continue
-        gpus = near.get(nic.hca, ())
+        gpus = near.get(nic.hca) or _of_numa_node(nic.numa, facts.gpus)
+        card = (nic.bdf or "").partition(".")[0]
         if (guid := normalized_guid(nic.node_guid)) is not None:
-            found[NearAdapter(guid, nic.hca, "", gpus)] = None
+            found[NearAdapter(guid, nic.hca, "", gpus, card)] = None
         for name in nic.interfaces:
-            found[NearAdapter(interface_id(node, name), nic.hca, name, gpus)] = None
+            found[NearAdapter(interface_id(node, name), nic.hca, name, gpus, card)] = None
     return tuple(found)
+
+
+def _of_numa_node(numa: int | None, gpus: Iterable[Gpu]) -> tuple[int, ...]:
+    return () if numa is None else tuple(gpu.index for gpu in gpus if gpu.numa == numa)
 
 
 @once_per_object

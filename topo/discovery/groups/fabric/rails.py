@@ -2,20 +2,21 @@
 
 Result: for each group of leaves whose nodes are wired by rails, the leaves of each rail.
 
-How: the *place* of an adapter are the GPUs that it is nearest to. The leaves of a place are those
-that more than half of the group's nodes have there. A node is *regular* if it has no other leaf at
-any place. The group has rails if its places have different leaves, more than half of its nodes are
-regular, and they are too many to agree by accident: a place that has the usual leaf, where it might
-have that of any rail, is worth one bit of two rails and three of eight, and all that follow the
-first of each place together must be worth `_BITS`. In groups too small for that (two nodes that
-differ say nothing about who is right), leaves stand for their rank among the names of their group,
-and groups with as many leaves decide together, where a node of the group is as they say.
+How: the *place* of an adapter are its card, by PCI address, and the GPUs near it. The leaves of a
+place are those that more than half of the group's nodes have there. A node is *regular* if it has
+no other leaf at any place. The group has rails if its places have different leaves, more than half
+of its nodes are regular, and they are too many to agree by accident: a place that has the usual
+leaf, where it might have that of any rail, is worth one bit of two rails and three of eight, and
+all that follow the first of each place together must be worth `_BITS`. In groups too small for that
+(two nodes that differ say nothing about who is right), leaves stand for their rank among the names
+of their group, and groups with as many leaves decide together, where a node of the group is as they
+say.
 
-Why that is right: names and numbers of adapters follow the driver, and GPUs follow the board, so
+Why that is right: names and numbers of adapters follow the driver, GPUs and addresses the board, so
 nodes of one kind have the same places, and a node without an adapter has one place less. A place
 has a set of leaves: two planes, or the two switches of an MLAG pair, are one rail, whichever port
-of the card leads to which. Eight adapters on one leaf are one rail, and so none; two adapters on
-one leaf are two places of one rail. Leaves of other groups do not count: a cable to one is astray
+of a card leads to which. Eight adapters on one leaf are one rail, and so none; two adapters on one
+leaf are two places of one rail. Leaves of other groups do not count: a cable to one is astray
 for another reason. Names decide only between nodes of one group that differ.
 
 Cost: O(cables of nodes that differ), and O(nodes).
@@ -34,8 +35,8 @@ from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
 from topo.model.fabric import Guid
 from topo.model.ids import natural_key
 
-Place = tuple[int, ...]
-"""The numbers of the GPUs near an adapter."""
+Place = tuple[tuple[int, ...], str]
+"""The numbers of the GPUs near an adapter, and its card."""
 Leaf = str
 """The GUID of a leaf, or its rank in its group."""
 Cables = tuple[tuple[Place, Leaf], ...]

@@ -106,9 +106,10 @@ class NodeUplinks:
         group = self._groups[node]
         rails = self._rails[group]
         off = [
-            _OffRail(near, uplink, rails.leaves[near.gpus])
+            _OffRail(near, uplink, rails.leaves[near.gpus, near.card])
             for near, uplink in self._ends(self._near.get(node, ()))
-            if uplink.switch in group.switches and rails.are_other(near.gpus, uplink.switch)
+            if uplink.switch in group.switches
+            and rails.are_other((near.gpus, near.card), uplink.switch)
         ]
         if not off:
             return ""
@@ -127,8 +128,8 @@ class NodeUplinks:
         uplinks, switches = self._wires.uplinks, group.switches
         return tuple(
             [
-                (gpus, each.switch)
-                for identity, _, _, gpus in self._near.get(node, ())
+                ((gpus, card), each.switch)
+                for identity, _, _, gpus, card in self._near.get(node, ())
                 if gpus and identity in uplinks
                 for each in uplinks[identity]
                 if each.switch in switches
