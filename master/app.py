@@ -28,7 +28,8 @@ from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.state_restore import restore, show_copy, show_kept
-from master.tree.engine import Clock
+from master.tree.engine import Clock, EventSink
+from master.wiring.check import NotedDumps
 from topo.kit.files import LOOK_S
 from topo.kit.process import collector
 from topo.kit.serving.problem import problems
@@ -113,7 +114,11 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         "loop-lag": partial(_measure_lag, service, engine.clock),
         "role": partial(service.replica.run, _for_ever),
     }
-    context = SourceContext(settings, engine, service.registry, engine.clock)
+    sink: EventSink = engine
+    if service.wiring is not None:
+        sink = NotedDumps(engine, service.wiring)
+        works["wiring-plan"] = partial(service.replica.run, service.wiring.run)
+    context = SourceContext(settings, sink, service.registry, engine.clock)
     for name, work in source_works(service.source_rows, context).items():
         works[name] = partial(service.replica.run, work)
     if service.saver is not None:

@@ -10,6 +10,7 @@ from master.extender.port import ExtenderPort
 from master.file_warnings import FileWarnings
 from master.replicas.replicas import Replicas
 from master.settings import MasterSettings
+from master.wiring.check import WiringCheck
 from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
 
@@ -26,12 +27,14 @@ class MasterWarnings:
     admission: Admission | None
     extender: ExtenderPort | None
     controllers: Controllers
+    wiring: WiringCheck | None
 
     def now(self) -> tuple[WarningDocument, ...]:
         """Return the current warnings with their next steps."""
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
         of_replicas = self.replicas.warnings if self.replicas is not None else ()
-        of_us = (*self.cleartext.warnings, *self.files.warnings)
+        of_cables = self.wiring.warnings if self.wiring is not None else ()
+        of_us = (*self.cleartext.warnings, *self.files.warnings, *of_cables)
         of_jobs = (*self._of_webhook(), *self._of_extender(), *self.controllers.warnings)
         return (*of_us, *of_cluster, *of_replicas, *of_jobs)
 

@@ -34,6 +34,7 @@ from master.tree.engine import Engine
 from master.tree.findings import Examined
 from master.tree.past import Past
 from master.tree.topology_document import TopologyView
+from master.wiring.check import WiringCheck
 from topo.discovery.sources import Readiness
 from topo.kit.serving.connections import Connections
 from topo.model.forest import Forest
@@ -69,7 +70,7 @@ class Service:
 
     Parts that a master lacks are None: `replicas` without an election, `cluster` and its capacity
     without Kubernetes, `admission` where jobs with groups are not handled, `extender` where
-    schedulers ask nothing.
+    schedulers ask nothing, `wiring` without a plan of cables.
     """
 
     settings: MasterSettings
@@ -98,6 +99,7 @@ class Service:
     report_connections: Connections
     api_limits: ApiLimits
     warnings: MasterWarnings
+    wiring: WiringCheck | None
     topology: CurrentTopology
     documents: Documents
 

@@ -91,6 +91,8 @@ _READY = 'topo_master_nodes{status="Ready"}'
 _OF_SILENCE, _OF_TROUBLE = (f'{sign}"worker-stale|no-worker"' for sign in ("=~", "!~"))
 _REFUSED_REPORTS = 'topo_master_source_warnings{source="workers"}'
 _REASON = "topo_master_node_reasons"
+_NOTED = "link-degraded|super-pod-incomplete"
+"""Conflicts in which nothing is contradicted."""
 _NEW_REASONS = f"{_most(f'({_REASON} - ({_REASON} offset 1h or {_REASON} * 0))', 'reason')} > 0"
 _SHRANK = (
     f"(min by ({_EACH}) ({_READY} and on (instance) topo_master_ready == 1)"
@@ -168,10 +170,17 @@ ALERTS = (
     ),
     Alert(
         "TopoSourcesDisagree",
-        _most('topo_master_conflicts{code!="link-degraded"}', "code") + " > 0",
+        _most(f'topo_master_conflicts{{code!~"{_NOTED}"}}', "code") + " > 0",
         600,
         Severity.WARNING,
         f"{_counted('statement')} contradicted ({{{{ $labels.code }}}}).",
+    ),
+    Alert(
+        "TopoCablesDiffer",
+        _most('topo_master_wiring_cables{verdict!~"right|unseen"}', "verdict") + " > 0",
+        600,
+        Severity.WARNING,
+        f"Not as the plan has them: {_counted('cable')} ({{{{ $labels.verdict }}}}).",
     ),
     Alert(
         "TopoGangWaitsWithRoom",

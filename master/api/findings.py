@@ -1,4 +1,8 @@
-"""`GET /v1/findings`: what is wrong with the tree, judged once for all who ask; and what was."""
+"""`GET /v1/findings`: what is wrong with the tree, judged once for all who ask; and what was.
+
+`GET /v1/wiring`: the plan of the cables beside those that are seen. Only a master that leads sees
+workers and dumps; one that follows passes the leader's answer on.
+"""
 
 from aiohttp import web
 
@@ -9,10 +13,13 @@ from master.api.answers import (
     json_response,
     not_acceptable,
 )
+from master.api.gangs import of_leader
 from master.api.history import findings_at_moment
 from master.api.requests.reading import Parameter, Query
 from master.service import SERVICE
+from topo.kit.serving.problem import problem
 
+_WIRING_PATH = "/v1/wiring"
 PARAMETERS = (
     Parameter("at", "moment", "what was wrong then; sources and counts of GPUs are not kept"),
 )
@@ -34,3 +41,18 @@ async def get_findings(request: web.Request, query: Query) -> web.StreamResponse
     return json_response(
         await cache.compressed(made) if zipped else made.body, headers, zipped=zipped
     )
+
+
+async def get_wiring(request: web.Request, query: Query) -> web.StreamResponse:
+    """Answer with the findings of the last comparison."""
+    service = request.app[SERVICE]
+    check = service.wiring
+    if check is None:
+        fix = "give its file as --wiring-plan, or `topo wiring check PLAN` one of your own"
+        return problem(404, "this master holds no plan of cables", fix=fix)
+    if not service.replica.role.acts:
+        return await of_leader(service, _WIRING_PATH, query)
+    if check.last is None:
+        fix = "ask again in some seconds; GET /v1/topology has a warning if the file is bad"
+        return problem(503, "the plan was not compared yet", fix=fix, headers={"Retry-After": "2"})
+    return json_response(check.last.body)

@@ -51,7 +51,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
     if nomination is None:
         return json_response(orjson.dumps(GangsDocument(gangs=[], off=_OFF)))
     if not service.replica.role.acts:
-        return await _of_leader(service, _PATH, query)
+        return await of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
     found = (
         gang_summary(gang, status, now_s, service.engine.reasons)
@@ -68,7 +68,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
     if nomination is None:
         return _off()
     if not service.replica.role.acts:
-        return await _of_leader(service, f"{_PATH}/{asked}", {})
+        return await of_leader(service, f"{_PATH}/{asked}", {})
     gang_id = id_of(nomination.view, asked)
     if isinstance(gang_id, web.Response):
         return gang_id
@@ -130,7 +130,7 @@ def _off() -> web.Response:
     return problem(404, _OFF["detail"], fix=_OFF["fix"])
 
 
-async def _of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:
+async def of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:
     """Answer as the leader does. Its address is that on the Lease; the path is one of ours."""
     role, replicas = service.replica.role, service.replicas
     if replicas is None or not role.leader_url:

@@ -25,7 +25,7 @@ from topo.model.rest.changes import (
     HoldEventDocument,
     StepDocument,
 )
-from topo.model.rest.findings import FindingsDocument
+from topo.model.rest.findings import FindingsDocument, WiringDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.model.rest.gpus import GpusDocument, SharedCardsReport
@@ -126,6 +126,13 @@ ROUTES = (
         media="text/event-stream",
         parameters=stream.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},
+    ),
+    _topology(
+        path="/v1/wiring",
+        handler=findings.get_wiring,
+        summary="The plan of the cables beside those that are seen, by place, with what each costs",
+        document=WiringDocument,
+        problems={404: "this master holds no plan", 503: "it was not compared yet"},
     ),
     _topology(
         path="/v1/topology/graph",

@@ -11,6 +11,7 @@ from master.composition.core import build_availability, build_core
 from master.composition.documents import build_documents
 from master.composition.extender import build_extender
 from master.composition.tree import build_history, build_replicated, tree_collector
+from master.composition.wiring import build_wiring
 from master.composition.workers import report_connections, worker_port
 from master.current_topology import CurrentTopology
 from master.master_warnings import MasterWarnings
@@ -45,6 +46,7 @@ def build_service(
     controllers = kubernetes.controllers(core, cluster, availability, admission, capacity=capacity)
     extender = build_extender(core, cluster, capacity, availability, replicas=replicas)
     port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
+    wiring = build_wiring(core, controllers, lambda: topology)
     warnings = MasterWarnings(
         settings=settings,
         cleartext=port_tokens.cleartext,
@@ -54,6 +56,7 @@ def build_service(
         admission=admission,
         extender=extender,
         controllers=controllers,
+        wiring=wiring,
     )
     topology = CurrentTopology(core.engine, core.placements, warnings.now)
     service = Service(
@@ -83,6 +86,7 @@ def build_service(
         report_connections=report_connections(),
         api_limits=api_limits(core.metrics),
         warnings=warnings,
+        wiring=wiring,
         topology=topology,
         documents=build_documents(core, topology, availability),
     )

@@ -39,6 +39,11 @@ class FindingSettings(GroupLabelSettings):
     )
     """Folder with dumps of an InfiniBand fabric by ibnetdiscover, a file for each subnet; used in
     mode fabric and where precedence names fabric, read again when they change."""
+    wiring_plan: Annotated[Path | None, Chart("topoDiscovery.wiringPlanVolume", is_plain=False)] = (
+        None
+    )
+    """File with the plan of the cables (docs/wiring.md), which is compared with those that are
+    seen; read again when it changes."""
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""

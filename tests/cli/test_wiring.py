@@ -155,3 +155,18 @@ def test_a_recorded_fabric_gives_exactly_its_truth(topo: Topo) -> None:
     assert not of("unplanned", "unseen", "swap")
     alone = topo("wiring", "check", plan, *words, "-o", "json").stdout
     assert json.loads(alone)["counts"]["unseen"] == 8
+
+
+def test_without_a_plan_the_findings_of_the_master_are_shown_as_ones_own_would_be(
+    topo: Topo, fake_master: FakeMaster, dumps: tuple[Path, Path]
+) -> None:
+    """The plan that it holds: the same sheet and CSV, with the cost where it is asked for."""
+    good, bad = map(str, dumps)
+    own = topo("wiring", "check", good, "--seen", bad, "-o", "json")
+    fake_master.broken["/v1/wiring"] = (200, own.stdout, {"Content-Type": "application/json"})
+    for output in ("table", "csv", "json"):
+        shown = topo("wiring", "check", "-o", output)
+        told = topo("wiring", "check", good, "--seen", bad, "-o", output)
+        assert (shown.exit_code, shown.stdout) == (Exit.FINDING, told.stdout)
+    assert "groups_not_ready" in topo("wiring", "check", "--cost", "-o", "csv").stdout
+    assert topo("wiring", "check", "--seen", bad).exit_code == Exit.USAGE

@@ -155,6 +155,7 @@ CHANGED = {
     "topoDiscovery.switchbox.clusterManagerPassword": encoded("other"),
     "topoDiscovery.switchbox.clusterManagerPollTopoPeriod": 7,
     "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
+    "topoDiscovery.wiringPlanVolume": {"configMap": {"name": "cables"}},
     "topoDiscovery.fabricVolume": {"hostPath": {"path": "/shared/fabric"}},
     "topoDiscovery.alerts.page": "https://other.example.com/operations",
     "topoDiscovery.groupLabels": ["gke"],

@@ -8,7 +8,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from master.app import build_app
 from master.composition.service import build_service
 from master.metrics import MAX_KINDS, MAX_SEEN, SeenLabels, TreeCollector
+from master.wiring.check import CheckedPlan
 from tests.master.world import settings
+from topo.diagnosis.wiring.cost import Cost
 from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, Status, Unplaced
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.placement.booking.events import What
@@ -27,9 +29,11 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
     gangs = ("--placement=nomination", f"--controllers={controllers}")
     flags = ("--mode=switchbox", "--group-metrics", "--kubeconfig=/kubeconfig", address, *pod)
     existing = set[tuple[str, str]]()
-    for more in (gangs, ("--extender=on",)):
+    for more in (gangs, ("--extender=on",), ("--wiring-plan=/plan",)):
         service = build_service(settings(*flags, *more))
         build_app(service)
+        if service.wiring is not None:
+            service.wiring.last = CheckedPlan(0, 0, {}, Cost(), b"")
         existing |= {
             (family.name + "_total" * (family.type == "counter"), family.type)
             for family in service.registry.collect()

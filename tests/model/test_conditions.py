@@ -122,7 +122,7 @@ def test_a_code_of_a_later_release_is_shown_with_the_general_step():
 
 def test_every_code_that_an_alert_a_dashboard_or_the_page_names_is_a_row():
     named = set(
-        re.findall(r'(?:reason|code)(?:=~|!=|=)"([a-z|-]+)"', " ".join(a.expr for a in ALERTS))
+        re.findall(r'(?:reason|code)(?:=~|!~|!=|=)"([a-z|-]+)"', " ".join(a.expr for a in ALERTS))
     )
     for path in (ROOT / "monitoring/dashboards").glob("*.py"):
         named |= set(re.findall(r'(?:reason|code)(?:=~|!=|=)"([a-z|-]+)"', path.read_text()))
@@ -140,6 +140,7 @@ def test_every_flag_that_the_catalogue_names_is_one():
         "--namespace",
         "--kubeconfig",
         "--exclude",
+        "--cost",
         "--previous",
         "--runtime-config",
     }  # of topo, kubectl, kube-apiserver

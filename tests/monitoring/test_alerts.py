@@ -180,6 +180,13 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             {"reason": "link-down"},
         ),
     ),
+    "TopoCablesDiffer": (
+        one(
+            *("wiring_cables", "0+0x2 2+0x20", "14m"),
+            "Not as the plan has them: 2 cables (swap).",
+            verdict="swap",
+        ),
+    ),
     "TopoSourcesDisagree": (
         one(
             *("conflicts", "1+0x20", "11m"),
@@ -295,7 +302,13 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
             "25m",
         ),
     ),
-    "TopoSourcesDisagree": (told("conflicts", "4+0x20", "15m", code="link-degraded"),),
+    "TopoSourcesDisagree": tuple(
+        told("conflicts", "4+0x20", "15m", code=code)
+        for code in ("link-degraded", "super-pod-incomplete")
+    ),
+    "TopoCablesDiffer": tuple(
+        told("wiring_cables", "4+0x20", "15m", verdict=verdict) for verdict in ("right", "unseen")
+    ),
     "TopoGangWaitsWithRoom": (
         told("gang_longest_seconds", "0+60x90", "80m", reason="no-room"),
         told("gang_longest_seconds", "5+0x90", "80m", reason="placed"),

@@ -1,18 +1,17 @@
-"""What `topo wiring` compares: a plan from a file, and cables from dumps or from a master."""
+"""What `topo wiring` compares: a plan from a file, and cables from dumps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from topo.cli.exit_codes import CliError, Exit
-from topo.diagnosis.wiring.seen import UNNAMED, Seen, SeenCable, plan_of, seen_in_dumps
+from topo.diagnosis.wiring.seen import Seen, plan_of, seen_in_dumps
 from topo.facts.infiniband import ibnetdiscover
 from topo.facts.plans import read_plan
-from topo.facts.plans.plan import CablePlan, End
+from topo.facts.plans.plan import CablePlan
 from topo.kit.files import read_bounded
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
-from topo.model.rest.topology import TopologyDocument, is_group, walk
 
 _T = TypeVar("_T")
 MAX_FILE_BYTES = 256 << 20
@@ -30,30 +29,6 @@ def plan_in(path: Path) -> CablePlan:
 def seen_in(paths: Sequence[Path]) -> Seen:
     """Return what the dumps of these files show. Raises `CliError`."""
     return seen_in_dumps([_dump(path, _text(path)) for path in paths])
-
-
-def seen_by(document: TopologyDocument) -> Seen:
-    """Return the wires between nodes that a master shows; one that is down is not there."""
-    cables: list[SeenCable] = []
-    for wire in document["wires"]:
-        if wire["state"] == "down":
-            continue
-        far = End(f"{UNNAMED}{wire['server']}", "1")
-        if wire["peer"] is not None and wire["peer_slot"] is not None:
-            far = End(wire["peer"], str(wire["peer_slot"]))
-        cables.append(SeenCable(End(wire["node"], str(wire["slot"])), far))
-    return Seen(tuple(cables), frozenset(_looked_at(document)))
-
-
-def _looked_at(document: TopologyDocument) -> Iterable[str]:
-    """Yield the nodes whose wires would be known: those with one, and those that are Ready."""
-    for wire in document["wires"]:
-        yield wire["node"]
-        if wire["peer"] is not None:
-            yield wire["peer"]
-    for _, each in walk([*document["groups"], *document["unplaced"]]):
-        if not is_group(each) and each["status"] == "Ready":
-            yield each["name"]
 
 
 def _text(path: Path) -> str:

@@ -1,19 +1,17 @@
-"""The findings about cables for people, who may print them, and for programs."""
+"""The findings about cables as a sheet to print, and as a line for each cable."""
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import Any
 
-from topo.diagnosis.wiring.compare import CableState, CableVerdict, Comparison, Finding
-from topo.diagnosis.wiring.cost import Cost, Costs
+from topo.diagnosis.wiring.compare import CableState, CableVerdict, Finding
+from topo.diagnosis.wiring.cost import Cost
+from topo.diagnosis.wiring.document import Compared
 from topo.diagnosis.wiring.report import (
     STEPS,
     CableLine,
     Place,
-    action_of,
     counts,
     lines,
     places,
@@ -26,8 +24,9 @@ _SHOWN = 5
 _COST_COLUMNS = ("groups_not_ready", "gpus_out", "jobs_across", "jobs_waiting")
 
 
-def as_text(comparison: Comparison, notes: Sequence[str], costs: Costs | None) -> str:
+def as_text(compared: Compared) -> str:
     """Return the findings by place, no line longer than a sheet of paper is wide."""
+    comparison, notes, cost_of = compared
     found = counts(comparison)
     told = [f"{count} {verdict}" for verdict, count in found.items()]
     head = f"{comparison.planned} planned cables: {comparison.right} connected as planned"
@@ -37,7 +36,7 @@ def as_text(comparison: Comparison, notes: Sequence[str], costs: Costs | None) -
         text += ["", *_wrapped(_heading(place), "")]
         for finding in place.findings:
             text += _finding(finding)
-            if costs is not None and (cost := costs.of(finding)):
+            if cost_of is not None and (cost := cost_of(finding)):
                 text += _wrapped(_say_cost(cost), f"  {'':<{_VERDICT_WIDTH}}costs ")
     steps = [f"{verdict}: {step}" for verdict in found if (step := STEPS.get(verdict))]
     text += ["" for _ in steps[:1]]
@@ -87,59 +86,18 @@ def _wrapped(text: str, mark: str) -> list[str]:
     return wrap(text, WIDTH, initial_indent=mark, subsequent_indent=further, break_on_hyphens=False)
 
 
-def as_csv(comparison: Comparison, costs: Costs | None) -> str:
+def as_csv(compared: Compared) -> str:
     """Return a line for each cable that is not as planned (RFC 4180), with what it costs."""
+    comparison, _, cost_of = compared
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow((*CableLine._fields, *_COST_COLUMNS) if costs is not None else CableLine._fields)
+    more_columns = _COST_COLUMNS if cost_of is not None else ()
+    rows.writerow((*CableLine._fields, *more_columns))
     for finding, line in lines(places(comparison.findings)):
-        more = _cost_cells(costs.of(finding)) if costs is not None else ()
+        more = _cost_cells(cost_of(finding)) if cost_of is not None else ()
         rows.writerow((*line, *more))
     return text.getvalue()
 
 
 def _cost_cells(cost: Cost) -> tuple[str | int, ...]:
     return (" ".join(cost.groups), cost.gpus, " ".join(cost.running), " ".join(cost.waiting))
-
-
-def as_document(
-    comparison: Comparison, notes: Sequence[str], costs: Costs | None
-) -> Mapping[str, Any]:
-    """Return the findings by place as a document for programs."""
-    return {
-        "planned": comparison.planned,
-        "right": comparison.right,
-        "counts": {str(verdict): count for verdict, count in counts(comparison).items()},
-        "notes": list(notes),
-        "places": [
-            {
-                "name": place.name,
-                "cables": place.cables,
-                "moves": place.moves,
-                "mended": place.mended,
-                "findings": [_finding_document(each, costs) for each in place.findings],
-            }
-            for place in places(comparison.findings)
-        ],
-    }
-
-
-def _finding_document(finding: Finding, costs: Costs | None) -> Mapping[str, Any]:
-    cost = {"cost": asdict(costs.of(finding))} if costs is not None else {}
-    return {
-        "verdict": str(finding.verdict),
-        "text": finding.text,
-        "cables": [
-            {
-                "end": cable.end._asdict(),
-                "planned": cable.planned._asdict() if cable.planned is not None else None,
-                "found": cable.found._asdict() if cable.found is not None else None,
-                "rate": cable.rate,
-                "line": cable.plan.line if cable.plan is not None else None,
-                "label": cable.plan.label if cable.plan is not None else "",
-            }
-            for cable in finding.cables
-        ],
-        "actions": list(action_of(finding)),
-        **cost,
-    }

@@ -25,8 +25,7 @@ exchange the plugs in 1 and 2. The chain 3-c-4: the plug of c is in 4, move it t
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise, zip_longest
@@ -135,7 +134,7 @@ def compare(plan: CablePlan, seen: Seen) -> Comparison | Refusal:
             is_named = not end.device.startswith(UNNAMED)
             if found.setdefault(end, edge) is not edge and is_named:
                 return Refusal(f"{end} is in two cables", "what is seen", _DOUBLED)
-    judge = _Judge(wanted, seen.devices)
+    judge = _Judge(wanted, seen.covers)
     findings: list[Finding] = []
     right: list[_Edge] = []
     done: set[End] = set()
@@ -212,9 +211,9 @@ def _spread(ends: list[End]) -> tuple[int, bool, list[End]]:
 class _Judge:
     """Says what the cables of a chain are."""
 
-    def __init__(self, wanted: _Ends, devices: AbstractSet[str]) -> None:
+    def __init__(self, wanted: _Ends, covers: Callable[[End], bool]) -> None:
         self._wanted = wanted
-        self._devices = devices
+        self._covers = covers
         self._planned_devices = {end.device for end in wanted}
         self._fars: dict[str, set[str]] = {}
         for end, edge in wanted.items():
@@ -241,7 +240,7 @@ class _Judge:
 
     def _missing(self, edge: _Edge) -> Finding:
         cables = (CableState(*edge.ends, None, edge.planned),)
-        if not any(end.device in self._devices for end in edge.ends):
+        if not any(map(self._covers, edge.ends)):
             text = "no source saw a device at either end: nothing is known"
             return Finding(CableVerdict.UNSEEN, cables, text)
         text = "nothing is connected: the cable, a plug or a port is out"

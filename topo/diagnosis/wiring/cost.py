@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.compare import Finding
+from topo.diagnosis.wiring.seen import short_name
 
 _WORD = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -70,8 +71,13 @@ class Costs:
 
     def of(self, finding: Finding) -> Cost:
         """Return what a finding costs; nothing where no node is at its ends."""
-        folded = dict.fromkeys(end.device.casefold() for end in finding.ends)
-        named = [self._names.get(each) or self._names.get(_short(each)) for each in folded]
+        return self.total((finding,))
+
+    def total(self, findings: Iterable[Finding]) -> Cost:
+        """Return what findings cost together: a node at the ends of several counts once."""
+        ends = (end for finding in findings for end in finding.ends)
+        folded = dict.fromkeys(end.device.casefold() for end in ends)
+        named = [self._names.get(each) or self._names.get(short_name(each)) for each in folded]
         names = list(dict.fromkeys(name for name in named if name is not None))
         at = [self._nodes[name] for name in names]
         words = dict.fromkeys([*names, *(group for node in at for group in node.groups)])
@@ -81,7 +87,3 @@ class Costs:
             tuple(dict.fromkeys(job for name in names for job in self._running.get(name, ()))),
             tuple(dict.fromkeys(job for word in words for job in self._wanted.get(word, ()))),
         )
-
-
-def _short(name: str) -> str:
-    return name.partition(".")[0]

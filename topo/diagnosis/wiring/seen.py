@@ -31,12 +31,28 @@ class SeenCable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Cables, and the devices that a source looked at: their other ports are empty."""
+    """Cables, and the devices that a source looked at: their other ports are empty.
+
+    Of `hosts`, whose adapters have names, only the ports of `kinds` were looked at: an end whose
+    port is the letters that its name begins with, "" of one that is a number.
+    """
 
     cables: tuple[SeenCable, ...]
     devices: frozenset[str]
     hosts: frozenset[str] = field(default_factory=frozenset)
-    """The devices that are hosts: a number is one of their adapters."""
+    kinds: frozenset[End] = field(default_factory=frozenset)
+
+    def covers(self, end: End) -> bool:
+        """Return whether a cable at this port would be known; the words are those of `Names`."""
+        return end.device in self.devices or kind_of(end) in self.kinds
+
+
+def kind_of(end: End) -> End:
+    """Return the device, and the letters that its port begins with: `mlx` of `mlx5_0`."""
+    return End(end.device, _LETTERS.match(end.port.casefold())[0])  # type: ignore[index]
+
+
+_LETTERS = re.compile("[a-z]*", re.ASCII)
 
 
 def seen_in_dumps(dumps: Iterable[FabricDump]) -> Seen:
@@ -63,7 +79,8 @@ def seen_in_dumps(dumps: Iterable[FabricDump]) -> Seen:
         SeenCable(ends_of.at(one), ends_of.at(other), rate, gbps(rate))
         for (one, other), rate in cables.items()
     )
-    return Seen(found, frozenset((*names.values(), *ends_of.hosts)), frozenset(ends_of.hosts))
+    kinds = frozenset(map(kind_of, ends_of.adapters.values()))
+    return Seen(found, frozenset(names.values()), frozenset(ends_of.hosts), kinds)
 
 
 class _Ends:
@@ -93,6 +110,20 @@ class _Ends:
         return named if port.number == 1 else End(named.device, f"{named.port}/{port.number}")
 
 
+def joined(*sources: Seen) -> Seen:
+    """Return what several sources see; of a port that two know the first counts. O(cables)."""
+    cables: list[SeenCable] = []
+    taken: set[End] = set()
+    for seen in sources:
+        new = [each for each in seen.cables if taken.isdisjoint(each[:2])]
+        taken.update(end for each in new for end in each[:2])
+        cables += new
+    devices = frozenset[str]().union(*(seen.devices for seen in sources))
+    hosts = frozenset[str]().union(*(seen.hosts for seen in sources))
+    kinds = frozenset[End]().union(*(seen.kinds for seen in sources))
+    return Seen(tuple(cables), devices, hosts, kinds)
+
+
 def plan_of(seen: Seen) -> CablePlan:
     """Return what is seen as a plan: of a day on which it was right."""
     named = (
@@ -113,27 +144,28 @@ class Names:
 
     Devices by their names, else in any case or by the first part of a full name, where that is one
     device's. Ports: `P61`, `swp61`, `etp61` are 61; `HCA-6` and `mlx5_5/P1` are mlx5_5, and so is
-    the number 6 of a host whose adapters are called so.
+    the number 6 of a host whose adapters are called so and that has no ports with numbers.
     """
 
     def __init__(self, seen: Seen) -> None:
-        self._devices = seen.devices
-        self._folded = _sole(seen.devices, str.casefold)
-        self._short = _sole(seen.devices, _short)
+        ends = {end.device for cable in seen.cables for end in cable[:2]}
+        self._devices = seen.devices | ends | {each.device for each in seen.kinds}
+        self._folded = _sole(self._devices, str.casefold)
+        self._short = _sole(self._devices, short_name)
         self._numbered = {
             end.device
             for cable in seen.cables
             for end in cable[:2]
             if end.device in seen.hosts and end.port.startswith(("mlx5_", "HCA-"))
-        }
+        } - {each.device for each in seen.kinds if not each.port}
 
     def key(self, end: End) -> End:
         """Return the end in words that are equal for equal ports. O(1)."""
         device = end.device
         if device not in self._devices:
-            found = self._folded.get(device.casefold()) or self._short.get(_short(device))
+            found = self._folded.get(device.casefold()) or self._short.get(short_name(device))
             device = found or device
-        return End(device, _port_key(end.port, device in self._numbered))
+        return End(device, port_key(end.port, numbers_adapters=device in self._numbered))
 
 
 def _sole(names: Iterable[str], word_of: Callable[[str], str]) -> dict[str, str]:
@@ -142,11 +174,13 @@ def _sole(names: Iterable[str], word_of: Callable[[str], str]) -> dict[str, str]
     return {word_of(name): name for name in names if words[word_of(name)] == 1}
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return a device's name in small letters, without its domain."""
     return name.casefold().partition(".")[0]
 
 
-def _port_key(text: str, numbers_adapters: bool) -> str:  # noqa: FBT001 - a fact of the device
+def port_key(text: str, *, numbers_adapters: bool) -> str:
+    """Return a port in words that are equal for equal ports of a device."""
     port = text.strip().casefold()
     if match := _HCA.fullmatch(port):
         return f"mlx5_{int(match[1]) - 1}"

@@ -46,6 +46,16 @@ class MasterCondition(Condition):
         "the file of the tokens for writing cannot be read, or has faults; good lines count",
         "the warning names line and fault",
     )
+    WIRING_PLAN_FILE = Row(
+        "wiring-plan-file",
+        "the plan of the cables cannot be read or compared; the one before stays",
+        "the warning names the line, or what the plan contradicts",
+    )
+    CABLES_DIFFER = Row(
+        "cables-differ-from-plan",
+        "cables that are seen are not those of `--wiring-plan`",
+        "`topo wiring check --cost` lists them by rack, with the plugs to move and what each costs",
+    )
     TLS_FILES = Row(
         "tls-files",
         "the certificate was not renewed, the old one stays",

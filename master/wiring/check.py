@@ -1,0 +1,215 @@
+"""The plan of the cables, held beside what this master sees: dumps, LLDP, wires between nodes.
+
+The file is read again when it changes, and compared again when anything differs that the findings
+rest on. That takes seconds for a hundred thousand cables, so it is done in a thread and at most a
+twentieth of the time. Only a master that acts compares: a follower sees no worker and no dump.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import orjson
+import structlog
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from master.current_topology import CurrentTopology
+from master.file_warnings import FileWarnings
+from master.tree import topology_document
+from master.tree.engine import Clock, EventSink
+from topo.diagnosis.wiring.compare import CableVerdict, compare
+from topo.diagnosis.wiring.cost import Cost, Job
+from topo.diagnosis.wiring.document import Compared, wiring_document
+from topo.diagnosis.wiring.neighbours import seen_by_neighbours
+from topo.diagnosis.wiring.report import counts
+from topo.diagnosis.wiring.seen import joined, seen_in_dumps
+from topo.diagnosis.wiring.tree import costs_of, seen_by
+from topo.facts.plans import read_plan
+from topo.facts.plans.plan import CablePlan
+from topo.kit.files import LOOK_S, WatchedFile
+from topo.kit.metrics import gauge_family
+from topo.kit.threads import off_loop
+from topo.model.conditions.master import MasterCondition
+from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
+from topo.model.observation import Event, FabricLoaded
+from topo.model.rest.topology import WarningDocument
+from topo.model.words import counted, listed
+
+MAX_PLAN_BYTES = 64 << 20
+"""Half a million cables have 30 MB."""
+REST_S = 10.0
+"""At least so long between two comparisons: nobody mends a cable faster."""
+_REST_FACTOR = 20
+_WHERE = "--wiring-plan"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPlan:
+    """The outcome of one comparison: its counts, its cost in all, and its document."""
+
+    planned: int
+    right: int
+    counts: Mapping[CableVerdict, int]
+    cost: Cost
+    body: bytes
+
+    @property
+    def wrong(self) -> Mapping[CableVerdict, int]:
+        """The cables that are not as planned; of those that nobody looked at nothing is known."""
+        return {v: n for v, n in self.counts.items() if v is not CableVerdict.UNSEEN}
+
+
+@dataclass(slots=True, kw_only=True)
+class WiringCheck:
+    """Follows the file of the plan. `jobs` are those of the gangs, `dumps` all that the sources
+    gave; `last` is the outcome of the last comparison, None before the first.
+    """
+
+    plan_file: Path
+    mode: str
+    topology: Callable[[], CurrentTopology]
+    facts: Callable[[], Mapping[NodeName, NodeFacts]]
+    jobs: Callable[[], tuple[Job, ...]]
+    files: FileWarnings
+    clock: Clock
+    last: CheckedPlan | None = None
+    dumps: tuple[FabricDump, ...] = ()
+    _plan: CablePlan | None = None
+
+    async def run(self) -> None:
+        """Follow the file and what is seen until cancelled."""
+        watched = WatchedFile(self.plan_file, MAX_PLAN_BYTES)
+        inputs: object = None
+        due_s = -math.inf
+        try:
+            while True:
+                if (content := await off_loop(watched.poll)) is not None:
+                    self._take(await off_loop(partial(_read, content)))
+                    due_s = -math.inf
+                now_s = self.clock()
+                if self._plan is not None and now_s >= due_s:
+                    before, inputs = inputs, self._inputs()
+                    if inputs != before:
+                        self._show(await off_loop(self._compare(self._plan)))
+                        took_s = self.clock() - now_s
+                        due_s = now_s + max(REST_S, _REST_FACTOR * took_s)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self.last = None
+
+    def _take(self, found: CablePlan | Refusal) -> None:
+        """Take a new plan; a file that cannot be read takes the one before not away."""
+        if isinstance(found, Refusal):
+            self._warn(found)
+            return
+        self.files.clear(MasterCondition.WIRING_PLAN_FILE)
+        self._plan = found
+        _log.info("plan of cables read", cables=len(found.cables), notes=list(found.notes))
+
+    def _show(self, found: CheckedPlan | Refusal) -> None:
+        """Show the outcome; what cannot be compared leaves the one before."""
+        if isinstance(found, Refusal):
+            self._warn(found)
+        else:
+            self.last = found
+
+    def _warn(self, found: Refusal) -> None:
+        what = f"{found.what} ({found.where})"
+        self.files.warn(MasterCondition.WIRING_PLAN_FILE, what, found.fix, where=_WHERE)
+
+    def _inputs(self) -> tuple[object, ...]:
+        """Return what the findings rest on; nearly all of it is compared by identity."""
+        neighbours = tuple(each.nic_neighbours for each in self.facts().values())
+        return self._plan, self.dumps, self.topology().version(), neighbours
+
+    def _compare(self, plan: CablePlan) -> Callable[[], CheckedPlan | Refusal]:
+        """Return what compares in any thread, with values frozen now."""
+        view, now_s = self.topology().view(), self.clock()
+        jobs, dumps = self.jobs(), self.dumps
+        neighbours = {node: each.nic_neighbours for node, each in self.facts().items()}
+
+        def compared() -> CheckedPlan | Refusal:
+            document = topology_document.document(view, self.mode, now_s)
+            lldp = seen_by_neighbours(neighbours, plan)
+            found = compare(plan, joined(seen_by(document), seen_in_dumps(dumps), lldp))
+            if isinstance(found, Refusal):
+                return found
+            costs = costs_of(document, jobs)
+            body = orjson.dumps(wiring_document(Compared(found, plan.notes, costs.of)))
+            cost = costs.total(found.findings)
+            return CheckedPlan(found.planned, found.right, counts(found), cost, body)
+
+        return compared
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """The warning of cables that are not as planned."""
+        if self.last is None or not self.last.wrong:
+            return ()
+        condition = MasterCondition.CABLES_DIFFER
+        return (WarningDocument.of(condition, _say(self.last), condition.step),)
+
+
+def _say(last: CheckedPlan) -> str:
+    number = sum(last.wrong.values())
+    told = ", ".join(f"{count} {verdict}" for verdict, count in last.wrong.items())
+    text = f"{counted(number, 'cable')} of {last.planned} planned ones differ from the plan: {told}"
+    cost = last.cost
+    costs = [f"{listed(cost.groups)} NotReady"] if cost.groups else []
+    costs += [f"{cost.gpus} GPUs out"] if cost.gpus else []
+    costs += [f"{counted(len(cost.running), 'job')} across"] if cost.running else []
+    costs += [f"{counted(len(cost.waiting), 'job')} waiting"] if cost.waiting else []
+    return f"{text}; at their ends: {', '.join(costs)}" if costs else text
+
+
+def _read(content: bytes | Refusal) -> CablePlan | Refusal:
+    if isinstance(content, Refusal):
+        return content
+    return read_plan(content.decode("utf-8", "replace").replace("\r", ""))
+
+
+@dataclass(slots=True)
+class NotedDumps:
+    """Hands the events of sources on, and gives the dumps among them to the check."""
+
+    sink: EventSink
+    check: WiringCheck
+
+    def submit(self, event: Event) -> bool:
+        """Queue an event; return False when the queue is full."""
+        is_taken = self.sink.submit(event)
+        if is_taken and isinstance(event, FabricLoaded):
+            self.check.dumps = tuple(dump for _, dump in event.dumps)
+        return is_taken
+
+
+@dataclass(slots=True, eq=False)
+class WiringCollector(Collector):
+    """The cables by verdict, and what it costs that they are not as planned."""
+
+    check: WiringCheck
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the numbers of the last comparison; none before the first."""
+        last = self.check.last
+        if last is None:
+            return
+        cables = {verdict.value: last.counts.get(verdict, 0) for verdict in CableVerdict}
+        yield gauge_family("topo_master_wiring_cables", {**cables, "right": last.right})
+        cost = last.cost
+        numbers = {
+            "groups-not-ready": len(cost.groups),
+            "gpus-out": cost.gpus,
+            "jobs-across": len(cost.running),
+            "jobs-waiting": len(cost.waiting),
+        }
+        yield gauge_family("topo_master_wiring_cost", numbers)

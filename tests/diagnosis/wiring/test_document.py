@@ -1,0 +1,111 @@
+"""A comparison read back from its document is the same, and so are the sheets printed of it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topo.cli.wiring.writing import as_csv, as_text
+from topo.diagnosis.wiring.compare import Comparison, compare
+from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
+from topo.diagnosis.wiring.document import Compared, compared, wiring_document
+from topo.diagnosis.wiring.neighbours import seen_by_neighbours
+from topo.diagnosis.wiring.seen import Seen, SeenCable, joined
+from topo.facts.plans.plan import CablePlan, End, PlannedCable
+from topo.model.ids import NodeName
+from topo.model.machine import NicNeighbour
+
+HOSTS = 6
+COSTS = Costs(
+    {f"h{n}": NodeAt(8, bool(n % 2), (f"g{n // 2}",), (f"g{n // 2}",)) for n in range(HOSTS)},
+    [Job("ns/job", frozenset({"h1", "h2"})), Job("ns/later", would_fit="h3 were Ready.")],
+)
+
+
+def cables(order: list[int]) -> list[tuple[End, End]]:
+    """Host n in the port of the switch that the order gives it."""
+    return [(End(f"h{n}", "mlx5_0"), End("leaf", str(port))) for n, port in enumerate(order)]
+
+
+@given(
+    order=st.permutations(range(1, HOSTS + 1)),
+    gone=st.sets(st.integers(0, HOSTS - 1), max_size=2),
+    racks=st.sampled_from([("", ""), ("R1", "R2"), ("R1", "")]),
+    label=st.sampled_from(["", "R1-01"]),
+)
+def test_a_comparison_read_back_prints_the_same_sheets(order, gone, racks, label) -> None:
+    plan = CablePlan(
+        tuple(
+            PlannedCable(*ends, line, racks=racks, label=label)
+            for line, ends in enumerate(cables(list(range(1, HOSTS + 1))), 2)
+        )
+    )
+    there = tuple(SeenCable(*e) for n, e in enumerate(cables(order)) if n not in gone)
+    devices = frozenset({"leaf", *(f"h{n}" for n in range(HOSTS))})
+    found = compare(plan, Seen(there, devices, devices - {"leaf"}))
+    assert isinstance(found, Comparison)
+    first = Compared(found, ["a note"], COSTS.of)
+    document = wiring_document(first)
+    again = compared(document)
+    assert wiring_document(again) == document
+    assert as_text(again) == as_text(first)
+    assert as_csv(again) == as_csv(first)
+
+
+def neighbour(
+    nic: str, name: str, port: str, description: str = "", chassis: str = ""
+) -> NicNeighbour:
+    """Who names itself at the end of an interface."""
+    return NicNeighbour(nic, f"mac {chassis or name}", name, port, description)
+
+
+def seen(*told: tuple[str, NicNeighbour], plan: CablePlan) -> set[tuple[str, str, str, str]]:
+    """The cables of what nodes see."""
+    facts: dict[NodeName, list[NicNeighbour]] = {}
+    for node, each in told:
+        facts.setdefault(NodeName(node), []).append(each)
+    return {(*c.one, *c.other) for c in seen_by_neighbours(facts, plan).cables}
+
+
+def planned(*rows: str) -> CablePlan:
+    """A plan of rows `a port z port`."""
+    ends = [row.split() for row in rows]
+    return CablePlan(
+        tuple(PlannedCable(End(a, b), End(c, d), n) for n, (a, b, c, d) in enumerate(ends, 1))
+    )
+
+
+def test_a_port_of_a_switch_is_called_as_the_plan_calls_it() -> None:
+    """SONiC's identity is etp1, its description Ethernet0, and plans write either."""
+    told = ("n1", neighbour("eth0", "leaf.dc1", "etp1", "Ethernet0"))
+    assert seen(told, plan=planned("n1 eth0 LEAF Ethernet0")) == {
+        ("n1", "eth0", "leaf.dc1", "Ethernet0")
+    }
+    assert seen(told, plan=planned("n1 eth0 leaf swp1")) == {("n1", "eth0", "leaf.dc1", "etp1")}
+
+
+def test_of_two_neighbours_and_of_two_claims_on_a_port_the_planned_one_counts() -> None:
+    plan = planned("n1 eth0 leaf 1", "n2 eth0 leaf 2")
+    moving = [("n1", neighbour("eth0", "leaf", port)) for port in ("7", "1")]
+    assert seen(*moving, plan=plan) == {("n1", "eth0", "leaf", "1")}
+    claims = [(node, neighbour("eth0", "leaf", "1")) for node in ("n2", "n1")]
+    assert seen(*claims, plan=plan) == {("n1", "eth0", "leaf", "1")}
+    others = [(node, neighbour("eth0", "leaf", "9")) for node in ("n2", "n1")]
+    assert seen(*others, plan=plan) == set()
+
+
+def test_switches_of_one_name_are_told_apart_by_their_chassis() -> None:
+    told = [(f"n{n}", neighbour("eth0", "localhost", "1", chassis=str(n))) for n in (1, 2)]
+    assert seen(*told, plan=planned("n1 eth0 leaf 1")) == {
+        ("n1", "eth0", "mac 1", "1"),
+        ("n2", "eth0", "mac 2", "1"),
+    }
+
+
+def test_silence_of_lldp_is_no_missing_cable_and_a_swap_is_found() -> None:
+    plan = planned("n1 eth0 leaf 1", "n2 eth0 leaf 2", "n3 eth0 leaf 3")
+    told = {
+        NodeName("n1"): [neighbour("eth0", "leaf", "swp2")],
+        NodeName("n2"): [neighbour("eth0", "leaf", "swp1")],
+    }
+    found = compare(plan, joined(seen_by_neighbours(told, plan)))
+    assert isinstance(found, Comparison)
+    assert [each.verdict for each in found.findings] == ["swap", "unseen"]

@@ -1,0 +1,152 @@
+"""The plan that a master holds: compared as it and the cables change, told everywhere the same."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.master.world import Master, facts, running
+from tests.support.fabric import Built, pairs
+from tests.support.waiting import eventually
+from topo.model.machine import NetworkPort, NicNeighbour
+
+pytestmark = pytest.mark.virtual_time
+
+HEADER = "a_node,a_port,z_node,z_port\n"
+
+
+async def counts(master: Master, expected: dict[str, int]) -> Any:
+    """The document, once it counts so many cables of each verdict."""
+
+    async def counted() -> bool:
+        answer = await master.get("/v1/wiring")
+        return answer.status == 200 and bool(answer.json["counts"] == expected)
+
+    await eventually(counted)
+    return (await master.get("/v1/wiring")).json
+
+
+async def warnings(master: Master) -> dict[str, str]:
+    """What the master warns of, by code."""
+    told = (await master.get("/v1/topology")).json["warnings"]
+    return {each["code"]: each["text"] for each in told}
+
+
+async def measured(master: Master, name: str) -> dict[str, float]:
+    """The samples of a metric by their one label."""
+    text = (await master.get("/metrics")).body.decode()
+    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
+    return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+async def test_wires_of_the_vendors_pairs_are_held_beside_the_plan(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Right, then a swap in the plan, then a bad file, then right again."""
+    plan = tmp_path / "plan.csv"
+    right = HEADER + "a,1,b,1\nc,1,d,1\n"
+    plan.write_text(right)
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        for node, peer in ("ab", "ba", "cd", "dc"):
+            assert (await master.worker(node).full(facts(node, peer))).status == 200
+        document = await counts(master, {})
+        assert (document["planned"], document["right"]) == (2, 2)
+        assert "cables-differ-from-plan" not in await warnings(master)
+        plan.write_text(HEADER + "a,1,d,1\nc,1,b,1\n")
+        document = await counts(master, {"swap": 2})
+        (place,) = document["places"]
+        (finding,) = place["findings"]
+        assert (place["moves"], place["mended"]) == (1, 2)
+        assert finding["actions"][0].startswith("exchange the plugs in")
+        assert "2 swap" in (await warnings(master))["cables-differ-from-plan"]
+        found = (await master.get("/v1/findings")).json["findings"]
+        (told,) = [each for each in found if each["code"] == "cables-differ-from-plan"]
+        assert (told["severity"], "topo wiring check" in told["next_step"]) == ("wrong", True)
+        cables = await measured(master, "topo_master_wiring_cables")
+        assert (cables["swap"], cables["right"], cables["missing"]) == (2, 0, 0)
+        plan.write_text("no plan\n")
+
+        async def is_refused() -> bool:
+            return "wiring-plan-file" in await warnings(master)
+
+        await eventually(is_refused)
+        assert (await master.get("/v1/wiring")).json["counts"] == {"swap": 2}
+        plan.write_text(right)
+        await counts(master, {})
+        assert not {"wiring-plan-file", "cables-differ-from-plan"} & (await warnings(master)).keys()
+
+
+async def test_a_cable_that_is_pulled_costs_its_group_and_its_gpus(
+    tmp_path: Path, token_flag: str
+) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text(HEADER + "a,1,b,1\n")
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        workers = {node: master.worker(node) for node in "ab"}
+        for node, peer in ("ab", "ba"):
+            await workers[node].full(facts(node, peer))
+        await counts(master, {})
+        for _ in range(2):
+            for node, peer in ("ab", "ba"):
+                whole = facts(node, peer).peers
+                assert whole is not None
+                (remote,) = whole.remotes
+                cut = {
+                    "local": whole.local,
+                    "remotes": [{"slot": remote.slot, "uuid": remote.uuid, "connected": False}],
+                }
+                assert (await workers[node].change(peers=cut)).status == 200
+        document = await counts(master, {"missing": 1})
+        cost = document["places"][0]["findings"][0]["cost"]
+        assert (len(cost["groups"]), cost["gpus"]) == (1, 2)
+        costs = await measured(master, "topo_master_wiring_cost")
+        assert costs == {"groups-not-ready": 1, "gpus-out": 2, "jobs-across": 0, "jobs-waiting": 0}
+
+
+async def test_dumps_of_the_fabric_and_what_workers_see_by_lldp_are_held_beside_it(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """One plan for both fabrics; switches by the names that they give themselves."""
+    built = pairs(2)
+    folder, plan = tmp_path / "fabric", tmp_path / "plan.csv"
+    folder.mkdir()
+    (folder / "subnet.txt").write_text(built.text())
+    plan.write_text(
+        HEADER
+        + "gpu-01,mlx5_0,ib-su1-leaf-01,2\ngpu-02,mlx5_0,ib-su1-leaf-01,9\n"
+        + "gpu-01,eth0,leaf-a,swp1\ngpu-02,eth0,leaf-a,swp2\ngpu-03,eth0,leaf-a,swp3\n"
+    )
+    flags = ("--mode=fabric", f"--fabric-dir={folder}", f"--wiring-plan={plan}", token_flag)
+    async with running(*flags) as master:
+        await reported(master, built, {"gpu-01": "etp1", "gpu-02": "etp7"})
+        document = await counts(master, {"wrong-port": 2, "unseen": 1})
+        ends = {
+            cable["end"]["device"]
+            for place in document["places"]
+            for finding in place["findings"]
+            for cable in finding["cables"]
+        }
+        assert ends == {"gpu-02", "gpu-03"}
+        await reported(master, built, {"gpu-01": "etp1", "gpu-02": "etp2"})
+        await counts(master, {"wrong-port": 1, "unseen": 1})
+
+
+async def reported(master: Master, built: Built, leaf_ports: dict[str, str]) -> None:
+    """The workers of all hosts have reported adapters, and the leaf's port at the end of eth0."""
+    for host, guids in built.adapters.items():
+        ports = tuple(
+            NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=guid) for n, guid in enumerate(guids)
+        )
+        seen = leaf_ports.get(host)
+        neighbours = (
+            (NicNeighbour("eth0", "mac 1c:34:da:00:01:00", "leaf-a", seen),) if seen else ()
+        )
+        said = replace(facts(host), nics=ports, nic_neighbours=neighbours)
+        assert (await master.worker(host).full(said)).status == 200
+
+
+async def test_a_master_without_a_plan_says_how_to_give_one(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        answer = await master.get("/v1/wiring")
+        assert (answer.status, "--wiring-plan" in answer.json["fix"]) == (404, True)

@@ -1,0 +1,137 @@
+"""A comparison as the document of `GET /v1/wiring`, and back: a client prints it as its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from topo.diagnosis.wiring.compare import CableState, CableVerdict, Comparison, Finding, Move
+from topo.diagnosis.wiring.cost import Cost
+from topo.diagnosis.wiring.report import action_of, counts, places
+from topo.facts.plans.plan import End, PlannedCable
+from topo.model.rest.findings import (
+    CableDocument,
+    CableFindingDocument,
+    CostDocument,
+    EndDocument,
+    WiringDocument,
+)
+
+CostOf = Callable[[Finding], Cost]
+"""What a finding costs."""
+
+
+class Compared(NamedTuple):
+    """A comparison, what of the plan was passed over, and what its findings cost, if known."""
+
+    comparison: Comparison
+    notes: Sequence[str] = ()
+    cost_of: CostOf | None = None
+
+
+def wiring_document(compared: Compared) -> WiringDocument:
+    """Return the findings by place. O(findings log findings)."""
+    comparison = compared.comparison
+    return {
+        "planned": comparison.planned,
+        "right": comparison.right,
+        "counts": {str(verdict): count for verdict, count in counts(comparison).items()},
+        "notes": list(compared.notes),
+        "places": [
+            {
+                "name": place.name,
+                "cables": place.cables,
+                "moves": place.moves,
+                "mended": place.mended,
+                "findings": [_finding(each, compared.cost_of) for each in place.findings],
+            }
+            for place in places(comparison.findings)
+        ],
+    }
+
+
+def _finding(finding: Finding, cost_of: CostOf | None) -> CableFindingDocument:
+    return {
+        "verdict": str(finding.verdict),
+        "text": finding.text,
+        "cables": [_cable(each) for each in finding.cables],
+        "moves": [
+            {"source": _end(a), "target": _end(b), "is_exchange": is_exchange}
+            for a, b, is_exchange in finding.moves
+        ],
+        "actions": list(action_of(finding)),
+        "cost": _cost(cost_of(finding)) if cost_of is not None else None,
+    }
+
+
+def _cable(cable: CableState) -> CableDocument:
+    plan = cable.plan
+    return {
+        "end": _end(cable.end),
+        "planned": _end(cable.planned) if cable.planned is not None else None,
+        "found": _end(cable.found) if cable.found is not None else None,
+        "rate": cable.rate,
+        "line": plan.line if plan is not None else None,
+        "label": plan.label if plan is not None else "",
+        "racks": list(plan.racks) if plan is not None else [],
+    }
+
+
+def _end(end: End) -> EndDocument:
+    return {"device": end.device, "port": end.port}
+
+
+def _cost(cost: Cost) -> CostDocument:
+    return {
+        "groups": list(cost.groups),
+        "gpus": cost.gpus,
+        "running": list(cost.running),
+        "waiting": list(cost.waiting),
+    }
+
+
+def compared(document: WiringDocument) -> Compared:
+    """Return the comparison of a document; a verdict of a later release is left out. O(cables)."""
+    found = dict(_read(document))
+    comparison = Comparison(tuple(found), document["planned"], document["right"])
+    return Compared(comparison, document["notes"], lambda finding: found.get(finding, Cost()))
+
+
+def _read(document: WiringDocument) -> Iterator[tuple[Finding, Cost]]:
+    known = set(CableVerdict)
+    for place in document["places"]:
+        for each in place["findings"]:
+            if each["verdict"] not in known:
+                continue
+            moves = tuple(
+                Move(End(**move["source"]), End(**move["target"]), move["is_exchange"])
+                for move in each["moves"]
+            )
+            cables = tuple(map(_state, each["cables"]))
+            finding = Finding(CableVerdict(each["verdict"]), cables, each["text"], moves)
+            cost = each["cost"]
+            yield (
+                finding,
+                Cost()
+                if cost is None
+                else Cost(
+                    tuple(cost["groups"]),
+                    cost["gpus"],
+                    tuple(cost["running"]),
+                    tuple(cost["waiting"]),
+                ),
+            )
+
+
+def _state(cable: CableDocument) -> CableState:
+    end, planned, found = (
+        None if each is None else End(**each)
+        for each in (cable["end"], cable["planned"], cable["found"])
+    )
+    if end is None:
+        raise AssertionError("a cable has an end")
+    plan = None
+    if cable["line"] is not None:
+        one, other, *_ = (*cable["racks"], "", "")
+        plan = PlannedCable(
+            end, planned or end, cable["line"], racks=(one, other), label=cable["label"]
+        )
+    return CableState(end, planned, found, plan, cable["rate"])

@@ -1,0 +1,55 @@
+"""What the tree of a master shows of cables: wires between nodes, and what hangs on a node."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
+from topo.diagnosis.wiring.seen import UNNAMED, Seen, SeenCable
+from topo.facts.plans.plan import End
+from topo.model.forest import Status
+from topo.model.rest.topology import GroupDocument, TopologyDocument, is_group, walk
+
+
+def seen_by(document: TopologyDocument) -> Seen:
+    """Return the wires between nodes that a master shows; one that is down is not there."""
+    cables: list[SeenCable] = []
+    for wire in document["wires"]:
+        if wire["state"] == "down":
+            continue
+        far = End(f"{UNNAMED}{wire['server']}", "1")
+        if wire["peer"] is not None and wire["peer_slot"] is not None:
+            far = End(wire["peer"], str(wire["peer_slot"]))
+        cables.append(SeenCable(End(wire["node"], str(wire["slot"])), far))
+    kinds = frozenset(End(node, "") for node in _looked_at(document))
+    return Seen(tuple(cables), frozenset(), kinds=kinds)
+
+
+def _looked_at(document: TopologyDocument) -> Iterable[str]:
+    """Yield the nodes whose wires would be known: those with one, and those that are Ready."""
+    for wire in document["wires"]:
+        yield wire["node"]
+        if wire["peer"] is not None:
+            yield wire["peer"]
+    for _, each in walk([*document["groups"], *document["unplaced"]]):
+        if not is_group(each) and each["status"] == "Ready":
+            yield each["name"]
+
+
+def costs_of(document: TopologyDocument, jobs: Sequence[Job]) -> Costs:
+    """Return where findings look up what they cost."""
+    nodes = {name: node for group in document["groups"] for name, node in _nodes(group, ())}
+    for each in document["unplaced"]:
+        nodes[each["name"]] = NodeAt(each["gpus"], False, (), ())
+    return Costs(nodes, jobs)
+
+
+def _nodes(group: GroupDocument, above: tuple[GroupDocument, ...]) -> Iterator[tuple[str, NodeAt]]:
+    """Yield the nodes of a group with the groups around them, the innermost first."""
+    around = (group, *above)
+    for child in group["child"]:
+        if is_group(child):
+            yield from _nodes(child, around)
+        else:
+            broken = (each["name"] for each in around if each["status"] != Status.READY)
+            names = tuple(each["name"] for each in around)
+            is_usable = child["status"] == Status.READY
+            yield child["name"], NodeAt(child["gpus"], is_usable, names, tuple(broken))
