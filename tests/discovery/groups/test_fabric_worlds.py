@@ -5,6 +5,7 @@ The real dumps are not part of the repository; without them their tests are skip
 
 import json
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise
@@ -18,7 +19,7 @@ from tests.builders import discovery, groups, shape, together
 from tests.discovery.fabrics import dumped, listed, read, reports, spoken
 from tests.support.fabric import Built, Fabric, rails
 from topo.discovery.modes import Mode
-from topo.model.forest import Node
+from topo.model.forest import Group, Node
 from topo.model.observation import Event, FabricLoaded
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/ib"
@@ -134,9 +135,57 @@ def test_random_fat_trees_dragonflies_plus_and_planes_have_their_groups_of_each_
     state.validate()
     found: dict[str, set[frozenset[str]]] = {kind: set() for kind in fabric.truth}
     for group in groups(state).values():
-        below = (each for _, each in group.walk() if isinstance(each, Node))
-        found[str(group.kind)].add(frozenset(str(node.name) for node in below))
+        found[str(group.kind)].add(frozenset(_names(group)))
     assert found == fabric.truth
+
+
+@given(
+    st.lists(st.integers(3, 5), min_size=2, max_size=3),
+    st.integers(3, 4),
+    st.sampled_from(("core", "dragonfly+")),
+    st.randoms(use_true_random=False),
+)
+def test_cables_that_are_swapped_between_pods_are_named_and_join_no_pods(
+    leaves_of: list[int], width: int, joined_by: str, rng: random.Random
+) -> None:
+    """Two leaves of two pods have each other's cable to a spine."""
+    fabric, adapters = Fabric(), {}
+    core = fabric.switch("core")
+    spines = {(pod, n): f"s{pod}-{n}" for pod in range(len(leaves_of)) for n in range(width)}
+    guids = {name: fabric.switch(name) for name in spines.values()}
+    here, there = rng.sample(range(len(leaves_of)), 2)
+    swapped = {
+        (here, rng.randrange(leaves_of[here])): (rng.randrange(width), there),
+        (there, rng.randrange(leaves_of[there])): (rng.randrange(width), here),
+    }
+    wrong, pods = set(), []
+    for pod, leaves in enumerate(leaves_of):
+        pods.append(frozenset(f"h{pod}{leaf}{n}" for leaf in range(leaves) for n in (0, 1)))
+        for leaf in range(leaves):
+            switch = fabric.switch(name := f"l{pod}-{leaf}")
+            for host in (f"h{pod}{leaf}{n}" for n in (0, 1)):
+                adapters[host] = [fabric.adapter(f"{host} mlx5_0")]
+                fabric.plug(adapters[host][0], switch)
+            at, other = swapped.get((pod, leaf), (-1, pod))
+            for n in range(width):
+                spine = spines[other if n == at else pod, n]
+                fabric.trunk(switch, guids[spine])
+                if n == at:
+                    wrong.add(f"{name} to {spine}")
+    for pod in range(len(leaves_of)):
+        far = core if joined_by == "core" else guids[spines[(pod + 1) % len(leaves_of), 0]]
+        fabric.trunk(guids[spines[pod, 0]], far)
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(adapters), dumped(fabric.dump(adapters["h000"][0])))
+    found = {frozenset(_names(g)) for g in groups(state).values() if g.kind == "spine"}
+    assert found == set(pods)
+    (doubt,) = [each.text for source in state.snapshot.sources for each in source.warnings]
+    assert set(re.split(r", | and ", doubt.partition(": ")[2])) == wrong
+
+
+def _names(group: Group) -> set[str]:
+    """The nodes below."""
+    return {str(each.name) for _, each in group.walk() if isinstance(each, Node)}
 
 
 def shared(name: str) -> str:

@@ -337,6 +337,10 @@ class FabricGroups:
         if lonely and len(lonely) < sum(len(group.switches) for group in leaves):
             names = listed(sorted(lonely, key=natural_key), _SHOWN)
             yield f"no cable to another switch, while other leaves have some: {names}"
+        if placed.trunks_astray:
+            switches = self._wires.switches
+            pairs = [f"{switches[a].name} to {switches[b].name}" for a, b in placed.trunks_astray]
+            yield f"cables to a switch of another group: {listed(pairs, _SHOWN)}"
 
     def validate(self) -> None:
         """Check that every adapter is joined by what nodes state now. O(adapters)."""

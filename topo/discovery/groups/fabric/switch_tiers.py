@@ -13,15 +13,18 @@ How, the tiers above: a switch has as its rank its distance from the nearest lea
 has a node; such a leaf has rank 1. A cable is of the tier of its higher end, and of the tier above
 if both ends have one rank. With the cables of tier 2 some groups are connected: they are a *spine*
 group; with those of tier 3 too a *core* group, and so on. A tier that connects nothing new is left
-out, and a group that no cable connects has no groups around it.
+out, and a group that no cable connects has no groups around it. A cable is *astray*, and counts
+from the tier above on, where a group has it to a switch whose other groups mostly share no second
+switch with it, while those of another switch do.
 
 Why that is right: where each adapter of a host has a leaf of its own (rails), the hosts of a unit
 share all leaves, and none alone says who is near; where a host has one leaf, all hosts on it do.
 Hosts of two units share no leaf but by wrong cables, and these would have to be more than half of
 the cables of one. A host with some cables cut or wrong is near to those whose are right while more
 than half of its own are. A server with two cables is near to no host with eight. Spines that are
-cabled to each other join what each of them holds, as a core would: the groups of a dragonfly+. What
-names of switches say is not used.
+cabled to each other join what each of them holds, as a core would: the groups of a dragonfly+. One
+cable in the spine of another pod makes two pods no pod, and cables that are cut take no group out
+of its pod while one is left. What names of switches say is not used.
 
 Cost: O(cables) and, for each leaf, the square of the different sets of leaves that its hosts have:
 one where all cables are right.
@@ -36,7 +39,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import NamedTuple, TypeVar
 
 from topo.discovery.groups.fabric.wires import Wires
@@ -48,6 +51,8 @@ Host = str
 LEAF = Kind("leaf")
 _KINDS = (LEAF, Kind("spine"), Kind("core"))
 _HIGHER = "tier-"
+Trunk = tuple[Guid, Guid]
+"""A cable between two switches, the one nearer to hosts first."""
 _Cables = frozenset[tuple[Guid, int]]
 """The leaves of a host, each with how many of its cables are there."""
 _K = TypeVar("_K", bound=Hashable)
@@ -68,11 +73,13 @@ class HostGroups(NamedTuple):
     """Where hosts are, and the hosts whose cables are divided between groups.
 
     `strays` are hosts with a cable outside of their group, or without a group for that; for each
-    the leaf groups of its cables, the one with the most first.
+    the leaf groups of its cables, the one with the most first. `trunks_astray` are cables between
+    switches, the lower one first, that join no groups of their tier.
     """
 
     paths: Mapping[Host, SwitchPath]
     strays: Mapping[Host, tuple[SwitchGroup, ...]]
+    trunks_astray: tuple[Trunk, ...]
 
 
 def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) -> HostGroups:
@@ -94,8 +101,9 @@ def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) ->
         if ordered and 2 * votes[ordered[0]] > votes.total():
             own[host] = ordered[0]
     # A server of the fabric's own may be on a spine, which is no leaf for that.
-    above = _groups_above(wires, {own[node] for node in nodes & own.keys()})
-    return HostGroups({host: (*above.get(each, ()), each) for host, each in own.items()}, strays)
+    above, astray = _groups_above(wires, {own[node] for node in nodes & own.keys()})
+    paths = {host: (*above.get(each, ()), each) for host, each in own.items()}
+    return HostGroups(paths, strays, astray)
 
 
 def _leaf_groups(
@@ -211,21 +219,25 @@ def _number(cables: _Cables) -> int:
     return sum(number for _, number in cables)
 
 
-def _groups_above(wires: Wires, groups: AbstractSet[SwitchGroup]) -> dict[SwitchGroup, SwitchPath]:
-    """Return for each leaf group the groups around it, outermost first."""
+def _groups_above(
+    wires: Wires, groups: AbstractSet[SwitchGroup]
+) -> tuple[dict[SwitchGroup, SwitchPath], tuple[Trunk, ...]]:
+    """Return for each leaf group the groups around it, outermost first; the cables astray."""
     group_of = {leaf: group for group in groups for leaf in group.switches}
     ranks = _ranks(wires, group_of)
     bound = [pair for group in groups for pair in pairwise(group.switches)]
-    cables = defaultdict[int, list[tuple[Guid, Guid]]](list)
-    for one, rank in ranks.items():
-        for other in wires.trunks.get(one, ()):
-            cables[max(rank, ranks[other]) + (rank == ranks[other])].append((one, other))
+    level, upward = _by_tier(wires, ranks)
     found: dict[SwitchGroup, SwitchPath] = dict.fromkeys(groups, ())
     inside = dict.fromkeys(groups, 1)
     """For each group how many are around it in the tier below."""
-    for rank in sorted(cables):
-        bound += cables[rank]
-        for switches in _components(ranks, bound):
+    astray: list[Trunk] = []
+    for rank in range(2, max((1, *level, *upward)) + 2):
+        bound += level.get(rank, ())
+        cables = upward.get(rank, ())
+        doubted = _astray(cables, _components(ranks, bound))
+        astray += doubted
+        near = (each for each in cables if each not in doubted)
+        for switches in _components(ranks, chain(bound, near)):
             members = {group_of[each] for each in switches if each in group_of}
             if all(inside[each] == len(members) for each in members):
                 continue
@@ -235,7 +247,55 @@ def _groups_above(wires: Wires, groups: AbstractSet[SwitchGroup]) -> dict[Switch
             for group in members:
                 inside[group] = len(members)
                 found[group] = (around, *found[group])
-    return found
+        bound += cables
+    return found, tuple(sorted(astray))
+
+
+def _by_tier(
+    wires: Wires, ranks: Mapping[Guid, int]
+) -> tuple[Mapping[int, list[Trunk]], Mapping[int, list[Trunk]]]:
+    """Return the cables between switches of one rank and upward, by tier; the lower end first."""
+    level, upward = defaultdict[int, list[Trunk]](list), defaultdict[int, list[Trunk]](list)
+    for one, rank in ranks.items():
+        for other in wires.trunks.get(one, ()):
+            if ranks[other] == rank:
+                level[rank + 1].append((one, other))
+            elif ranks[other] > rank:
+                upward[rank + 1].append((one, other))
+    return level, upward
+
+
+def _astray(upward: Sequence[Trunk], parts: Iterable[frozenset[Guid]]) -> set[Trunk]:
+    """Return the cables by which a part is alone where most parts have nothing else with it.
+
+    Parts that share two switches above are alike. A cable is astray if most other parts of its
+    switch are not like its part, and most of those of another switch are.
+    """
+    part_of = {each: part for part in parts for each in part}
+    above: defaultdict[frozenset[Guid], set[Guid]] = defaultdict(set)
+    for lower, higher in upward:
+        above[part_of[lower]].add(higher)
+    numbers = Counter(map(frozenset, above.values()))
+    under: defaultdict[Guid, list[frozenset[Guid]]] = defaultdict(list)
+    for switches in numbers:
+        for each in switches:
+            under[each].append(switches)
+    doubted: set[tuple[frozenset[Guid], Guid]] = set()
+    for switches in numbers:
+        alone, at_home = [], False
+        for each in switches:
+            others = sum(numbers[other] for other in under[each]) - 1
+            alike = sum(numbers[other] for other in under[each] if len(other & switches) > 1)
+            alike -= len(switches) > 1
+            at_home = at_home or 2 * alike > others
+            if 2 * alike < others:
+                alone.append(each)
+        doubted |= {(switches, each) for each in alone if at_home}
+    return {
+        (lower, higher)
+        for lower, higher in upward
+        if (frozenset(above[part_of[lower]]), higher) in doubted
+    }
 
 
 def _ranks(wires: Wires, leaves: Iterable[Guid]) -> dict[Guid, int]:
