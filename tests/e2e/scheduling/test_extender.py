@@ -191,13 +191,13 @@ async def test_a_pod_of_one_card_goes_where_the_hint_says_and_no_group_gets_such
         await api.create(PODS, sharing("second", 30))
         await eventually(lambda: _is_on(api, "second", used))
         # Both nodes have eight whole GPUs that nobody takes, as Kubernetes counts.
-        await api.create(BATCH_JOBS, job("all", len(world.nodes), 16))
-        await eventually(lambda: _says(api, "all", "topo: "))
-        pairs = len(world.nodes) - 2
-        await api.delete(f"{BATCH_JOBS}/all")
-        await api.create(BATCH_JOBS, job("rest", pairs, 16))
-        await eventually(lambda: bound(api, "rest", pairs))
-        assert not {each.node for each in await pods_of(api, "rest")} & {idle, used}
+        others = len(world.nodes) - 2
+        await api.create(BATCH_JOBS, job("others", others, 16))
+        await eventually(lambda: bound(api, "others", others))
+        assert not {each.node for each in await pods_of(api, "others")} & {idle, used}
+        await api.create(BATCH_JOBS, job("more", 2, 16))
+        await eventually(lambda: _says(api, "more", "topo: "))
+        assert not any(each.node for each in await pods_of(api, "more"))
     finally:
         for node in (idle, used):
             gone = dict.fromkeys((VGPU, CORES, MEMORY))
