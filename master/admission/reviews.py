@@ -30,7 +30,8 @@ REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
 MAX_UID_CHARS = 128
 MAX_WARNING_CHARS = 400
 """Source: the same page: 256 characters, or a few more where they are needed."""
-_TOKEN_CHARS = 10
+_TOKEN_CHARS, _LONG_TOKEN_CHARS = 10, 32
+"""The name of a PodGroup is short; lone pods are many, and no two may have one name."""
 _MISSHAPEN = "a field has another type than its schema gives it, so no groups are planned for it"
 Invalid = Literal["warn", "deny"]
 Judge = Callable[[Mapping[str, Any], Rules], AdmissionOutcome]
@@ -64,8 +65,9 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
         text = "topo-master judges new jobs, PodGroups and pods alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = judged
-    if rules.makes_groups:
-        rules = replace(rules, token=_token(uid))
+    if rules.makes_groups or rules.by_links:
+        chars = _LONG_TOKEN_CHARS if rules.by_links else _TOKEN_CHARS
+        rules = replace(rules, token=_token(uid)[:chars])
     outcome = judge(created, rules)
     if not fits(created, outcome.patch):
         outcome = AdmissionOutcome(Result.LEFT, warnings=(_MISSHAPEN,))
@@ -83,8 +85,8 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
 
 
 def _token(uid: str) -> str:
-    """Return the end of the name of a PodGroup: a job that is created has no uid yet."""
-    return hashlib.sha256(uid.encode()).hexdigest()[:_TOKEN_CHARS]
+    """Return the end of a name for what is created, which has no uid yet."""
+    return hashlib.sha256(uid.encode()).hexdigest()
 
 
 def _judge(group: str, version: str, kind: str) -> tuple[str, Judge] | None:

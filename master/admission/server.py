@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 
@@ -17,6 +18,8 @@ from topo.kit.serving.problem import answer_expectation, problem, problems
 from topo.model.errors import BadInputError
 
 PATH = "/admission"
+BY_LINKS_PATH = f"{PATH}/gpu-aware"
+"""Where pods of namespaces are sent whose pods without a group get their nodes by links."""
 MAX_BODY_BYTES = 4 << 20
 """An API server takes objects of up to 3 MiB. Source: k8s.io/apiserver, MaxRequestBodyBytes."""
 CONNECTIONS = 1200
@@ -42,20 +45,21 @@ def admission_app(
     metrics: AdmissionMetrics,
     clock: Callable[[], float] = time.perf_counter,
 ) -> web.Application:
-    """Return the web application: one route, answered by the current rules."""
+    """Return the web application: reviews, answered by the current rules."""
     bodies, large = Bodies(BODIES_BYTES), asyncio.Lock()
 
-    async def judged(content: bytes) -> Reviewed:
+    async def judged(content: bytes, path: str) -> Reviewed:
+        now = replace(rules(), by_links=path == BY_LINKS_PATH)
         if len(content) <= INLINE_BYTES:
-            return review(content, rules(), invalid)
+            return review(content, now, invalid)
         async with large:
-            return await asyncio.to_thread(review, content, rules(), invalid)
+            return await asyncio.to_thread(review, content, now, invalid)
 
     async def post_review(request: web.Request) -> web.Response:
         try:
             async with bodies.read(request) as content:
                 began_s = clock()
-                reviewed = await _patiently(partial(judged, content))
+                reviewed = await _patiently(partial(judged, content, request.path))
         except BadInputError:
             metrics.reviews.labels("other", UNREADABLE).inc()
             raise
@@ -76,7 +80,8 @@ def admission_app(
         return web.Response(body=reviewed.answer, content_type="application/json")
 
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
-    app.router.add_post(PATH, post_review, expect_handler=answer_expectation)
+    for path in (PATH, BY_LINKS_PATH):
+        app.router.add_post(path, post_review, expect_handler=answer_expectation)
     return app
 
 

@@ -32,6 +32,7 @@ from topo.kit.metrics import gauge, read_each
 from topo.model.conditions.master import MasterCondition
 from topo.model.errors import Refusal
 from topo.model.rest.topology import WarningDocument
+from topo.placement.gpus.node_worth import OF_MANUAL, Weights
 
 POLL_S = 10.0
 PREEMPT, ALLOCATE = "preempt", "allocate"
@@ -66,7 +67,7 @@ class _Found:
     """The result of a check: why groups are ignored or may be, and the next step.
 
     `preemption` warns that no pod is evicted; it is empty if pods are evicted or this is unknown.
-    `joint` is the command that fixes both problems.
+    `joint` is the command that fixes both problems. `weights` are those of `gpu-aware`.
     """
 
     heeding: ConfigState
@@ -74,6 +75,7 @@ class _Found:
     fix: str = ""
     preemption: tuple[WarningDocument, ...] = ()
     joint: str = ""
+    weights: Weights = OF_MANUAL
 
     @property
     def code(self) -> MasterCondition:
@@ -119,6 +121,11 @@ class SchedulerConfigReader:
         return next((each.text for each in self._found.preemption), "")
 
     @property
+    def link_weights(self) -> Weights:
+        """The arguments of the vendor's plugin `gpu-aware`."""
+        return self._found.weights
+
+    @property
     def preemption_warnings(self) -> tuple[WarningDocument, ...]:
         """`evicts_nobody` as warnings with the next step."""
         return self._found.preemption
@@ -147,7 +154,8 @@ class SchedulerConfigReader:
             found = await self._look()
             if found != self._found and found.why:
                 _log.warning("Volcano's scheduler", what=found.why, fix=found.fix)
-            self._found = found
+            is_unread = found.heeding is ConfigState.UNREADABLE
+            self._found = replace(found, weights=self._found.weights) if is_unread else found
             await asyncio.sleep(POLL_S)
 
     async def _look(self) -> _Found:
@@ -167,11 +175,13 @@ class SchedulerConfigReader:
         if isinstance(config, Refusal):
             why = f"{_NOT_KNOWN}: {name} is not understood: {config.what} ({config.where})"
             return _Found(ConfigState.UNREADABLE, why, config.fix)
+        weights = config.link_weights
         if PLUGIN in config.plugins:
-            return _Found(ConfigState.HEEDED, preemption=self._preemption(config))
+            preemption = self._preemption(config)
+            return _Found(ConfigState.HEEDED, preemption=preemption, weights=weights)
         why = f"Volcano's scheduler ignores groups without its plugin {PLUGIN} ({name})"
         fix, preemption = self._patch(config), self._preemption(config)
-        return _Found(ConfigState.IGNORED, why, fix, preemption, self._joint(config))
+        return _Found(ConfigState.IGNORED, why, fix, preemption, self._joint(config), weights)
 
     def _preemption(self, config: SchedulerConfig) -> tuple[WarningDocument, ...]:
         if PREEMPT in config.actions:

@@ -18,7 +18,7 @@ from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs
-from master.controllers.nomination.placement_answers import PlacementAnswers
+from master.controllers.nomination.placement_answers import Links, PlacementAnswers
 from master.controllers.nomination.queues.usage import QueueCounts, QueuePlugin
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.status.advice import smallest_change
@@ -43,7 +43,9 @@ from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
-from topo.model.ids import Kind
+from topo.model.ids import Kind, NodeName
+from topo.placement.gpus.node_worth import node_worth
+from topo.publish import gpu_annotations
 from topo.publish.event_series import Reporter
 
 T = TypeVar("T", bound=KubeObject)
@@ -132,7 +134,7 @@ def _reading(config: NominationConfig) -> _Reading:
     sources, state = config.sources, config.placements.state
     keys, ungated = AnnotationKeys(config.domain), dict[GangId, str]()
     index, native = GangIndex(keys), NativeGangs()
-    answers = PlacementAnswers(state, config.max_hold_s, sources.reservations)
+    answers = PlacementAnswers(state, config.max_hold_s, sources.reservations, _links(config))
     ended = EndedPods(sources.pods, sources.ended_pods, index.mark_known, native.mark_known)
     queues = QueueCounts(
         sources.queues,
@@ -171,6 +173,20 @@ def _reading(config: NominationConfig) -> _Reading:
         context=context,
         reader=reader,
     )
+
+
+def _links(config: NominationConfig) -> Links:
+    """Return what returns the worth of a node by the annotations that it has now."""
+    of_scores, of_losses, _ = gpu_annotations.keys(config.domain)
+    nodes = config.sources.nodes
+
+    def worth(name: NodeName, gpus: int) -> float:
+        found = nodes.objects.get(("", name))
+        stated = found.metadata.annotations if found is not None else {}
+        scores, losses = stated.get(of_scores, ""), stated.get(of_losses, "")
+        return node_worth(scores, losses, gpus, config.volcano.link_weights)
+
+    return worth
 
 
 def _listed(groups: Store[T]) -> Mapping[Key, T] | None:

@@ -150,6 +150,7 @@ class GangPod(ClusterPod):
     `job`: the kind and the name of its gang where its labels say that, and not its controller.
     `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
     claim of devices that is its own the template, and the claim, empty before it is made.
+    `by_links`: it has no group, and gets its node by the links between the GPUs.
     `is_of_kueue`: Kueue admits its job.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
@@ -181,6 +182,7 @@ class GangPod(ClusterPod):
     claimed_gpus: int = 0
     claims: tuple[str, ...] = ()
     device_claims: tuple[tuple[str, str], ...] = ()
+    by_links: bool = False
     is_of_kueue: bool = False
     note: Note | None = None
     selection: Selection

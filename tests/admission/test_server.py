@@ -19,6 +19,7 @@ from master.admission.metrics import AdmissionMetrics
 from master.admission.server import (
     ANSWERS_BYTES,
     BODIES_BYTES,
+    BY_LINKS_PATH,
     CONNECTIONS,
     MAX_BODY_BYTES,
     PATH,
@@ -48,11 +49,11 @@ class Port:
     session: ClientSession
     registry: prom.CollectorRegistry
 
-    async def post(self, content: bytes, **headers: str) -> tuple[int, bytes]:
+    async def post(self, content: bytes, *, path: str = PATH, **headers: str) -> tuple[int, bytes]:
         async with (
             asyncio.timeout(CEILING_S),
             self.session.post(
-                self.url + PATH, data=io.BytesIO(content), headers=headers, server_hostname=NAME
+                self.url + path, data=io.BytesIO(content), headers=headers, server_hostname=NAME
             ) as answer,
         ):
             return answer.status, await answer.read()
@@ -96,6 +97,19 @@ async def test_a_review_is_answered_over_tls_that_is_verified_strictly(serving: 
     assert serving.counted("volcano-job", "stamped") == 1
     count = "topo_master_admission_review_seconds_count"
     assert serving.registry.get_sample_value(count) == 1
+
+
+async def test_a_pod_without_a_group_is_gated_only_where_its_namespace_sends_it(
+    serving: Port,
+) -> None:
+    """The webhook of such namespaces has a path of its own."""
+    limits = {"limits": {"metax-tech.com/gpu": "2"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"resources": limits}]}}
+    _, elsewhere = await serving.post(asked(pod))
+    assert "patch" not in response(elsewhere)
+    _, here = await serving.post(asked(pod), path=BY_LINKS_PATH)
+    assert [each["path"] for each in response(here)["patch"]][-1] == "/spec/schedulingGates"
+    assert serving.counted("pod", "gated") == 1
 
 
 async def test_a_refusal_is_a_review_of_status_200(serving: Port) -> None:

@@ -18,15 +18,11 @@ from master.kube.errors import Failure, KubeError
 
 pytestmark = pytest.mark.virtual_time
 KEY = "volcano-scheduler.conf"
-VENDORS = yaml.safe_load(
-    (
-        Path(__file__).parents[1]
-        / "e2e"
-        / "scheduling"
-        / "vendor"
-        / "volcano-scheduler-supernode.yaml"
-    ).read_text()
-)["data"][KEY]
+_MANUAL = Path(__file__).parents[1] / "e2e" / "scheduling" / "vendor"
+VENDORS, REGULAR = (
+    yaml.safe_load((_MANUAL / f"volcano-scheduler-{each}.yaml").read_text())["data"][KEY]
+    for each in ("supernode", "regular")
+)
 AWARE = """\
 actions: "allocate"
 tiers:
@@ -79,6 +75,39 @@ async def read(server: OneConfigMap, after_s: float = 1.0) -> Reading:
         async with asyncio.timeout(after_s):
             await reader.run()
     return found
+
+
+@pytest.mark.parametrize(
+    ("written", "weights"),
+    [
+        ("{weight: 1, loss.weight: 0.5}", (1.0, 0.5)),
+        ("{weight: 2, loss.weight: 0}", (2.0, 0.0)),
+        ("{loss.weight: 3}", (1.0, 3.0)),
+        ("{weight: -1, loss.weight: much}", (1.0, 0.5)),
+        ("{weight: .inf, loss.weight: true}", (1.0, 0.5)),
+        ("none", (1.0, 0.5)),
+    ],
+)
+async def test_the_arguments_of_gpu_aware_are_those_of_the_configuration(written, weights):
+    before, found_there, _ = REGULAR.partition(
+        " # add it to enable gpu-ware plugin\n      weight: 1"
+    )
+    assert found_there
+    found = await read(OneConfigMap({KEY: f"{before} {written}\n"}))
+    assert found.reader.link_weights == weights
+    without = await read(OneConfigMap({KEY: AWARE}))
+    assert without.reader.link_weights == (1.0, 0.5)
+
+
+async def test_a_configuration_that_cannot_be_read_for_once_keeps_the_arguments():
+    server = OneConfigMap({KEY: REGULAR.replace("loss.weight: 0.5", "loss.weight: 0.25")})
+    found = await read(server)
+    server.error = KubeError("away", status=503)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await found.reader.run()
+    assert found.state() == ["unreadable"]
+    assert found.reader.link_weights == (1.0, 0.25)
 
 
 async def test_a_configuration_with_the_plugin_needs_no_words():

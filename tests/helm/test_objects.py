@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from master.admission.server import PATH
+from master.admission.server import BY_LINKS_PATH, PATH
 from master.settings import MasterSettings
 from tests.helm.chart import NAMESPACE, cases, golden, one, pod_specs
 from topo.facts import parse
-from topo.gangs.annotation_keys import OPTED_OUT, AnnotationKeys
+from topo.gangs.annotation_keys import BY_LINKS, OPTED_OUT, AnnotationKeys
 from topo.kit.settings import ServiceSettings, read
 from topo.model.observation import ParsedProbe
 from worker.probes import metax_library
@@ -274,7 +274,8 @@ def test_the_webhook_is_where_the_service_and_the_masters_say(case: str) -> None
     for each in _webhooks(case):
         where = each["clientConfig"]["service"]
         assert (where["name"], where["port"]) == (service["metadata"]["name"], port["port"])
-        assert where["path"] == PATH
+        is_by_links = each["name"].startswith("gpu-aware.")
+        assert where["path"] == (BY_LINKS_PATH if is_by_links else PATH)
 
 
 @pytest.mark.parametrize("case", PLACING)
@@ -283,8 +284,10 @@ def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case
     for each in _webhooks(case):
         assert each["matchConditions"]
         assert all(rule["operations"] == ["CREATE"] for rule in each["rules"])
-        (opted,) = each["namespaceSelector"]["matchExpressions"]
+        opted, *asked = each["namespaceSelector"]["matchExpressions"]
         assert opted == {"key": keys.placement, "operator": "NotIn", "values": [OPTED_OUT]}
+        by_links = {"key": keys.by_links, "operator": "In", "values": [BY_LINKS]}
+        assert asked == ([by_links] if each["name"].startswith("gpu-aware.") else [])
 
 
 def test_the_vendors_command_alone_switches_placement_on_and_fails_open_for_jobs() -> None:

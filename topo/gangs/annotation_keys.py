@@ -52,6 +52,8 @@ pair is that of versions before v1."""
 CLASS_PREFIX = "whole-group."
 CONDITION = "Placed"
 """End of the type of `AnnotationKeys.condition`, whatever the domain is."""
+BY_LINKS = "enabled"
+"""Value of `AnnotationKeys.by_links` as a label of a namespace."""
 OPTED_OUT = "disabled"
 """Value of `AnnotationKeys.placement` as a label of a namespace whose jobs are left alone."""
 
@@ -151,6 +153,13 @@ class AnnotationKeys:
     def asked(self) -> tuple[str, ...]:
         """All of the user's on a job."""
         return (self.size, self.mode, self.within, self.wait, self.way)
+
+    @cached_property
+    def by_links(self) -> str:
+        """Label of a namespace (`BY_LINKS`), and stamped annotation of its pods without a group:
+        they get their nodes by the links between the GPUs. The name is that of the vendor's plugin.
+        """
+        return f"{self.domain}/gpu-aware"
 
     @cached_property
     def of_composite(self) -> str:

@@ -119,6 +119,8 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     stated: Request | str
     if first.stamp is None and reservation is not None:
         stated = _stated_by_request(ranked, context, reservation)
+    elif first.by_links and group is not None and group.spec.min_member > 1:
+        stated = f"its PodGroup starts {group.spec.min_member} pods together, which have no group"
     else:
         stated = _stated(ranked, group, context)
     # A gang that cannot be placed still needs a request; it is opened without a plan.
@@ -157,6 +159,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         unheeded_class=_unheeded_class(group, pods),
         takes=_most(ranked, context),
         fewest_gpus=_fewest_gpus(ranked),
+        by_links=first.by_links,
         is_of_kueue=first.is_of_kueue,
         is_elastic=first.is_elastic,
         labelled=context.labelled(gang_id),

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from master.booking.state import BookingState
 from master.controllers.nomination.sources import Reservations
+from topo.gangs.decisions.by_links import Worth
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.place import answer_place
@@ -23,6 +24,7 @@ from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, P
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held, Tight
 
+Links = Callable[[NodeName, int], float]
 _PREFIX = "gang/"
 """Keys of the holds of gangs begin with it; the gang's id follows."""
 HOLD_S = 3600.0
@@ -32,13 +34,18 @@ HOLD_S = 3600.0
 class PlacementAnswers:
     """Places gangs on the capacity of one master. `max_hold_s`: the longest time of a hold.
 
-    `reservations`: what was booked for gangs before their pods were there.
+    `reservations`: what was booked for gangs before their pods were there. `links` returns what a
+    node is worth to a pod of so many GPUs by the links between them.
     """
 
     def __init__(
-        self, state: BookingState, max_hold_s: float, reservations: Reservations | None = None
+        self,
+        state: BookingState,
+        max_hold_s: float,
+        reservations: Reservations | None = None,
+        links: Links | None = None,
     ) -> None:
-        self._state, self._reservations = state, reservations
+        self._state, self._reservations, self._links = state, reservations, links
         self._hold_s = min(HOLD_S, max_hold_s)
         self._holds: dict[GangId, tuple[HoldId, ...]] = {}
         self._holds_version = -1
@@ -89,7 +96,7 @@ class PlacementAnswers:
             held=self._held(asked.replaced) if asked.takes else (),
         )
         found = self._where_booked(asked, owners, tight) or answer_place(
-            capacity, asked, owners, evictable, tight=tight
+            capacity, asked, owners, evictable, tight=tight, worth=self._worth(asked)
         )
         if isinstance(found, Refused):
             return found
@@ -113,6 +120,13 @@ class PlacementAnswers:
             certified=found.certified,
             evicts=_describe(found.evicted),
         )
+
+    def _worth(self, asked: Place) -> Worth | None:
+        """Return what nodes are worth to a pod that gets its node by links; None for any other."""
+        gang, links = self.known.get(asked.id), self._links
+        if links is None or gang is None or not gang.by_links:
+            return None
+        return lambda node: links(node, asked.request.gpus_per_pod)
 
     def _where_booked(
         self, asked: Place, owners: Sequence[str], tight: Mapping[NodeName, Tight]

@@ -16,8 +16,12 @@ from typing import Any, Protocol
 from master.kube.objects import ConfigMapObject
 from topo.facts.declared import documents
 from topo.model.errors import BadInputError, Refusal
+from topo.placement.gpus.node_worth import OF_MANUAL, Weights
 
 KEY = "volcano-scheduler.conf"
+GPU_AWARE = "gpu-aware"
+"""The vendor's plugin; stock Volcano passes over its name."""
+_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 _ACTIONS = re.compile(r"""^actions:[ \t]*(["']?)([\w, \t-]+?)\1[ \t]*(?:#.*)?$""", re.MULTILINE)
 _PLUGINS = re.compile(r"^[ \t]*(?:-[ \t]+)?plugins:[ \t]*(?:#.*)?$", re.MULTILINE)
 _FIRST_ITEM = re.compile(r"\n(?:[ \t]*(?:#.*)?\n)*([ \t]*)- ")
@@ -43,12 +47,17 @@ class Configured(Protocol):
     def evicts_nobody(self) -> str:
         """Why the scheduler certainly evicts no pod for one of higher priority."""
 
+    @property
+    def link_weights(self) -> Weights:
+        """The arguments of the vendor's plugin `gpu-aware`."""
+
 
 @dataclass(frozen=True, slots=True)
 class _NotRead:
     ignored: str = ""
     unheeded: str = ""
     evicts_nobody: str = ""
+    link_weights: Weights = OF_MANUAL
 
 
 NOT_READ: Configured = _NotRead()
@@ -63,6 +72,23 @@ class SchedulerConfig:
     plugins: tuple[str, ...]
     key: str
     text: str
+
+    @property
+    def link_weights(self) -> Weights:
+        """The arguments of `gpu-aware`; those that are no numbers are the manual's."""
+        document: Any = documents.load(self.text) if GPU_AWARE in self.plugins else {"tiers": ()}
+        found = (each for tier in document["tiers"] for each in tier.get("plugins") or ())
+        stated = next((each.get("arguments") for each in found if each["name"] == GPU_AWARE), None)
+        arguments = stated if isinstance(stated, dict) else {}
+        return Weights(
+            _number(arguments.get("weight"), OF_MANUAL.score),
+            _number(arguments.get("loss.weight"), OF_MANUAL.loss),
+        )
+
+
+def _number(stated: object, default: float) -> float:
+    text = stated.text if isinstance(stated, documents.NoText) else stated
+    return float(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else default
 
 
 def scheduler_config(found: ConfigMapObject) -> SchedulerConfig | Refusal:

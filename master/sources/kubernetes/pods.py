@@ -25,6 +25,7 @@ from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
 from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.job_kind import GangName
 from topo.gangs.machine.gang import Note, Selection
 from topo.gangs.stamp import Stamp, read_claimed, read_stamp
 from topo.gangs.status import Transition
@@ -204,7 +205,8 @@ class PodParser:
             has_rank=has_rank,
             is_elastic=kind is not None and kind.is_elastic,
             is_late=annotations.get(keys.is_late) == "true",
-            job=(kinds.title(annotations.get(keys.kind, "")), named.name) if named else None,
+            job=_job(found, named, keys),
+            by_links=keys.by_links in annotations,
             scheduling_group=(metadata.namespace, group) if group else None,
             makes_group=bool(group) and annotations.get(keys.pod_group) == group,
             topology_key=annotations.get(keys.topology_key, ""),
@@ -261,6 +263,15 @@ class PodParser:
         keys = self._keys
         found = {k: v for k, v in zip(keys.of_template, values, strict=True) if v is not None}
         return read_terms(found, keys), read_stamp(found, keys)
+
+
+def _job(found: PodObject, named: GangName | None, keys: AnnotationKeys) -> tuple[str, str] | None:
+    """Return kind and name of the gang that the labels of a pod name; a lone pod has its own."""
+    if named is None:
+        return None
+    if keys.by_links in found.metadata.annotations:
+        return "Pod", found.metadata.name
+    return kinds.title(found.metadata.annotations.get(keys.kind, "")), named.name
 
 
 def _unsupported(owner: OwnerReference | None) -> str | None:

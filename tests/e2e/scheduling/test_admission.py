@@ -23,13 +23,17 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url
-from tests.e2e.scheduling.jobs import JOBS, bound, events_of
+from tests.e2e.scheduling.jobs import JOBS, NODES, WORDS, bound, events_of
 from tests.gangs.admission.patching import DOMAIN, SIZE, batch, stamps, task, volcano
 from tests.support.waiting import eventually
+from topo.gangs.annotation_keys import BY_LINKS
+from topo.publish import gpu_annotations
 
-SAMPLE = yaml.safe_load(
-    (Path(__file__).parent / "vendor" / "sample-volcano-supernode.yaml").read_text()
+SAMPLE, REGULAR = (
+    yaml.safe_load((Path(__file__).parent / "vendor" / f"sample-volcano-{each}.yaml").read_text())
+    for each in ("supernode", "regular")
 )
+SCORES, LOSSES, _ = gpu_annotations.keys("metax-tech.com")
 GATE = {"name": "metax-tech.com/placement"}
 GROUP, RANK = "metax-tech.com/gpu-group", "metax-tech.com/gang-rank"
 TRIED = 200
@@ -105,6 +109,40 @@ async def test_an_indexed_job_is_stamped_and_its_completion_index_is_the_rank(
             if gates(pod) == [GATE]
         }
         assert groups == {"0": "0", "1": "0", "2": "1", "3": "1"}
+
+
+async def test_a_namespace_that_wants_nodes_by_links_gets_the_best_with_a_job_of_no_groups(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    """The manual's job for an ordinary cluster: two pods of two GPUs, one of which may start.
+
+    While no master answers, and in any other namespace, its pods are Volcano's alone.
+    """
+
+    async def has_nodes(namespace: str) -> bool:
+        found = await api.items(f"/api/v1/namespaces/{namespace}/pods")
+        return len(found) == 2 and all(pod["spec"].get("nodeName") for pod in found)
+
+    async with admission_master(cluster, api, tmp_path) as master:
+        names = sorted(node["metadata"]["name"] for node in await api.items(NODES))
+        for number, name in enumerate(names):
+            loss = 20 if number == len(names) // 2 else 96
+            stated = {SCORES: '{"2":16}', LOSSES: f'{{"2":{loss}}}'}
+            await api.merge(f"{NODES}/{name}", {"metadata": {"annotations": stated}})
+        wanting = {WORDS.by_links: BY_LINKS}
+        linked = await a_namespace(api, **wanting)
+        await api.create(jobs(linked), REGULAR)
+        await eventually(partial(has_nodes, linked))
+        found = await pods(api, linked, 2)
+        assert {pod["spec"]["nodeName"] for pod in found} == {names[len(names) // 2]}
+        gangs = {pod["metadata"]["annotations"][WORDS.gang_name] for pod in found}
+        assert len(gangs) == 2
+        master.stop()
+        for namespace in (await a_namespace(api), await a_namespace(api, **wanting)):
+            await api.create(jobs(namespace), REGULAR)
+            await eventually(partial(has_nodes, namespace))
+            for pod in await pods(api, namespace, 2):
+                assert WORDS.gang_name not in pod["metadata"].get("annotations", {})
 
 
 async def test_a_namespace_that_opted_out_and_jobs_without_groups_are_left_alone(

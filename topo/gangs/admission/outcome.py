@@ -45,6 +45,8 @@ class Rules:
 
     `gpu_resources` are the resources that count as whole GPUs; `way` is the default for jobs that
     name none. `takes_requests`: pods that consume a ProvisioningRequest of our class are placed.
+    `by_links`: the review is of a namespace whose pods without a group get their nodes by the links
+    between GPUs; the name of such a pod's gang ends with `token`.
     `holds_jobs`: jobs in queues of Kueue are held before their quota. Two rules are for jobs whose
     nodes Volcano chooses: `tiers` are the tiers of its HyperNodes; `unheeded` says why its
     scheduler ignores groups or may ignore them, and is empty if it honours them.
@@ -62,6 +64,7 @@ class Rules:
     keys: AnnotationKeys
     takes_requests: bool = False
     holds_jobs: bool = False
+    by_links: bool = False
     gpu_resources: tuple[str, ...] = Policy().gpu_resources
     way: Way = Way.NOMINATION
     tiers: Tiers = ()

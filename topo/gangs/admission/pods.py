@@ -53,8 +53,7 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
             return _plain(pod, rules, named[1])
     stamp = read_stamp(annotations, keys)
     if stamp is None or keys.of_pod_group in annotations:
-        consumes = rules.takes_requests and keys.consumed(annotations) and not group_name(spec)
-        return _consuming(spec, rules) if consumes else _of_group(pod, rules)
+        return _without_stamp(pod, rules)
     terms = read_terms(annotations, keys)
     if isinstance(stamp, Refusal):
         return _left(stamp.what)
@@ -98,6 +97,41 @@ def _plain(pod: Mapping[str, Any], rules: Rules, total: str) -> AdmissionOutcome
     more = {**stamp.annotations(keys), keys.kind: PLAIN_PODS.name}
     more |= {keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
     return _grouped(pod, rules, _Place(rank, group, terms), more)
+
+
+def _without_stamp(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    """Return the outcome for a pod whose job is not stamped."""
+    metadata, spec = mappings(pod, "metadata", "spec")
+    annotations, has_group = mapping(metadata.get("annotations")), bool(group_name(spec))
+    if rules.takes_requests and rules.keys.consumed(annotations) and not has_group:
+        return _consuming(spec, rules)
+    return _lone(pod, rules) if _is_lone(pod, rules) else _of_group(pod, rules)
+
+
+def _is_lone(pod: Mapping[str, Any], rules: Rules) -> bool:
+    """Return whether a pod has no group, and is of a namespace whose pods get nodes by links."""
+    metadata, spec = mappings(pod, "metadata", "spec")
+    stated = mapping(metadata.get("annotations")).keys() & {rules.keys.size, rules.keys.ungrouped}
+    return rules.by_links and not (stated or group_name(spec) or spec.get("nodeName"))
+
+
+def _lone(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    """Return the outcome for a pod without a group: it is a gang of its own, whoever made it."""
+    keys, (metadata, spec) = rules.keys, mappings(pod, "metadata", "spec")
+    gpus = gpus_of(spec, str(metadata.get("namespace", "")), rules)
+    if not isinstance(gpus, PodGpus) or not gpus.gpus:
+        return UNCHANGED
+    more = {
+        **Stamp(pods=1, rank_offset=0, pods_per_group=1).annotations(keys),
+        keys.kind: PLAIN_PODS.name,
+        keys.gang_name: f"pod-{rules.token}",
+        keys.size: str(gpus.gpus),
+        keys.way: Way.NOMINATION.value,
+        keys.by_links: "true",
+    }
+    more |= {keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
+    terms = GroupTerms(group_size=gpus.gpus, way=Way.NOMINATION)
+    return _grouped(pod, rules, _Place(0, 0, terms), more)
 
 
 def _of_group(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.reservation import reservation
@@ -37,7 +38,7 @@ from topo.placement.view import view_of
 
 _TIGHT = "gangs: short of other resources"
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
-_HELD = "gangs: held for others of the gang"
+_HELD, _LESS_WORTH = "gangs: held for others of the gang", "gangs: of less worth"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
 
 
@@ -48,12 +49,14 @@ def answer_place(
     evictable: Callable[[], Sequence[Evictable]] = tuple,
     *,
     tight: Mapping[NodeName, Tight] = MappingProxyType({}),
+    worth: Worth | None = None,
 ) -> Placed | Refused:
     """Return the current places, or why there are none.
 
     `own` are the booking owners of the wanted pods and the replaced holds. `evictable` are the pods
     of priority below `asked.over` that the gang's scheduler may evict. `tight` are the nodes that
     take fewer of the gang's pods than their GPUs could; room from evictions is counted in GPUs.
+    `worth` is what nodes are worth to a pod that has no group.
     """
     without_own = capacity.with_changes(released=own)
     held = booked([_pods_per_node([node for _, node in asked.held])], asked.request.gpus_per_pod)
@@ -61,7 +64,11 @@ def answer_place(
     held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
     without_own = without_own.with_changes(taken={_HELD: held})
     roomy = without_own.with_changes(taken={_TIGHT: _beyond_room(without_own, asked, tight)})
-    found = _place_pods(_with_taken(roomy, _KEPT, asked.without), asked)
+    allowed = _with_taken(roomy, _KEPT, asked.without)
+    aside = less_worth(allowed, asked.request, worth) if worth is not None else ()
+    found = _place_pods(_with_taken(allowed, _LESS_WORTH, aside), asked) if aside else None
+    if not isinstance(found, Placed):
+        found = _place_pods(allowed, asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
     if asked.over is not None:

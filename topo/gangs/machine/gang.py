@@ -173,6 +173,7 @@ class Gang:
     `takes` is the most that any of its pods takes of a node beside GPUs. Where its pods take
     different numbers of GPUs each counts as the largest, and `fewest_gpus` is what the smallest
     takes; else it is 0.
+    `by_links`: it is one pod that has no group, and gets its node by the links between the GPUs.
     `is_of_kueue`: Kueue admits its job. `is_elastic`: its pods may come and go while others run.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     `booked` are holds of others that its pods take over with their places: those of a request for
@@ -197,6 +198,7 @@ class Gang:
     unheeded_class: str = ""
     takes: Amounts = ()
     fewest_gpus: int = 0
+    by_links: bool = False
     is_of_kueue: bool = False
     is_elastic: bool = False
     labelled: Mapping[NodeName, Selection]
