@@ -60,7 +60,8 @@ def served(resource: Resource[Any]) -> ServedKind:
 KINDS = ServedKinds((*STOCK_KINDS, *map(served, DEFINED)))
 
 
-def _store() -> ObjectStore:
+def new_store() -> ObjectStore:
+    """An empty store: uids are numbered, and its clock stands still."""
     numbers = itertools.count(1)
     return ObjectStore(lambda: "2026-01-01T00:00:00Z", lambda: f"uid-{next(numbers)}")
 
@@ -82,7 +83,7 @@ class ApiModel:
     busiest: int = 0
     writes: list[tuple[str, str]] = field(default_factory=list)
     """The calls that changed something: method and name."""
-    store: ObjectStore = field(default_factory=_store)
+    store: ObjectStore = field(default_factory=new_store)
     _under_way: int = 0
 
     def __post_init__(self) -> None:

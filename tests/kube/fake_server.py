@@ -1,28 +1,36 @@
 """An API server on a real socket that misbehaves as asked: what no real one can be made to show.
 
-It keeps objects, versions and a log of what happened, and answers lists in pages and watches with
-bookmarks, as kube-apiserver does. A test puts faults before it; each spoils one answer.
+The simulated API server keeps its objects and versions and says what lists and watches answer. A
+test puts faults before it; each spoils one answer.
 """
 
 import asyncio
-import copy
-import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from aiohttp import web
 
+from master.kube.objects import HYPERNODES
+from tests.kube.api_model import new_store, served
 from tests.kube.plain import serving
+from topo.sim.kubernetes.apiserver.api import Api, ApiRequest
+from topo.sim.kubernetes.apiserver.field_owners import Stored
+from topo.sim.kubernetes.apiserver.resources import STOCK_KINDS, ObjectPath, ServedKinds
+from topo.sim.kubernetes.apiserver.statuses import RefusedError
+from topo.sim.kubernetes.apiserver.store import ObjectStore
+from topo.sim.kubernetes.apiserver.watches import lines_since
+from topo.sim.kubernetes.server import Frontend
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]
 """Plural, namespace, name."""
 FOREVER_S = 1e6
-
-KINDS = {"nodes": "Node", "pods": "Pod", "configmaps": "ConfigMap", "hypernodes": "HyperNode"}
+_SERVED = (*STOCK_KINDS, served(HYPERNODES))
+_KINDS = {kind.plural: kind for kind in _SERVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,46 +70,69 @@ class FakeServer:
     """What the server holds and what it was asked."""
 
     url: str = ""
-    objects: dict[Key, Document] = field(default_factory=dict)
+    store: ObjectStore = field(default_factory=new_store)
     asked: list[Asked] = field(default_factory=list)
     faults: dict[str, deque[Fault]] = field(
         default_factory=lambda: {"list": deque(), "watch": deque()}
     )
     always: dict[str, Fault] = field(default_factory=dict)
     """By verb: the fault of every request that has none of its own."""
-    version: int = 100
-    oldest: int = 0
-    """What happened up to this version is not known any more."""
-    _log: list[tuple[int, str, Document]] = field(default_factory=list)
-    _lists: dict[str, tuple[int, list[Document]]] = field(default_factory=dict)
-    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _api: Api = field(init=False)
+    _frontend: Frontend = field(init=False)
     _watches: set[Reply] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._api = Api(self.store, ServedKinds(_SERVED))
+        self._frontend = Frontend(self._api, ())
 
     # What a test does.
 
+    @property
+    def objects(self) -> dict[Key, Document]:
+        """What there is."""
+        found = ((key, stored.document) for key, stored in self.store.objects.items())
+        return {
+            (at.rpartition("/")[2], document["metadata"].get("namespace", ""), name): document
+            for (at, name), document in found
+        }
+
     async def put(self, plural: str, name: str, namespace: str = "", **parts: Any) -> None:
         """Creates the object, or writes it anew."""
-        key = (plural, namespace, name)
-        kind = "MODIFIED" if key in self.objects else "ADDED"
-        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-        metadata |= parts.pop("metadata", {})
-        await self._write(kind, key, {"kind": KINDS[plural], "metadata": metadata, **parts})
+        kind, key = _KINDS[plural], (_KINDS[plural].collection(namespace), name)
+        before = self.store.objects.get(key)
+        uid = before.document["metadata"]["uid"] if before is not None else self.store.new_uid()
+        metadata = {"name": name, "uid": uid, **parts.pop("metadata", {})}
+        if namespace:
+            metadata["namespace"] = namespace
+        if "deletionTimestamp" in metadata:  # else it would be gone at once
+            metadata.setdefault("finalizers", ["tests/kubelet"])
+        document = {"kind": kind.kind, "metadata": metadata, **parts}
+        self.store.objects[key] = Stored(document)
+        self.store.record(*key)
 
     async def delete(self, plural: str, name: str, namespace: str = "") -> None:
         """Takes the object away."""
-        key = (plural, namespace, name)
-        await self._write("DELETED", key, copy.deepcopy(self.objects[key]))
+        self.store.forget(_KINDS[plural].collection(namespace), name)
 
     async def bookmark(self) -> None:
         """Tells every watch that nothing happened up to a later version."""
-        self.version += 1
-        mark = {"metadata": {"resourceVersion": str(self.version), "creationTimestamp": None}}
-        await self._announce(self.version, "BOOKMARK", mark)
+        self.store.bookmark()
 
     def compact(self) -> None:
         """Forgets what happened and every list under way, as etcd does."""
-        self.oldest = self.version
-        self._lists.clear()
+        self.store.compact()
+        self._api.forget_lists()
+
+    def lose_history(self) -> None:
+        """Forgets what happened up to a version that no watch has seen."""
+        self.store.version += 1
+        self.compact()
+
+    def lose_objects(self) -> None:
+        """Answers from an empty store."""
+        for at, name in list(self.store.objects):
+            self.store.restore(at, name, None, self.store.version)
+        self.lose_history()
 
     def cut_watches(self) -> None:
         """Ends the connections of all watches."""
@@ -118,102 +149,50 @@ class FakeServer:
 
     # What it answers.
 
-    async def _write(self, kind: str, key: Key, document: Document) -> None:
-        self.version += 1
-        document["metadata"]["resourceVersion"] = str(self.version)
-        if kind == "DELETED":
-            del self.objects[key]
-        else:
-            self.objects[key] = document
-        await self._announce(self.version, kind, document)
-
-    async def _announce(self, version: int, kind: str, document: Document) -> None:
-        self._log.append((version, kind, document))
-        async with self._news:
-            self._news.notify_all()
-
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Any request."""
-        verb = "watch" if request.query.get("watch") == "true" else "list"
-        query = dict(request.query)
-        self.asked.append(Asked(verb, query, asyncio.get_running_loop().time()))
+        is_watch = request.query.get("watch") == "true"
+        verb, query = ("watch" if is_watch else "list"), request.query
+        self.asked.append(Asked(verb, dict(query), asyncio.get_running_loop().time()))
         reply = Reply(request, web.StreamResponse(headers={"Content-Type": "application/json"}))
-        parts = request.path.strip("/").split("/")
-        plural = parts[-1]
-        namespace = parts[-2] if "namespaces" in parts else ""
         fault = self.faults[verb].popleft() if self.faults[verb] else self.always.get(verb)
-        if verb == "list":
-            page = self._page(plural, namespace, query)
-            if fault is not None:
-                return await fault(reply, iter([json.dumps(page).encode()]))
-            return web.json_response(page, status=page.get("code", 200))
+        place = self._api.kinds.find(request.path)
+        if is_watch and place is not None:
+            if fault is None:
+                return await self._watch(reply, place, query)
+            after = int(query["resourceVersion"])
+            return await fault(reply, lines_since(self.store, place, query, after))
+        status, document = await self._answer(request)
         if fault is not None:
-            return await fault(reply, self._lines(plural, namespace, int(query["resourceVersion"])))
-        return await self._watch(reply, plural, namespace, query)
+            return await fault(reply, iter([orjson.dumps(document)]))
+        return web.json_response(document, status=status)
 
-    def _page(self, plural: str, namespace: str, query: Mapping[str, str]) -> Document:
-        token = query.get("continue", "")
-        version, items = self._lists.get(token, (self.version, None))
-        if items is None:
-            if token:
-                return expired("the provided continue parameter is too old")
-            items = [
-                document
-                for (kind, inside, _), document in sorted(self.objects.items())
-                if kind == plural and namespace in ("", inside)
-            ]
-        limit = int(query.get("limit", len(items) or 1))
-        rest = items[limit:]
-        following = f"{version}-{len(rest)}" if rest else ""
-        if rest:
-            self._lists[following] = version, rest
-        metadata = {"resourceVersion": str(version), "continue": following}
-        return {"kind": f"{KINDS[plural]}List", "metadata": metadata, "items": items[:limit]}
-
-    def _lines(self, plural: str, namespace: str, after: int) -> Iterator[bytes]:
-        """What is known to have happened since."""
-        if after < self.oldest:
-            yield line("ERROR", expired("too old resource version"))
-            return
-        for version, kind, document in self._log:
-            inside = document["metadata"].get("namespace", "")
-            is_meant = document.get("kind") in (KINDS[plural], None) and namespace in ("", inside)
-            if version > after and (is_meant or kind == "BOOKMARK"):
-                yield line(kind, document)
+    async def _answer(self, request: web.Request) -> tuple[int, Document]:
+        asked = ApiRequest(
+            method=request.method,
+            path=request.path,
+            query=request.query,
+            body=await request.read() or None,
+            content_type=request.content_type,
+        )
+        try:
+            return 200, await self._api.answer(asked)
+        except RefusedError as error:
+            return error.code, error.document
 
     async def _watch(
-        self, reply: Reply, plural: str, namespace: str, query: Mapping[str, str]
+        self, reply: Reply, place: ObjectPath, query: Mapping[str, str]
     ) -> web.StreamResponse:
         await reply.begin()
-        after = int(query["resourceVersion"])
         self._watches.add(reply)
         try:
             async with asyncio.timeout(float(query["timeoutSeconds"])):
-                while True:
-                    now = self.version
-                    for each in self._lines(plural, namespace, after):
-                        await reply.write(each)
-                    if after < self.oldest:
-                        break
-                    after = now
-                    async with self._news:
-                        while self.version == now:
-                            await self._news.wait()
+                await self._frontend.follow(reply.response, place, query)
         except (TimeoutError, ConnectionError):
             pass
         finally:
             self._watches.discard(reply)
         return reply.response
-
-
-def line(kind: str, document: Document) -> bytes:
-    """A line of a watch."""
-    return json.dumps({"type": kind, "object": document}).encode() + b"\n"
-
-
-def expired(message: str) -> Document:
-    """What kube-apiserver says of a version that it does not have any more."""
-    return {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
 
 
 # Faults.
@@ -299,7 +278,7 @@ def with_odd_object(name: str, **parts: Any) -> Fault:
     """The page as it is, and one object more that is not as it should be."""
 
     async def fault(_: Reply, pages: Iterator[bytes]) -> web.StreamResponse:
-        page = json.loads(next(pages))
+        page = orjson.loads(next(pages))
         page["items"].append({"metadata": {"name": name}, **parts})
         return web.json_response(page)
 

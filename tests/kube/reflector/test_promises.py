@@ -31,7 +31,7 @@ class FakeApiServer:
         self.server.cut_watches()
 
     async def forget(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        self.server.oldest = self.server.version + 1
+        self.server.lose_history()
         await meanwhile()
         self.server.compact()
         self.server.cut_watches()

@@ -195,7 +195,7 @@ async def test_what_vanished_while_the_version_was_gone_is_told(
     """410 comes as an event of the watch, or as the status of its answer."""
     if not in_stream:
         server.spoil("watch", fake.refused(410))
-    server.oldest = server.version + 1
+    server.lose_history()
     await server.delete("nodes", "node-1")
     server.compact()
     server.cut_watches()

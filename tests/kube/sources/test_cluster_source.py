@@ -137,9 +137,7 @@ async def test_a_list_without_any_node_takes_none_away_until_one_is_told_again(
     """A cluster that answers has nodes: the list is wrong, not the cluster gone."""
     async with following(server, tmp_path, text=PAIR) as master:
         await master.ready()
-        server.objects.clear()
-        server.version += 1
-        server.compact()
+        server.lose_objects()
         server.cut_watches()
         await asyncio.sleep(60)
         assert {name: node["free_gpus"] for name, node in (await told(master)).items()} == {

@@ -146,12 +146,12 @@ class Frontend:
         await response.prepare(request)
         try:
             async with asyncio.timeout(_seconds(request.query)):
-                await self._follow(response, place, request.query)
+                await self.follow(response, place, request.query)
         except (TimeoutError, ConnectionError):
             pass
         return response
 
-    async def _follow(
+    async def follow(
         self, response: web.StreamResponse, place: ObjectPath, query: Mapping[str, str]
     ) -> None:
         """Write the lines of a watch until its version is forgotten."""

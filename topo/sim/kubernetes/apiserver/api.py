@@ -143,7 +143,7 @@ class Api:
     def page(self, place: ObjectPath, query: Mapping[str, str]) -> Document:
         """Return a page of a list; all pages show one version. Raises `RefusedError` (410)."""
         if token := query.get("continue", ""):
-            found = self._lists.pop(token, None)
+            found = self._lists.get(token)
             if found is None:
                 raise expired("the provided continue parameter is too old")
             version, items = found
