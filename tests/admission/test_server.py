@@ -254,8 +254,11 @@ async def test_an_expectation_that_is_not_known_is_refused_as_a_problem(serving:
         assert (await answer.json(content_type=None))["field"] == "Expect"
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", PATH, 405), ("POST", "/", 404)])
-async def test_there_is_one_call_and_no_other(
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", PATH, 405), ("POST", "/", 404), ("POST", f"{PATH}/gpu", 404)],
+)
+async def test_there_are_no_calls_but_the_two_of_the_webhooks(
     serving: Port, method: str, path: str, status: int
 ) -> None:
     async with (

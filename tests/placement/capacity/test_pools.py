@@ -10,6 +10,7 @@ from tests.placement.oracle.model import _eligible as judged_by_the_oracle
 from tests.support.capacity import host, shares
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.ids import NodeName
+from topo.placement.advice.explain import explain
 from topo.placement.advice.other_requests import several_changes
 from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestions import largest_possible_pods
@@ -100,10 +101,13 @@ def test_a_training_job_prefers_its_pool_takes_the_hybrid_one_then_and_inference
     best = place(capacity, pair("training"))
     assert isinstance(best, Plan)
     assert shares(best) == {"1/3": 2}
+    aside = "; hybrid nodes were left aside, since it fits on the others."
+    assert explain(capacity, best)[-1].endswith(aside)
     capacity.book("other", {NodeName("n1-3-1"): 8})
     second = place(capacity, pair("training"))
     assert isinstance(second, Plan)
     assert shares(second) == {"1/2": 2}
+    assert explain(capacity, second)[-1].endswith("; without hybrid nodes its groups do not fit.")
     capacity.book("more", {NodeName("n1-2-1"): 8})
     refused = place(capacity, pair("training"))
     assert isinstance(refused, NoFit)

@@ -49,6 +49,7 @@ from topo.placement.job.plan import (
     objective_values,
     profile_difference,
 )
+from topo.placement.job.request import Eligibility
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.view import FreeView, view_of
@@ -230,7 +231,16 @@ def _is(number: int) -> str:
 
 def _penalty(case: _Explained) -> str:
     said = f"The penalty of its nodes is {case.plan.objective.penalty}"
-    return f"{said}{_verdict(case, 'penalty', 'has')}."
+    return f"{said}{_verdict(case, 'penalty', 'has')}{_hybrid(case.plan.request.eligible)}."
+
+
+def _hybrid(wish: Eligibility) -> str:
+    """Return why hybrid nodes were looked at or not (`Request.by_pool`), for a job with a usage."""
+    if not wish.usage:
+        return ""
+    if wish.spares_hybrid:
+        return "; hybrid nodes were left aside, since it fits on the others"
+    return "; without hybrid nodes its groups do not fit"
 
 
 def _verdict(case: _Explained, name: str, verb: str) -> str:
