@@ -6,7 +6,7 @@ A part is built in `build_cluster`; its background work is a line of `compositio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import prometheus_client as prom
 import structlog
@@ -51,7 +51,6 @@ from master.kube.objects import (
     UNFINISHED,
     ConfigMapObject,
     HyperNodeObject,
-    KubeObject,
     NodeObject,
     QuotaObject,
     Resource,
@@ -105,7 +104,6 @@ from topo.model.rest.topology import WarningDocument
 from topo.placement.capacity.node_room import NodeRoom
 from topo.publish.event_series import Reporter
 
-T = TypeVar("T", bound=KubeObject)
 WARN_AFTER_S = 30.0
 """A watch breaks now and then and recovers within seconds; a longer failure is a warning."""
 GANG_RATE = 4
@@ -210,6 +208,33 @@ class Cluster:
         return tuple(found)
 
 
+_FOLLOWED: Mapping[str, Resource[Any]] = {
+    "nodes": NODES,
+    "hypernodes": HYPERNODES,
+    "pod_groups": POD_GROUPS,
+    "queues": QUEUES,
+    "quotas": QUOTAS,
+    "scheduling_groups": SCHEDULING_GROUPS,
+    "composite_groups": COMPOSITE_GROUPS,
+    "claims": CLAIMS,
+    "volumes": VOLUMES,
+    "storage_classes": STORAGE_CLASSES,
+    "slices": parsed(RESOURCE_SLICES, device_slice),
+    "device_classes": parsed(DEVICE_CLASSES, device_class),
+    "claim_templates": parsed(CLAIM_TEMPLATES, claim_template),
+    "device_claims": parsed(RESOURCE_CLAIMS, device_claim),
+    "taint_rules": DEVICE_TAINT_RULES,
+    "gangs": GANGS,
+    "templates": parsed(POD_TEMPLATES, known_template),
+    "workloads": WORKLOADS,
+    "admission_checks": ADMISSION_CHECKS,
+    "kueue_flavors": KUEUE_FLAVORS,
+}
+"""What is followed as a whole, by its field of `Cluster`."""
+_LABELS = {"scheduling_groups": "scheduling-groups", "kueue_flavors": "workload-flavors"}
+"""Names in logs and metrics of those whose plural another one has, too."""
+
+
 def build_cluster(
     settings: MasterSettings, registry: prom.CollectorRegistry, clock: Clock, room: NodeRoom
 ) -> Cluster | None:
@@ -226,119 +251,62 @@ def build_cluster(
     gang_rate = RequestRate(
         GANG_RATE * settings.kube_qps, GANG_RATE * settings.kube_burst, clock
     ).take
-    metrics, config_map = KubeMetrics(registry), settings.device_config
-    written = WriterMetrics(registry)
-    client = KubeClient(
-        config,
-        rate=rate,
-        observe=metrics.count_request,
-        clock=clock,
-    )
-    pods, ended_pods = _pod_reflectors(client, settings, metrics, room)
+    metrics, written = KubeMetrics(registry), WriterMetrics(registry)
+    client = KubeClient(config, rate=rate, observe=metrics.count_request, clock=clock)
 
-    def follow(resource: Resource[T]) -> Reflector[T]:
-        return Reflector(client, resource, metrics=metrics, clock=clock)
+    def follow(resource: Resource[Any], **how: Any) -> Reflector[Any]:
+        return Reflector(client, resource, metrics=metrics, clock=clock, **how)
 
-    slices = follow(parsed(RESOURCE_SLICES, device_slice))
-    device_classes = follow(parsed(DEVICE_CLASSES, device_class))
-    claim_templates = follow(parsed(CLAIM_TEMPLATES, claim_template))
-    device_claims = follow(parsed(RESOURCE_CLAIMS, device_claim))
-    scheduling_groups = Reflector(
-        client, SCHEDULING_GROUPS, metrics=metrics, label="scheduling-groups", clock=clock
-    )
-    composite_groups = follow(COMPOSITE_GROUPS)
+    of = {name: follow(each, label=_LABELS.get(name, "")) for name, each in _FOLLOWED.items()}
+    config_map = settings.device_config
+    pods, ended_pods = _pod_reflectors(follow, settings, room)
+    ours = AnnotationKeys(settings.domain).provisioning_class
     return Cluster(
+        **of,
         client=client,
         metrics=metrics,
-        nodes=follow(NODES),
         pods=pods,
+        ended_pods=ended_pods,
+        requests=follow(
+            parsed(PROVISIONING_REQUESTS, known_request),
+            scope=Scope(keep=lambda known: known.class_name == ours),
+        ),
         device_config=None
         if config_map is None
-        else Reflector(
-            client, CONFIG_MAPS, metrics=metrics, scope=config_map_scope(*config_map), clock=clock
+        else follow(CONFIG_MAPS, scope=config_map_scope(*config_map)),
+        group_trees=GroupTrees(of["scheduling_groups"], of["composite_groups"]),
+        devices=DeviceCounts(
+            *(of["slices"], of["device_classes"], of["claim_templates"], of["device_claims"])
         ),
-        hypernodes=follow(HYPERNODES),
-        pod_groups=follow(POD_GROUPS),
-        queues=follow(QUEUES),
-        ended_pods=ended_pods,
-        quotas=follow(QUOTAS),
-        scheduling_groups=scheduling_groups,
-        composite_groups=composite_groups,
-        group_trees=GroupTrees(scheduling_groups, composite_groups),
-        claims=follow(CLAIMS),
-        volumes=follow(VOLUMES),
-        storage_classes=follow(STORAGE_CLASSES),
-        slices=slices,
-        device_classes=device_classes,
-        claim_templates=claim_templates,
-        device_claims=device_claims,
-        devices=DeviceCounts(slices, device_classes, claim_templates, device_claims),
-        taint_rules=follow(DEVICE_TAINT_RULES),
-        gangs=follow(GANGS),
         topologies={
             name: {
-                each: Reflector(
-                    client,
-                    each,
-                    metrics=metrics,
-                    label=f"{name.partition('-')[0]}-{each.plural}",
-                    clock=clock,
-                )
+                each: follow(each, label=f"{name.partition('-')[0]}-{each.plural}")
                 for each in FORMATS[name].followed
             }
             for name in FORMATS.keys() & set(settings.controllers)
         },
-        requests=_request_reflector(client, settings, metrics),
-        templates=follow(parsed(POD_TEMPLATES, known_template)),
-        workloads=follow(WORKLOADS),
-        admission_checks=follow(ADMISSION_CHECKS),
-        kueue_flavors=Reflector(
-            client, KUEUE_FLAVORS, metrics=metrics, label="workload-flavors", clock=clock
-        ),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
     )
 
 
-def _request_reflector(
-    client: KubeClient, settings: MasterSettings, metrics: KubeMetrics
-) -> Reflector[KnownRequest]:
-    """Return the reflector of ProvisioningRequests of our class."""
-    ours = AnnotationKeys(settings.domain).provisioning_class
-    return Reflector(
-        client,
-        parsed(PROVISIONING_REQUESTS, known_request),
-        metrics=metrics,
-        scope=Scope(keep=lambda known: known.class_name == ours),
-        clock=client.clock,
-    )
-
-
 def _pod_reflectors(
-    client: KubeClient, settings: MasterSettings, metrics: KubeMetrics, room: NodeRoom
+    follow: Callable[..., Reflector[Any]], settings: MasterSettings, room: NodeRoom
 ) -> tuple[Reflector[ClusterPod], Reflector[EndedPod]]:
     """Return the reflectors of unfinished pods, and of pods of gangs that have succeeded."""
     way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
     keys = AnnotationKeys(settings.domain)
     parser = PodParser(settings.policy, keys, way)
-    pods = Reflector(
-        client,
+    pods = follow(
         parsed(PODS, parser.parse),
-        metrics=metrics,
         scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards, dropped=OtherPods(room)),
-        clock=client.clock,
     )
-    ended_pods = Reflector(
-        client,
+    of_gangs = {**SUCCEEDED, "labelSelector": keys.group}
+    ended_pods = follow(
         parsed(PODS, parser.parse_ended),
-        metrics=metrics,
-        scope=Scope(
-            query={**SUCCEEDED, "labelSelector": keys.group},
-            keep=lambda pod: bool(pod.gang_id),
-        ),
+        scope=Scope(query=of_gangs, keep=lambda pod: bool(pod.gang_id)),
         label="ended-pods",
-        clock=client.clock,
     )
     return pods, ended_pods
 
