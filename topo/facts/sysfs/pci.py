@@ -119,7 +119,7 @@ def _matrix(gpus: list[_Device], nics: list[tuple[str, _Device]]) -> LinkMatrix:
     return LinkMatrix(
         gpus=tuple(f"GPU{index}" for index in range(len(gpus))),
         nics=tuple(name for name, _ in nics),
-        links=tuple(tuple(_distance(one, other) for other in shown) for one in shown),
+        links=tuple(tuple(_distance(gpu, other) for other in shown) for gpu in gpus),
         numa=tuple(device.numa for device in gpus),
         cpus=tuple(text if _CPU_LIST.fullmatch(text) else "" for text in cpus),
     )
