@@ -233,6 +233,22 @@ def test_the_rails_of_a_real_superpod_are_those_of_the_names_of_its_leaves() -> 
     assert len(rails) == 31
 
 
+def test_a_reading_without_a_matrix_or_adapters_takes_no_rail_away() -> None:
+    """A probe that fails for once is no other machine."""
+    world = wired({"u": [f"gpu-{n}" for n in range(5)]}, 4, 1, 2)
+    world.exchange("gpu-4", 0, 1)
+    events = by_lldp(world)
+    state = told(events)
+    before = state.snapshot.forest.conflicts
+    for lost in ({"matrix": None}, {"nics": ()}):
+        state.advance(1.0, *(WorkerReported(replace(each.facts, **lost)) for each in events))
+        state.validate()
+        assert state.snapshot.forest.conflicts == before
+        detail = state.detail(NodeName("gpu-1"))
+        assert detail is not None
+        assert [each.interface for each in detail.uplinks] == [f"eth{n}" for n in range(4)]
+
+
 def test_adapters_of_real_machines_are_near_their_gpus() -> None:
     """As the vendors' tools print them: ties of two and four, and none across a socket."""
     found = {}

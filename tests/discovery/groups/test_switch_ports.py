@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,13 @@ from tests.discovery.fabrics import dumped
 from tests.support.fabric import pairs
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.facts import parse
+from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NetworkPort, NicNeighbour
 from topo.model.observation import FABRIC, NodeRemoved, WorkerReported
 
+SHARED = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/lldp"
 PAIRS = {"gpu-1": ["leaf-1"], "gpu-2": ["leaf-1"], "gpu-3": ["leaf-2"], "gpu-4": ["leaf-2"]}
 """The vendor's shape: two nodes a group."""
 
@@ -208,3 +212,35 @@ def test_a_node_that_is_forgotten_has_no_lost_neighbour() -> None:
     state.advance(800.0)
     state.validate()
     assert "neighbour-lost" not in conflicts(state)
+
+
+def test_real_outputs_over_a_recabling_move_the_cable_and_name_the_switch_that_is_gone() -> None:
+    """eth-rdma0 goes from LEAF01 to LEAF09, leaf02 falls silent, and eth-rdma3 leads to a host."""
+    state = discovery(Mode.FABRIC)
+    names = ("gpu-01", "recabled-within-ttl", "recabled-after-ttl")
+    shown = []
+    for at, name in enumerate(names):
+        path = SHARED / f"{name}.json0.json"
+        if not path.is_file():
+            pytest.skip("the real outputs are not part of the repository")
+        read = parse(path.read_text())
+        assert not isinstance(read, Refusal)
+        ends = [e for part in read.facts if isinstance(part, tuple) for e in part]
+        said = [each for each in ends if isinstance(each, NicNeighbour)]
+        state.advance(100.0 * at, seen("gpu-01", *said), seen("gpu-02"))
+        state.validate()
+        detail = state.detail(NodeName("gpu-01"))
+        assert detail is not None
+        shown.append({each.interface: each.switch for each in detail.uplinks})
+    assert [each["eth-rdma0"] for each in shown] == ["LEAF01", "LEAF01", "LEAF09"]
+    assert [each["eth-rdma1"] for each in shown] == ["leaf02.dc1.example.com"] * 3
+    state.advance(900.0)
+    found = conflicts(state)
+    assert found["neighbour-lost"].startswith("eth-rdma1 of gpu-01 does not show leaf02.dc1")
+
+
+def test_a_neighbour_that_is_a_host_is_not_missed() -> None:
+    state = told(seen("gpu-1", end(0, "leaf-1"), end(1, "gpu-2")), seen("gpu-2", end(0, "leaf-1")))
+    state.advance(1.0, seen("gpu-1", end(0, "leaf-1")))
+    state.advance(700.0)
+    assert not conflicts(state)

@@ -139,10 +139,10 @@ class FabricGroups:
 
     def update_cables(self, node: NodeName, facts: NodeFacts, now_s: float) -> None:
         """Take what a node sees at the ends of its cables, and beside which GPUs they begin."""
-        interfaces = {name for nic in facts.nics if not nic.virtual for name in nic.interfaces}
+        self._is_unsettled |= self.uplinks.update(node, near_adapters(node, facts))
+        interfaces = self.uplinks.interfaces(node)
         found = self._switch_ports.update(node, facts.nic_neighbours, interfaces, now_s)
         self._is_unsettled |= found
-        self._is_unsettled |= self.uplinks.update(node, near_adapters(node, facts))
 
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
@@ -264,7 +264,7 @@ class FabricGroups:
         for node in sorted(self._missing_since_s.keys() - doubled, key=natural_key):
             text = f"no dump of the fabric has an adapter of {node} any more; it keeps its place"
             yield FabricFinding(ConflictCondition.FABRIC_NODE_VANISHED, (node,), text)
-        for lost_by, text in self._switch_ports.lost():
+        for lost_by, text in self._switch_ports.lost(self._join.is_node):
             yield FabricFinding(ConflictCondition.NEIGHBOUR_LOST, lost_by, text)
         usual = self._usual_rates()
         for node in sorted(nodes, key=natural_key):

@@ -131,12 +131,16 @@ class SwitchPorts:
         key = node, interface
         return self._unseen_since_s.get(key, self._lost_since_s.get(key))
 
-    def lost(self) -> Iterator[tuple[tuple[NodeName, ...], str]]:
-        """Yield the nodes that lost a neighbour, with a sentence: by host, then by switch."""
+    def lost(self, is_host: Callable[[str], bool]) -> Iterator[tuple[tuple[NodeName, ...], str]]:
+        """Yield the nodes that lost a switch, with a sentence: by host, then by switch.
+
+        `is_host` knows a node's names: a neighbour that is a host may be off.
+        """
         by_node: defaultdict[NodeName, list[str]] = defaultdict(list)
         by_switch: defaultdict[str, list[tuple[NodeName, str]]] = defaultdict(list)
         for node, nic in self._lost_since_s:
-            by_node[node].append(nic)
+            if not is_host(self._of[node][nic].end.name.lower()):
+                by_node[node].append(nic)
         for node in sorted(by_node, key=natural_key):
             lost, cables = by_node[node], self._of[node]
             if len(lost) > 1 and len(lost) == len(cables):

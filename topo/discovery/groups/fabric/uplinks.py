@@ -63,10 +63,20 @@ class NodeUplinks:
         self._irregular: frozenset[NodeName] = frozenset()
 
     def update(self, node: NodeName, near: tuple[NearAdapter, ...]) -> bool:
-        """Take which GPUs the adapters of a node are near to; whether it changed."""
-        changed = near != self._near.get(node)
-        self._near[node] = near
-        return changed
+        """Take which GPUs the adapters of a node are near to; whether it changed.
+
+        A reading without adapters, or without the GPUs of one, takes none away.
+        """
+        known = self._near.get(node, ())
+        before = {each.identity: each for each in known}
+        kept = tuple(e if e.gpus else before.get(e.identity, e) for e in near) or known
+        self._near[node] = kept
+        return kept != known
+
+    def interfaces(self, node: NodeName) -> frozenset[str]:
+        """Return the interfaces of a node that its adapters for remote memory access name."""
+        near = self._near.get(node, ())
+        return frozenset(each.interface for each in near if each.interface)
 
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
