@@ -85,13 +85,14 @@ def _errors_rise(most: int, kinds: str = "") -> str:
 
 _HARMFUL = '{kind=~"recovery|recovery-failed|link-integrity|uncorrected"}'
 """Errors that interrupt a link; the others are mended as they come, at the price of speed."""
+_SUSPECTED = "link-suspected|links-suspected-together"
 _IGNORED = 'topo_master_volcano_groups{heeding="ignored"}'
 _NATIVE = 'topo_master_gangs{reason="native"}'
 _READY = 'topo_master_nodes{status="Ready"}'
 _OF_SILENCE, _OF_TROUBLE = (f'{sign}"worker-stale|no-worker"' for sign in ("=~", "!~"))
 _REFUSED_REPORTS = 'topo_master_source_warnings{source="workers"}'
 _REASON = "topo_master_node_reasons"
-_NOTED = "link-degraded|super-pod-incomplete"
+_NOTED = f"link-degraded|super-pod-incomplete|quarantined|{_SUSPECTED}"
 """Conflicts in which nothing is contradicted."""
 _NEW_REASONS = f"{_most(f'({_REASON} - ({_REASON} offset 1h or {_REASON} * 0))', 'reason')} > 0"
 _SHRANK = (
@@ -158,6 +159,13 @@ ALERTS = (
         300,
         Severity.WARNING,
         "Errors rise on link {{ $labels.link }} of GPU {{ $labels.gpu }} of {{ $labels.node }}.",
+    ),
+    Alert(
+        "TopoLinkSuspected",
+        _most(f'topo_master_conflicts{{code=~"{_SUSPECTED}"}}', "code") + " > 0",
+        60,
+        Severity.WARNING,
+        f"{_counted('finding')} of links that fail again and again ({{{{ $labels.code }}}}).",
     ),
     Alert(
         "TopoForestShrank",

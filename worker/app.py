@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from topo.facts.link_counts import link_counts
 from topo.kit.tasks import Work, background
-from topo.model.machine import LinkErrors, NodeFacts, NodeIdentity
+from topo.model.machine import LinkCount, LinkErrors, NodeFacts, NodeIdentity
 from worker.host_facts import HostFacts
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
@@ -52,7 +53,10 @@ def build_agent(
         counted = host.link_errors()
         return replay.with_errors(identity.name, counted) if replay else counted
 
-    metrics = Metrics(link_errors)
+    def counts() -> tuple[LinkCount, ...] | None:
+        return link_counts((*link_errors(), *host.port_errors())) if host.is_counted() else None
+
+    metrics = Metrics(link_errors, host.port_errors)
 
     def with_faults(facts: NodeFacts) -> NodeFacts:
         return replay.with_faults(facts) if replay else facts
@@ -72,7 +76,7 @@ def build_agent(
         settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca
     )
     session = Session(identity.name, secrets.token_hex(8))
-    reporting = ReportLoop(pending, session, master, metrics, is_silent=is_silent)
+    reporting = ReportLoop(pending, session, master, metrics, counts=counts, is_silent=is_silent)
     return Agent(metrics, loops, reporting, master)
 
 

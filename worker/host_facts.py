@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
+from typing import TypeVar
 
 from topo.facts import parse
 from topo.facts.assemble import assemble
@@ -19,6 +20,7 @@ from topo.model.machine import (
     NicNeighbour,
     NodeFacts,
     NodeIdentity,
+    PortErrors,
     ProbeHealth,
     ProbeState,
     ServerPeers,
@@ -26,6 +28,7 @@ from topo.model.machine import (
 from topo.model.observation import ParsedProbe
 from worker.probes.probe import Probe, Reading, shown
 
+_T = TypeVar("_T")
 DROP_AFTER_FAILURES = 3
 """After so many failures in a row the last good facts of a source are dropped. At the first failure
 its stand-ins start, and its health is `failed`."""
@@ -52,6 +55,7 @@ class _Source:
     parsed: ParsedProbe | None = None
     refused: Refusal | None = None
     failures: int = 0
+    has_counted: bool = False
 
     @property
     def health(self) -> ProbeHealth | None:
@@ -81,6 +85,8 @@ class HostFacts:
         else:
             source.refused = None
         source.failures = source.failures + 1 if _failed(source, reading) else 0
+        if any(_of_kind(source.parsed, LinkErrors)):
+            source.has_counted = True
         if reading.state is ProbeState.ABSENT or source.failures >= DROP_AFTER_FAILURES:
             source.parsed = None
         source.reading = reading
@@ -132,18 +138,33 @@ class HostFacts:
 
     def link_errors(self) -> tuple[LinkErrors, ...]:
         """Return the error counters of links, at most `MAX_LINK_ERRORS`; the first source wins."""
-        used = (source for name, source in self._sources.items() if self.needed(name))
-        stated = chain.from_iterable(_link_errors(source.parsed) for source in used)
         found: dict[tuple[int, int, str], LinkErrors] = {}
-        for each in stated:
+        for each in self._stated(LinkErrors):
             found.setdefault((each.gpu, each.link, each.kind), each)
         return tuple(islice(found.values(), MAX_LINK_ERRORS))
 
+    def port_errors(self) -> tuple[PortErrors, ...]:
+        """Return the error counters of the adapters' ports, at most `MAX_LINK_ERRORS`."""
+        return tuple(islice(self._stated(PortErrors), MAX_LINK_ERRORS))
 
-def _link_errors(parsed: ParsedProbe | None) -> Iterator[LinkErrors]:
+    def is_counted(self) -> bool:
+        """Return whether every source of counters answers; else what is missing is not zero."""
+        used = (source for name, source in self._sources.items() if self.needed(name))
+        return all(
+            source.reading is not None and not source.failures
+            for source in used
+            if not source.probe.awaited or source.has_counted
+        )
+
+    def _stated(self, kind: type[_T]) -> Iterator[_T]:
+        used = (source for name, source in self._sources.items() if self.needed(name))
+        return chain.from_iterable(_of_kind(source.parsed, kind) for source in used)
+
+
+def _of_kind(parsed: ParsedProbe | None, kind: type[_T]) -> Iterator[_T]:
     for fact in parsed.facts if parsed is not None else ():
         if isinstance(fact, tuple):
-            yield from (item for item in fact if isinstance(item, LinkErrors))
+            yield from (item for item in fact if isinstance(item, kind))
 
 
 def _failed(source: _Source, reading: Reading) -> bool:

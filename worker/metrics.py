@@ -10,7 +10,14 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from topo.kit.metrics import counter, counter_family, gauge, histogram
-from topo.model.machine import LinkErrors, NodeFacts, PortState, ProbeHealth, ProbeState
+from topo.model.machine import (
+    LinkErrors,
+    NodeFacts,
+    PortErrors,
+    PortState,
+    ProbeHealth,
+    ProbeState,
+)
 from worker.transport import Trouble
 
 _HEALTH = {True: "healthy", False: "unhealthy", None: "unknown"}
@@ -19,25 +26,37 @@ _HEALTH = {True: "healthy", False: "unhealthy", None: "unknown"}
 class _Errors(Collector):
     """The drivers' own counters of errors, as last read; what none of them counts has no series."""
 
-    def __init__(self, link_errors: Callable[[], Iterable[LinkErrors]]) -> None:
-        self._link_errors = link_errors
+    def __init__(
+        self,
+        link_errors: Callable[[], Iterable[LinkErrors]],
+        port_errors: Callable[[], Iterable[PortErrors]],
+    ) -> None:
+        self._link_errors, self._port_errors = link_errors, port_errors
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the family with a series for each counter."""
+        """Yield the families with a series for each counter."""
         found = {
             (str(each.gpu), str(each.link), each.kind.value): each.count
             for each in self._link_errors()
         }
         yield counter_family("topo_worker_link_errors", found)
+        of_ports = {
+            (each.hca, str(each.port), each.kind.value): each.count for each in self._port_errors()
+        }
+        yield counter_family("topo_worker_port_errors", of_ports)
 
 
 class Metrics:
     """The worker's metrics in a registry of their own."""
 
-    def __init__(self, link_errors: Callable[[], Iterable[LinkErrors]] = tuple) -> None:
+    def __init__(
+        self,
+        link_errors: Callable[[], Iterable[LinkErrors]] = tuple,
+        port_errors: Callable[[], Iterable[PortErrors]] = tuple,
+    ) -> None:
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        registry.register(_Errors(link_errors))
+        registry.register(_Errors(link_errors, port_errors))
         self._probe_seconds = histogram(registry, "topo_worker_probe_duration_seconds")
         self._probe_readings = counter(registry, "topo_worker_probe_readings")
         self._probe_state = gauge(registry, "topo_worker_probe_state")

@@ -6,7 +6,7 @@ import structlog
 from tenacity import AsyncRetrying, retry_if_exception_type
 
 from topo.kit.backoff import full_jitter, retry_after_or
-from topo.model.machine import NodeFacts
+from topo.model.machine import LinkCount, NodeFacts
 from topo.model.wire import RETRY_CEILING_S
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
@@ -23,7 +23,9 @@ _SILENCE_S = 1.0
 class ReportLoop:
     """One conversation with the master, for as long as the process lives.
 
-    Nothing is sent while `is_silent`: a replay simulates a node that stopped reporting.
+    `counts` are the counters of errors, None while a source of them does not answer; they travel
+    with the next report, which they do not hasten. Nothing is sent while `is_silent`: a replay
+    simulates a node that stopped reporting.
     """
 
     def __init__(
@@ -33,8 +35,10 @@ class ReportLoop:
         master: MasterConnection,
         metrics: Metrics,
         *,
+        counts: Callable[[], tuple[LinkCount, ...] | None] = lambda: None,
         is_silent: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._counts = counts
         self._pending = pending
         self._session = session
         self._master = master
@@ -66,7 +70,7 @@ class ReportLoop:
         if self._is_silent():
             self._pending.acknowledged(facts)
             return
-        report = self._session.report(facts)
+        report = self._session.report(facts, self._counts())
         try:
             answer = await self._master.send(report)
         except ReportLostError as lost:

@@ -1,9 +1,10 @@
 """What the master knows of this worker, and so what the next report must contain."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 from topo.model.ids import NodeName
-from topo.model.machine import NodeFacts
+from topo.model.machine import LinkCount, NodeFacts
 from topo.model.wire import FactsChange, Report, ReportAnswer
 
 _SECTIONS = tuple(FactsChange.model_fields)
@@ -19,15 +20,26 @@ class Session:
         self._instance = instance
         self._seq = -1
         self._known: NodeFacts | None = None
+        self._known_counts: tuple[LinkCount, ...] | None = None
+        self._sent_counts: tuple[LinkCount, ...] | None = None
         self.beat_s = 10.0
 
-    def report(self, facts: NodeFacts) -> Report:
+    def report(self, facts: NodeFacts, counts: tuple[LinkCount, ...] | None = None) -> Report:
         """The next message: full while the master may know nothing, else the difference, or a beat.
 
-        Every message has a number of its own, also one that repeats a message that was lost.
+        Every message has a number of its own, also one that repeats a message that was lost. It has
+        the counters where the master does not know them as they are.
         """
         self._seq += 1
-        head = {"v": 1, "node": self._node, "instance": self._instance, "seq": self._seq}
+        head: dict[str, Any] = {
+            "v": 1,
+            "node": self._node,
+            "instance": self._instance,
+            "seq": self._seq,
+        }
+        self._sent_counts = self._known_counts if counts is None else counts
+        if self._sent_counts != self._known_counts:
+            head["counts"] = counts
         if self._known is None or self._known.identity != facts.identity:
             return Report(**head, kind="full", facts=facts)
         changed = _difference(self._known, facts)
@@ -37,12 +49,16 @@ class Session:
 
     def accepted(self, facts: NodeFacts, answer: ReportAnswer) -> None:
         """The master has taken the message that these facts made."""
-        self._known = None if answer.want == "full" else facts
+        self._known_counts = self._sent_counts
+        if answer.want == "full":
+            self.lost()
+        else:
+            self._known = facts
         self.beat_s = min(max(answer.beat_s, MIN_BEAT_S), MAX_BEAT_S)
 
     def lost(self) -> None:
         """A message may or may not have arrived: the next one is full."""
-        self._known = None
+        self._known, self._known_counts = None, None
 
     @property
     def in_step(self) -> bool:

@@ -27,6 +27,7 @@ _STATES = MappingProxyType(
         "nvml": "all of these (the helper process of the worker)",
         "super-pod-device": "the nodes of an Ascend super pod",
         "sysfs-infiniband": "InfiniBand and RoCE ports",
+        "sysfs-infiniband-counters": "error counters of InfiniBand and RoCE ports",
         "sysfs-pci": "GPUs on the bus, their NUMA nodes",
     }
 )
@@ -39,6 +40,7 @@ _PRINTED_BY = MappingProxyType(
         "nvml": "libnvidia-ml.so",
         "super-pod-device": "the value `superPodDevice` of a ConfigMap `app=pingmesh`",
         "sysfs-infiniband": "lines `path: content` of `/sys/class/infiniband`",
+        "sysfs-infiniband-counters": "such lines of `counters` below its ports",
         "sysfs-pci": "lines `path: content` of `/sys/bus/pci/devices`",
     }
 )

@@ -16,6 +16,7 @@ from master.api import (
 )
 from master.api.cards import shared_cards
 from master.api.events import stream
+from master.api.nodes import decisions
 from master.api.requests import jobs
 from master.api.route import Route
 from master.web.files import MEDIA
@@ -31,11 +32,11 @@ from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.model.rest.gpus import GpusDocument, SharedCardsReport
 from topo.model.rest.graph import GRAPH_MEDIA, GraphDocument
 from topo.model.rest.history import HistoryDocument
-from topo.model.rest.jobs import HoldBody, PlacementBody
+from topo.model.rest.jobs import DecisionBody, HoldBody, PlacementBody
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
 from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
-from topo.model.rest.topology import TopologyDocument
+from topo.model.rest.topology import NodeSuspicionDocument, TopologyDocument
 
 _NOT_COMPLETE = {503: "the tree is not complete yet"}
 _BUSY = {
@@ -62,6 +63,16 @@ _TO_HOLD = {"get_hold": _HELD, "commit_hold": _HELD, "delete_hold": _HELD}
 _topology = partial(Route, tag="topology")
 _placements = partial(Route, tag="placements")
 _change = partial(_placements, writes="always")
+_decision = partial(
+    Route,
+    tag="topology",
+    method="POST",
+    document=NodeSuspicionDocument,
+    body=DecisionBody,
+    parameters=decisions.NAME,
+    writes="always",
+    problems={404: "there is no such node", **_BODY},
+)
 _service = partial(Route, tag="service")
 
 ROUTES = (
@@ -150,6 +161,21 @@ ROUTES = (
         document=GpusDocument,
         parameters=gpus.PARAMETERS,
         problems={404: "no such node", 409: "its worker has reported no link matrix"},
+    ),
+    _decision(
+        path="/v1/nodes/{name}/quarantine",
+        handler=decisions.quarantine,
+        summary="Keeps new jobs off a node, with a reason, until it is cleared",
+    ),
+    _decision(
+        path="/v1/nodes/{name}/confirm",
+        handler=decisions.confirm,
+        summary="Holds links of a node for bad until they are cleared, however long they are quiet",
+    ),
+    _decision(
+        path="/v1/nodes/{name}/clear",
+        handler=decisions.clear,
+        summary="Forgets what is held against a node, or against one link of it",
     ),
     _placements(
         path="/v1/placements",

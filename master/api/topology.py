@@ -116,11 +116,12 @@ def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[P
     engine, node = service.engine, query.get("node")
     mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
+    held = None if node is None else engine.suspicion(NodeName(node))
 
     def render(part: Part) -> bytes:
         document = topology_document.document(view, mode, now_s, part, run=run)
         if detail is not None:
-            document["node"] = _node_detail(detail, now_s)
+            document["node"] = {**_node_detail(detail, now_s), "suspicion": held}
         return topology_document.serialize(document)
 
     return render
@@ -168,6 +169,7 @@ def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
             for link in detail.links
         ],
         "stated": [{"source": each.source, "path": each.path} for each in detail.stated],
+        "suspicion": None,
         "stale": detail.stale,
         "beat_age_s": None if seen_s is None else round(now_s - seen_s, 1),
     }

@@ -13,6 +13,7 @@ import structlog
 from master.metrics import EngineMetrics
 from master.tree.history import History, Step
 from master.tree.status_times import StatusTimes
+from master.tree.suspicion_document import suspicion_document
 from topo.discovery.memory import Memory
 from topo.discovery.node.record import JudgedGpu
 from topo.discovery.node_detail import NodeDetail
@@ -28,10 +29,11 @@ from topo.model.observation import (
     ConfigLoaded,
     Event,
     ManagerReported,
+    OperatorDecided,
     StoodStill,
     Ticked,
 )
-from topo.model.rest.topology import NodeReasonDocument
+from topo.model.rest.topology import NodeReasonDocument, NodeSuspicionDocument
 
 QUEUE_LIMIT = 50_000
 """Most events in the queue; beyond it senders retry. Two reports of each of 20,000 nodes, 40 MB."""
@@ -135,6 +137,16 @@ class Engine:
     def detail(self, node: NodeName) -> NodeDetail | None:
         """Return what is known of one node apart from its place."""
         return self._discovery.detail(node)
+
+    def suspicion(self, node: NodeName) -> NodeSuspicionDocument:
+        """Return what is held against a node, empty for an unknown one. O(its links)."""
+        return suspicion_document(self._discovery.suspicions, node, self.clock())
+
+    async def decide(self, event: OperatorDecided) -> None:
+        """Apply an operator's decision at once."""
+        async with self._in_use:
+            self._apply(self.clock(), [event])
+        _log.info("operator decided", node=event.node, act=event.act.value, reason=event.reason)
 
     def facts_of(self, node: NodeName) -> NodeFacts | None:
         """Return the facts of one node's worker, the same object until they change. O(1)."""

@@ -232,6 +232,9 @@ class _Writer:
             "cordoned": is_cordoned,
             "since_s": _age_s(changed_at_s, self._now_s),
         }
+        if (against := node.suspicion) is not None:
+            links = [f"{link or 'several links'}: {text}" for link, text in against.links]
+            leaf["suspected"], leaf["quarantine"] = links, against.quarantine
         if host is not None and host.pool:
             leaf["pool"] = host.pool
         shared = self._shared.get(node.name)

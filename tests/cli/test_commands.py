@@ -431,7 +431,7 @@ def test_bad_usage_is_2(topo: Topo, tmp_path: Path, arguments: list[str], words:
     [
         (
             ["nodes", "--status", "foo"],
-            ["'foo' is not one of", "at --status", "`topo nodes --help`"],
+            ["'foo' is not one of", "at --status", "`topo nodes list --help`"],
         ),
         (["tree", "--output", "foo"], ["'foo' is not one of", "at --output", "`topo tree --help`"]),
         (["nodes", "--fre", "1"], ["no such option", "at --fre", "did you mean --free?"]),

@@ -187,6 +187,13 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             verdict="swap",
         ),
     ),
+    "TopoLinkSuspected": (
+        one(
+            *("conflicts", "2+0x20", "2m"),
+            "2 findings of links that fail again and again (link-suspected).",
+            code="link-suspected",
+        ),
+    ),
     "TopoSourcesDisagree": (
         one(
             *("conflicts", "1+0x20", "11m"),
@@ -302,9 +309,10 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
             "25m",
         ),
     ),
+    "TopoLinkSuspected": (told("conflicts", "4+0x20", "15m", code="quarantined"),),
     "TopoSourcesDisagree": tuple(
         told("conflicts", "4+0x20", "15m", code=code)
-        for code in ("link-degraded", "super-pod-incomplete")
+        for code in ("link-degraded", "super-pod-incomplete", "link-suspected", "quarantined")
     ),
     "TopoCablesDiffer": tuple(
         told("wiring_cables", "4+0x20", "15m", verdict=verdict) for verdict in ("right", "unseen")

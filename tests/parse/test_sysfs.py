@@ -3,8 +3,9 @@
 import pytest
 
 from tests.parse.answers import codes_of, items, matrix_of, refused, understood
+from topo.facts import recognise
 from topo.model.ids import Bdf
-from topo.model.machine import Gpu, NetworkPort
+from topo.model.machine import Gpu, NetworkPort, PortErrors
 
 HCA = "/sys/class/infiniband/mlx5_0"
 
@@ -226,3 +227,27 @@ def test_a_device_without_its_vendor_is_told():
     found = understood(whole.replace("/sys/bus/pci/devices/0000:02:00.0/vendor: 0x10de\n", ""))
     assert len(items(found, Gpu)) == 1
     assert found.warnings[0] == "0000:02:00.0 has no vendor or no class: it may be a GPU"
+
+
+COUNTERS = f"""{HCA}/ports/1/counters/link_downed: 255
+{HCA}/ports/1/counters/link_error_recovery: 3
+{HCA}/ports/1/counters/port_xmit_data: 123456789
+{HCA}/ports/1/counters/symbol_error: 0
+"""
+
+
+def test_the_counters_of_a_port_are_read_and_a_whole_tree_is_still_one_of_ports():
+    read = understood(COUNTERS, "sysfs-infiniband-counters")
+    assert [(e.hca, e.port, e.kind, e.count) for e in items(read, PortErrors)] == [
+        ("mlx5_0", 1, "link-downed", 255),
+        ("mlx5_0", 1, "recovery", 3),
+        ("mlx5_0", 1, "symbol", 0),
+    ]
+    assert recognise(COUNTERS) == "sysfs-infiniband-counters"
+    assert recognise(hca()) == "sysfs-infiniband"
+    cut = understood(COUNTERS.replace(": 3", ": "), "sysfs-infiniband-counters")
+    assert len(items(cut, PortErrors)) == 2
+    assert cut.warnings
+    assert refused("/sys/class/infiniband/mlx5_0/fw_ver: 1", "sysfs-infiniband-counters").fix
+    twice = COUNTERS + "host-2" + COUNTERS
+    assert "several hosts" in refused(twice, "sysfs-infiniband-counters").what

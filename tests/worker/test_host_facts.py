@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from topo.facts.link_counts import link_counts
 from topo.model.machine import MAX_LINK_ERRORS, NodeIdentity, ProbeState
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world, nvlink_world
@@ -262,6 +263,23 @@ def test_what_can_no_longer_be_read_is_not_counted_on() -> None:
         assert errors(host)
     host.add("nvlink-errors", failed("exit status 15"))
     assert errors(host) == {}
+
+
+def test_counters_are_told_to_the_master_only_while_every_source_of_them_answers() -> None:
+    """One that is missing would pass for one that was reset, and then for one that rose."""
+    host = HostFacts(TRAY.identity, COUNTING)
+    assert not host.is_counted()
+    for name in ("nvlink-errors", "mxsml"):
+        host.add(name, ok(ERRORS) if name == "nvlink-errors" else ok(TEXTS["mxsml"]))
+    assert host.is_counted()
+    assert link_counts(host.link_errors()) == ()
+    for _ in range(DROP_AFTER_FAILURES + 1):
+        host.add("mxsml", failed("the driver hangs"))
+        assert not host.is_counted()
+    host.add("mxsml", ok(TEXTS["mxsml"]))
+    host.add("nvlink-errors", ok(ERRORS.replace("Symbol Errors: 0", "Symbol Errors: 7", 1)))
+    assert host.is_counted()
+    assert [(each.kind, each.count) for each in link_counts(host.link_errors())] == [("symbol", 7)]
 
 
 def test_the_library_of_metax_counts_per_link() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import CEILING_S
 from tests.worker.samples import CUT, EMPTY, FACTS, NODE, OTHER_BOOT, SLOW
-from topo.model.machine import NodeFacts
+from topo.model.machine import LinkCount, NodeFacts
 from topo.model.wire import FactsChange, Report, ReportAnswer
 from worker.pending_report import CONFIRMATIONS, PendingReport
 from worker.session import MAX_BEAT_S, MIN_BEAT_S, Session
@@ -39,6 +39,20 @@ def test_everything_once_then_only_what_differs() -> None:
     assert [report.kind for report in said] == ["full", "beat", "change", "beat"]
     assert [report.seq for report in said] == [0, 1, 2, 3]
     assert fields(said[2].change) == {"peers"}
+
+
+def test_counters_travel_when_they_differ_and_again_when_the_master_may_not_know() -> None:
+    """With whatever report is due; None is no news, also after some were said."""
+    session = Session(NODE, "instance-1")
+    some, more = (LinkCount("mlx5_0 port 1", "recovery", count) for count in (1, 2))
+    said = []
+    for counts in (None, (), (), (some,), None, (some,), (more,)):
+        report = session.report(FACTS, counts)
+        session.accepted(FACTS, answer(report))
+        said.append(report.counts)
+    assert said == [None, (), None, (some,), None, None, (more,)]
+    session.lost()
+    assert session.report(FACTS, (more,)).counts == (more,)
 
 
 def test_a_section_that_vanished_is_said_and_not_left_out() -> None:

@@ -110,6 +110,7 @@ def test_probes_stand_in_the_order_of_precedence() -> None:
         "nvlink-errors",
         "sysfs-infiniband",
         "sysfs-pci",
+        "sysfs-infiniband-counters",
         "lldpcli",
     ]
     assert {p.instead_of for p in listed if p.gives} == {("mxsml",), ("nvml",)}

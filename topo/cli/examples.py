@@ -17,6 +17,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "topo nodes 'rack4-*' --free 8 -o name",
         "topo nodes -o csv",
     ),
+    "nodes list": ("topo nodes list --free 8",),
+    "nodes quarantine": ("topo nodes quarantine node-7 --reason 'cable ordered'",),
+    "nodes confirm": (
+        "topo nodes confirm node-7 --link 'mlx5_3 port 1' --reason 'seen at the switch'",
+    ),
+    "nodes clear": ("topo nodes clear node-7",),
     "node": ("topo node node-sample3",),
     "gpus": ("topo gpus node-sample3 -n 4", "topo gpus node-sample3 -n 2 --free 0,1,2,5"),
     "diff": ("topo diff", "topo diff 30m", "topo diff 17 21"),

@@ -16,12 +16,12 @@ with needs("cli"):
 
     from topo.cli import usage_errors
     from topo.cli.commands import (
+        decisions,
         export,
         gangs,
         gates,
         holds,
         moments,
-        nodes,
         parse,
         place,
         sim,
@@ -113,7 +113,6 @@ def topo(
 
 _COMMANDS = (
     views.tree,
-    nodes.nodes,
     views.node,
     views.gpus,
     moments.diff,
@@ -129,6 +128,7 @@ def _with_commands(made: typer.Typer) -> typer.Typer:
     made.callback(cls=_Commands, no_args_is_help=True, context_settings=_CONTEXT)(topo)
     for command in _COMMANDS:
         made.command()(command)
+    made.add_typer(decisions.app, name="nodes")
     made.add_typer(holds.app, name="holds")
     made.command()(gangs.gangs)
     made.command()(gangs.why)

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topo.model.conditions.tree import ConflictCondition
@@ -40,7 +40,11 @@ def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
     degraded = ConflictCondition.LINK_DEGRADED
     slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == degraded}
     placed = [
-        _row(node, path[:-1], [*_reasons(node), *([slow[name]] if name in slow else [])])
+        _row(
+            node,
+            path[:-1],
+            [*_reasons(node), *([slow[name]] if name in slow else []), *_held(node)],
+        )
         for group in document["groups"]
         for path, node in walk(group["child"], group["path"])
         if not is_group(node)
@@ -51,11 +55,20 @@ def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
 
 def _unplaced(node: UnplacedDocument) -> NodeRow:
     own, why = _reasons(node), node["reason"].text or node["reason"].code
-    return _row(node, (), [*own, *([] if any(why in text for text in own) else [why])])
+    more = [] if any(why in text for text in own) else [why]
+    return _row(node, (), [*own, *more, *_held(node)])
 
 
 def _reasons(node: NodeDocument) -> list[str]:
     return [reason.text or reason.code for reason in node["reasons"]]
+
+
+def _held(node: NodeDocument) -> Iterator[str]:
+    """Yield what is held against a node although it may be Ready."""
+    if node["quarantine"] is not None:
+        yield f"in quarantine: {node['quarantine']}"
+    if suspected := node["suspected"]:
+        yield f"not to be trusted: {', '.join(suspected)}"
 
 
 def _row(node: NodeDocument, group: Sequence[str], why: Iterable[str]) -> NodeRow:

@@ -8,6 +8,7 @@ from topo.discovery.groups.naming import NameRecord
 from topo.discovery.groups.path import PathGroup
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.memory import NodeMemory
+from topo.discovery.suspicion.memory import SuspicionMemory
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.model.observation import FABRIC, DeclaredForest, ListedNode, ManagedTopology
 
@@ -28,6 +29,7 @@ class Memory:
     cluster_nodes: tuple[ListedNode, ...] = ()
     label_family: str = ""
     fabric: tuple[tuple[NodeName, tuple[tuple[Kind, GroupName], ...]], ...] = ()
+    suspicions: SuspicionMemory | None = None
 
 
 def membership_of(memory: Memory, settings: DiscoverySettings) -> Membership:
@@ -44,6 +46,8 @@ def memory_of(
     nodes: tuple[NodeMemory, ...],
     cluster: Iterable[ListedNode],
     membership: Membership,
+    *,
+    suspicions: SuspicionMemory,
 ) -> Memory:
     """Return what is kept of these nodes, of the cluster's, and of all statements. O(nodes)."""
     topology, labelled = membership.machines.topology, membership.labelled
@@ -59,6 +63,7 @@ def memory_of(
             replace(each, labels=labelled.counted(each.name, each.labels)) for each in cluster
         ),
         label_family=labelled.followed,
+        suspicions=suspicions,
         fabric=tuple(
             (node, tuple((group.kind, group.name) for group in path))
             for node, path in sorted(membership.fabric.paths.items())

@@ -14,6 +14,7 @@ works through the steps of a generation, in this order:
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from topo.discovery.groups.labelled import doubts
@@ -28,6 +29,8 @@ from topo.discovery.node.record import JudgedGpu, NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
+from topo.discovery.suspicion import findings
+from topo.discovery.suspicion.machine import Suspicions
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
 from topo.discovery.tree.conflicts import Topic
@@ -35,34 +38,12 @@ from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts, gpu_place
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.discovery.tree.source_comparison import SourceComparison
+from topo.model import observation as said
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import require
 from topo.model.forest import Change, Conflict, Forest, Node, Snapshot, SourceWarning
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
-from topo.model.observation import (
-    CLUSTER_MANAGER,
-    CLUSTER_NODES,
-    CONFIG_FILE,
-    FABRIC,
-    ClusterNodeGone,
-    ClusterNodeSeen,
-    ClusterNodesListed,
-    ClusterNodesTold,
-    ConfigLoaded,
-    Event,
-    FabricLoaded,
-    ManagerReported,
-    NodeRemoved,
-    SourceFailed,
-    SourceRecovered,
-    SourceWarned,
-    StoodStill,
-    Ticked,
-    WorkerBeat,
-    WorkerRefused,
-    WorkerReported,
-)
 
 
 class Discovery:
@@ -85,12 +66,13 @@ class Discovery:
         self._comparison = SourceComparison(settings, self._placed.paths)
         self._marks = Marks()
         self._unjoined = Forest().unjoined
+        self.suspicions = Suspicions()
         self._restored_at_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
     # -- step 1: take the events -------------------------------------------------------------
 
-    def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
+    def advance(self, now_s: float, *events: said.Event) -> tuple[Change, ...]:
         """Take events that happened by `now_s` (monotonic seconds); what readers see differently.
 
         An empty answer means that the generation did not move. Cost: the events, plus the groups
@@ -102,9 +84,11 @@ class Discovery:
         if self._sources.needed_have_answered:
             self._restored_at_s = None
         self._expire(now_s)
+        differing = self.suspicions.advance(now_s, *events)
+        self._marks.judged |= differing & self._placed.nodes.keys()
         return self._next_generation(now_s)
 
-    def _worker_reported(self, event: WorkerReported, now_s: float) -> None:
+    def _worker_reported(self, event: said.WorkerReported, now_s: float) -> None:
         facts = event.facts
         record = self._workers.records.get(facts.identity.name)
         if record is None:
@@ -116,7 +100,7 @@ class Discovery:
         self._note_report(record, now_s)
         self._update(record, now_s)
 
-    def _worker_beat(self, event: WorkerBeat, now_s: float) -> None:
+    def _worker_beat(self, event: said.WorkerBeat, now_s: float) -> None:
         record = self._workers.records.get(event.node)
         if record is None:
             return
@@ -128,41 +112,41 @@ class Discovery:
             self._update(record, now_s)
         self._note_report(record, now_s)
 
-    def _worker_refused(self, event: WorkerRefused, now_s: float) -> None:
+    def _worker_refused(self, event: said.WorkerRefused, now_s: float) -> None:
         self._conflicts.refuse(event, now_s)
 
-    def _config_loaded(self, event: ConfigLoaded, now_s: float) -> None:
+    def _config_loaded(self, event: said.ConfigLoaded, now_s: float) -> None:
         declared = self._membership.declared
         # An empty file is more likely a slip of an editor or a mount than the wish to drop all
         # groups.
         if not event.declared.roots and declared.places:
             text = "it lists nothing any more; what it listed stays until it lists something"
             fix = "write the groups into it again, or restart the master without its state file"
-            self._sources.note_failure(SourceFailed(CONFIG_FILE, text, fix), now_s)
+            self._sources.note_failure(said.SourceFailed(said.CONFIG_FILE, text, fix), now_s)
             return
         self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
             self._placed.keep_groups(declared.empty_groups)
-        if CONFIG_FILE in self._settings.stated:
+        if said.CONFIG_FILE in self._settings.stated:
             self._marks.moved |= self._workers.records.keys() | self._cluster.listed
-        self._sources.note_answer(CONFIG_FILE)
+        self._sources.note_answer(said.CONFIG_FILE)
 
-    def _fabric_loaded(self, event: FabricLoaded, _now_s: float) -> None:
+    def _fabric_loaded(self, event: said.FabricLoaded, _now_s: float) -> None:
         self._membership.fabric.replace(dict(event.dumps))
-        self._sources.note_answer(FABRIC)
+        self._sources.note_answer(said.FABRIC)
 
-    def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
+    def _manager_reported(self, event: said.ManagerReported, now_s: float) -> None:
         self._membership.machines.replace(event.topology, now_s)
-        self._sources.note_answer(CLUSTER_MANAGER)
+        self._sources.note_answer(said.CLUSTER_MANAGER)
         doubted = contract.doubts(event.topology)
         warnings = SourceWarning.of_each(SourceCondition.DOUBTFUL_INVENTORY, doubted)
-        self._sources.set_warnings(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
+        self._sources.set_warnings(said.SourceWarned(said.CLUSTER_MANAGER, warnings), now_s)
 
-    def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
+    def _cluster_nodes_listed(self, event: said.ClusterNodesListed, now_s: float) -> None:
         # A cluster does not lose all of its nodes at once; an API server that restarts may say so.
         if not event.nodes and self._cluster.listed:
             text = "it lists no node any more; those that it listed stay until it lists one"
-            self._sources.note_failure(SourceFailed(CLUSTER_NODES, text), now_s)
+            self._sources.note_failure(said.SourceFailed(said.CLUSTER_NODES, text), now_s)
             return
         was_complete = self._cluster.is_complete
         changed = self._cluster.replace(event.nodes)
@@ -170,56 +154,58 @@ class Discovery:
             declared = self._membership.declared.places.keys()
             self._marks.judged |= (self._workers.records.keys() | declared) - self._cluster.listed
         self._cluster_changed(changed, now_s)
-        self._sources.note_answer(CLUSTER_NODES)
+        self._sources.note_answer(said.CLUSTER_NODES)
 
-    def _cluster_nodes_told(self, event: ClusterNodesTold, now_s: float) -> None:
+    def _cluster_nodes_told(self, event: said.ClusterNodesTold, now_s: float) -> None:
         self._cluster_changed((n for each in event.nodes for n in self._cluster.put(each)), now_s)
 
-    def _cluster_node_seen(self, event: ClusterNodeSeen, now_s: float) -> None:
+    def _cluster_node_seen(self, event: said.ClusterNodeSeen, now_s: float) -> None:
         self._cluster_changed(self._cluster.put(event.node), now_s)
-        self._sources.note_answer(CLUSTER_NODES)
+        self._sources.note_answer(said.CLUSTER_NODES)
 
-    def _cluster_node_gone(self, event: ClusterNodeGone, now_s: float) -> None:
+    def _cluster_node_gone(self, event: said.ClusterNodeGone, now_s: float) -> None:
         self._cluster_changed(self._cluster.drop(event.node), now_s)
-        self._sources.note_answer(CLUSTER_NODES)
+        self._sources.note_answer(said.CLUSTER_NODES)
 
-    def _source_failed(self, event: SourceFailed, now_s: float) -> None:
+    def _source_failed(self, event: said.SourceFailed, now_s: float) -> None:
         self._sources.note_failure(event, now_s)
 
-    def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
+    def _source_recovered(self, event: said.SourceRecovered, _now_s: float) -> None:
         self._sources.note_answer(event.source)
 
-    def _source_warned(self, event: SourceWarned, now_s: float) -> None:
+    def _source_warned(self, event: said.SourceWarned, now_s: float) -> None:
         self._sources.set_warnings(event, now_s)
 
-    def _node_removed(self, event: NodeRemoved, now_s: float) -> None:
+    def _node_removed(self, event: said.NodeRemoved, now_s: float) -> None:
         self._marks.moved |= self._cluster.drop(event.node)
         self._marks.moved |= self._membership.update_labels(event.node, None, now_s)
         self._forget(event.node)
 
-    def _stood_still(self, _event: StoodStill, now_s: float) -> None:
+    def _stood_still(self, _event: said.StoodStill, now_s: float) -> None:
         self._workers.expect_all(now_s)
 
-    def _ticked(self, _event: Ticked, _now_s: float) -> None:
-        """Do nothing: `advance` uses the time."""
+    def _pass_over(self, _event: said.Event, _now_s: float) -> None:
+        """Do nothing: `advance` uses the time, and the suspicions take what is about them."""
 
     _HANDLERS: Mapping[type, Callable[..., None]] = {
-        WorkerReported: _worker_reported,
-        WorkerBeat: _worker_beat,
-        WorkerRefused: _worker_refused,
-        ConfigLoaded: _config_loaded,
-        FabricLoaded: _fabric_loaded,
-        ManagerReported: _manager_reported,
-        ClusterNodesListed: _cluster_nodes_listed,
-        ClusterNodesTold: _cluster_nodes_told,
-        ClusterNodeSeen: _cluster_node_seen,
-        ClusterNodeGone: _cluster_node_gone,
-        SourceFailed: _source_failed,
-        SourceRecovered: _source_recovered,
-        SourceWarned: _source_warned,
-        NodeRemoved: _node_removed,
-        StoodStill: _stood_still,
-        Ticked: _ticked,
+        said.WorkerReported: _worker_reported,
+        said.WorkerBeat: _worker_beat,
+        said.WorkerRefused: _worker_refused,
+        said.ConfigLoaded: _config_loaded,
+        said.FabricLoaded: _fabric_loaded,
+        said.ManagerReported: _manager_reported,
+        said.ClusterNodesListed: _cluster_nodes_listed,
+        said.ClusterNodesTold: _cluster_nodes_told,
+        said.ClusterNodeSeen: _cluster_node_seen,
+        said.ClusterNodeGone: _cluster_node_gone,
+        said.SourceFailed: _source_failed,
+        said.SourceRecovered: _source_recovered,
+        said.SourceWarned: _source_warned,
+        said.NodeRemoved: _node_removed,
+        said.StoodStill: _stood_still,
+        said.LinksCounted: _pass_over,
+        said.OperatorDecided: _pass_over,
+        said.Ticked: _pass_over,
     }
 
     def _note_report(self, record: NodeRecord, now_s: float) -> None:
@@ -255,6 +241,7 @@ class Discovery:
 
     def _forget(self, node: NodeName) -> None:
         self._cluster.forget(node)
+        self.suspicions.forget(node)
         if self._workers.forget(node):
             self._marks.moved |= self._membership.forget(node, self._cluster.find(node))
 
@@ -304,7 +291,7 @@ class Discovery:
         marks.moved |= self._membership.settle_labels(is_complete=self._cluster.is_complete)
         self._conflicts.put(Topic.LABELS, conflicts.of_labels(self._membership))
         found = SourceWarning.of_each(SourceCondition.SEVERAL_FAMILIES, doubts(labelled))
-        self._sources.set_reading(CLUSTER_NODES, labelled.detail, found)
+        self._sources.set_reading(said.CLUSTER_NODES, labelled.detail, found)
 
     def _settle_machines(self, marks: Marks) -> None:
         placeable = chain(self._workers.records, self._membership.declared.places)
@@ -319,7 +306,7 @@ class Discovery:
         if moved is not None:
             marks.moved |= moved
             self._conflicts.put(Topic.FABRIC, conflicts.of_fabric(self._membership))
-            self._sources.set_reading(FABRIC, fabric.detail, fabric.doubts)
+            self._sources.set_reading(said.FABRIC, fabric.detail, fabric.doubts)
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is None and not self._is_named(node):
@@ -338,14 +325,20 @@ class Discovery:
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):
-            self._placed.show(self._judged(node, record))
+            shown = self._judged(node, record)
+            held = self.suspicions.of(node)
+            self._placed.show(replace(shown, suspicion=held) if held is not None else shown)
 
     def _forest(self) -> Forest:
         """Return the forest now; the same object as before if nothing in it differs."""
-        before = self.snapshot.forest
+        before, placed = self.snapshot.forest, self._placed
+        roots, confirmed = placed.build(), self._comparison.confirmed
+        held = self.suspicions.suspected
+        self._conflicts.put(
+            Topic.SUSPICIONS, findings.conflicts(held, roots, placed.nodes, placed.path)
+        )
         listed = self._conflicts.listed(self._membership.wiring)
-        placed, confirmed = self._placed, self._comparison.confirmed
-        after = Forest(placed.build(), placed.unplaced, listed, self._unjoined, confirmed)
+        after = Forest(roots, placed.unplaced, listed, self._unjoined, confirmed)
         return before if after == before else after
 
     def _publish(self, forest: Forest) -> tuple[Change, ...]:
@@ -431,7 +424,8 @@ class Discovery:
         """Return what a state file keeps; O(nodes)."""
         nodes = tuple(record.persistent_state() for record in self._workers.records.values())
         generation, cluster = self.snapshot.generation, self._cluster.statements
-        return memory_of(generation, nodes, cluster, self._membership)
+        suspicions = self.suspicions.persistent_state()
+        return memory_of(generation, nodes, cluster, self._membership, suspicions=suspicions)
 
     def fresh(self) -> "Discovery":
         """Return one with the same settings and sources that knows nothing yet."""
@@ -460,9 +454,13 @@ class Discovery:
             moved |= wiring.settle(now_s)
         moved.update(self._cluster.listed)
         if memory.declared is not None:
-            self._config_loaded(ConfigLoaded(memory.declared), now_s)
+            self._config_loaded(said.ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
-            self._manager_reported(ManagerReported(memory.topology), now_s)
+            self._manager_reported(said.ManagerReported(memory.topology), now_s)
+        if memory.suspicions is not None:
+            boots = {node.identity.name: node.identity.boot_id for node in memory.nodes}
+            self.suspicions.restore(memory.suspicions, boots, now_s - (age_s or 0.0))
+            moved |= self.suspicions.advance(now_s) & self._workers.records.keys()
         self._sources = SourceStates(self._table, settings.mode, settings.precedence)
         self._restored_at_s = None if age_s is None else now_s - age_s
         self.snapshot = Snapshot(memory.generation, Forest())
@@ -475,6 +473,7 @@ class Discovery:
         agree. O(nodes) and more: for tests, and to check a running state.
         """
         self._workers.validate()
+        self.suspicions.validate()
         self._cluster.validate(self._workers.records.keys())
         self._membership.validate()
         records = {node: self._workers.records.get(node) for node in self.known}
@@ -486,7 +485,7 @@ class Discovery:
         self._comparison.validate(self._membership, positions)
         self._gpu_counts.validate({node: self._gpu_place(node) for node in records})
         for node, record in records.items():
-            judged = self._judged(node, record)
+            judged = replace(self._judged(node, record), suspicion=self.suspicions.of(node))
             require(self._placed.nodes[node] == judged, f"{node} is judged of old")
         self._conflicts.validate(
             {node: self._conflicts_of(record) for node, record in records.items()},

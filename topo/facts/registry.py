@@ -9,7 +9,7 @@ from topo.facts.lldp import lldpcli
 from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading import folding, log_marks, lost_gpus, prefixes, tool_errors, unsupported
 from topo.facts.reading.text import WHOLE_TEXT, bounded, cleaned, shorten
-from topo.facts.sysfs import infiniband, pci
+from topo.facts.sysfs import infiniband, pci, port_counters
 from topo.facts.vendors import VENDORS
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean
@@ -18,6 +18,13 @@ from topo.model.observation import ParsedProbe
 _READERS = sorted(
     (
         *(reader for vendor in VENDORS for reader in vendor.readers),
+        Reader(
+            port_counters.FORMAT,
+            Mark.PATHS,
+            port_counters.recognises,
+            port_counters.read,
+            trust=Trust.KERNEL,
+        ),
         Reader(
             infiniband.FORMAT,
             Mark.PATHS,

@@ -7,6 +7,7 @@ from topo.model.forest import (
     Group,
     LinkState,
     Node,
+    NodeSuspicion,
     Reason,
     Status,
     UnjoinedMachine,
@@ -25,6 +26,8 @@ class BrokenEditError(ValueError):
 def of_node(node: Node) -> Json:
     """Return a node with its reasons and wires."""
     wires = [[w.slot, w.server, w.peer, w.state.value] for w in node.wires]
+    held = node.suspicion
+    against = [] if held is None else [[list(map(list, held.links)), held.quarantine]]
     return [
         node.name,
         node.status.value,
@@ -32,12 +35,13 @@ def of_node(node: Node) -> Json:
         node.gpus,
         node.gpu_type,
         wires,
+        *against,
     ]
 
 
 def node(row: Json) -> Node:
     """Return the node of a row."""
-    name, status, why, gpus, gpu_type, wires = row
+    name, status, why, gpus, gpu_type, wires, *against = row
     return Node(
         NodeName(name),
         Status(status),
@@ -48,7 +52,12 @@ def node(row: Json) -> Node:
             Wire(slot, ServerUuid(server), None if peer is None else NodeName(peer), _LINKS[state])
             for slot, server, peer, state in wires
         ),
+        _suspicion(*against[0]) if against else None,
     )
+
+
+def _suspicion(links: Json, quarantine: str | None) -> NodeSuspicion:
+    return NodeSuspicion(tuple((link, text) for link, text in links), quarantine)
 
 
 _LINKS = {state.value: state for state in LinkState}

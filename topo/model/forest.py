@@ -61,6 +61,18 @@ class Wire(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSuspicion:
+    """What is held against a node, whatever its status: links that cannot be trusted, a quarantine.
+
+    `links` are their names within the node, each with its evidence in words; the name of the node
+    itself is empty. `quarantine` is the operator's reason, None where there is no quarantine.
+    """
+
+    links: tuple[tuple[str, str], ...] = ()
+    quarantine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A leaf. `reasons` is empty if and only if the status is Ready.
 
@@ -73,6 +85,7 @@ class Node:
     gpus: int = 0
     gpu_type: str = ""
     wires: tuple[Wire, ...] = ()
+    suspicion: NodeSuspicion | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,10 @@ MAX_GPUS = 128
 MAX_PORTS = 2048
 MAX_LINK_ERRORS = 4096
 """Counters of one host; eight GPUs with 18 links and ten kinds each have 1,440."""
+MAX_LINK_COUNTS = 2048
+"""Counters of one host that are not zero: ten kinds of each link of 8 GPUs and of 16 ports."""
+MAX_COUNT = (1 << 53) - 1
+"""Of a counter; readers of our JSON have whole numbers up to it (RFC 8259, section 6)."""
 MAX_NICS = 256
 MAX_NEIGHBOURS = 1024
 """Neighbours that LLDP names: one for each network interface, two while a cable moves."""
@@ -137,7 +141,11 @@ class LinkPort:
 
 
 class LinkErrorKind(StrEnum):
-    """What a counter of a link counts. NVLink to Hopper has the first three, MetaXLink the last."""
+    """What a counter of a link counts.
+
+    NVLink to Hopper has the first three, MetaXLink corrected and uncorrected ones, InfiniBand the
+    last.
+    """
 
     REPLAY = "replay"
     RECOVERY = "recovery"
@@ -154,6 +162,7 @@ class LinkErrorKind(StrEnum):
     SYMBOL = "symbol"
     CORRECTED = "corrected"
     UNCORRECTED = "uncorrected"
+    LINK_DOWNED = "link-downed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +177,39 @@ class LinkErrors:
     link: Annotated[int, Ge(0), Le(1024)]
     kind: LinkErrorKind
     count: Annotated[int, Ge(0)]
+
+
+@dataclass(frozen=True, slots=True)
+class PortErrors:
+    """The errors that an adapter has counted on one of its ports; no part of `NodeFacts` either."""
+
+    hca: Text
+    port: Annotated[int, Ge(0), Le(256)]
+    kind: LinkErrorKind
+    count: Annotated[int, Ge(0), Le(MAX_COUNT)]
+
+
+def gpu_link(gpu: int, link: int) -> str:
+    """Return the name of a link of a GPU within its node."""
+    return f"GPU {gpu} link {link}"
+
+
+def hca_port(hca: str, port: int) -> str:
+    """Return the name of a port of an adapter within its node."""
+    return f"{hca} port {port}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCount:
+    """A counter of errors that is not zero, as a worker reports it beside its facts.
+
+    `link` is the name of a link end within its node, see `gpu_link` and `hca_port`. `kind` is a
+    `LinkErrorKind`; a reader passes over words of a later release.
+    """
+
+    link: Text
+    kind: Text
+    count: Annotated[int, Ge(1), Le(MAX_COUNT)]
 
 
 @dataclass(frozen=True, slots=True)

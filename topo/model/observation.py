@@ -1,6 +1,7 @@
 """Facts and events as the sources state them, before discovery judges them."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import Refusal
@@ -10,12 +11,14 @@ from topo.model.ids import GroupName, Kind, NodeName, SourceName
 from topo.model.machine import (
     Gpu,
     GpuFabric,
+    LinkCount,
     LinkErrors,
     LinkMatrix,
     LinkPort,
     NetworkPort,
     NicNeighbour,
     NodeFacts,
+    PortErrors,
     ServerPeers,
 )
 
@@ -59,6 +62,7 @@ ProbeFact = (
     | tuple[Gpu, ...]
     | tuple[LinkPort, ...]
     | tuple[LinkErrors, ...]
+    | tuple[PortErrors, ...]
     | tuple[GpuFabric, ...]
     | tuple[NetworkPort, ...]
     | tuple[NicNeighbour, ...]
@@ -154,6 +158,32 @@ class WorkerRefused:
     code: ConflictCondition
     text: str
     fix: str = "see the log of the refused worker"
+
+
+@dataclass(frozen=True, slots=True)
+class LinksCounted:
+    """Event: the counters of errors of a node's links that are not zero, all that there are."""
+
+    node: NodeName
+    counts: tuple[LinkCount, ...]
+
+
+class OperatorAct(StrEnum):
+    """What an operator decides about a node or a link, suspected or not."""
+
+    QUARANTINE = "quarantine"
+    CONFIRM = "confirm"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDecided:
+    """Event: an operator's word on a node, or on one link of it (`link`; empty: the whole node)."""
+
+    node: NodeName
+    act: OperatorAct
+    link: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +297,8 @@ Event = (
     | WorkerReported
     | WorkerBeat
     | WorkerRefused
+    | LinksCounted
+    | OperatorDecided
     | SourceFailed
     | SourceRecovered
     | SourceWarned

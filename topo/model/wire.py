@@ -15,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from topo.model.ids import NodeName
 from topo.model.machine import (
     MAX_GPUS,
+    MAX_LINK_COUNTS,
     MAX_NEIGHBOURS,
     MAX_NICS,
     MAX_PORTS,
     Gpu,
     GpuFabric,
+    LinkCount,
     LinkMatrix,
     LinkPort,
     NetworkPort,
@@ -64,7 +66,10 @@ class FactsChange(_Message):
 
 
 class Report(_Message):
-    """One message of a worker. `instance` is fresh random text for every worker process."""
+    """One message of a worker. `instance` is fresh random text for every worker process.
+
+    `counts` are all counters of errors that are not zero; None: as the worker said last.
+    """
 
     v: Literal[1] = 1
     node: Annotated[NodeName, Field(min_length=1, max_length=253)]
@@ -73,6 +78,7 @@ class Report(_Message):
     kind: Literal["full", "change", "beat"]
     facts: NodeFacts | None = None
     change: FactsChange | None = None
+    counts: Annotated[tuple[LinkCount, ...], Field(max_length=MAX_LINK_COUNTS)] | None = None
 
     @model_validator(mode="after")
     def _body_fits_kind(self) -> "Report":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from topo.facts.lldp import lldpcli
+from topo.facts.sysfs import port_counters
 from worker.probes import sysfs, vendors
 from worker.probes.commands import Command
 from worker.probes.probe import READING_TIMEOUT_S, Probe
@@ -13,7 +14,7 @@ from worker.probes.sources import COMMAND_INTERVAL_S, COMMAND_TIMEOUT_S
 from worker.settings import WorkerSettings
 
 _PCI_INTERVAL_S = 60.0
-"""Cards do not move; this finds one that fell off the bus."""
+"""Cards do not move; this finds one that fell off the bus. Counters are looked at over minutes."""
 _NO_DAEMON = (1,)
 """Of lldpcli where it cannot reach a daemon: none runs, or the socket is another user's."""
 
@@ -48,9 +49,11 @@ def _precedence(probe: Probe) -> tuple[bool, bool]:
 
 def _kernel(settings: WorkerSettings) -> Iterator[Probe]:
     root = Path(settings.sysfs_root)
+    seldom_s = max(_PCI_INTERVAL_S, settings.probe_interval)
     for name, function, interval_s in (
         ("sysfs-infiniband", sysfs.infiniband, settings.probe_interval),
-        ("sysfs-pci", sysfs.pci, max(_PCI_INTERVAL_S, settings.probe_interval)),
+        ("sysfs-pci", sysfs.pci, seldom_s),
+        (port_counters.FORMAT, sysfs.port_counters, seldom_s),
     ):
         yield Probe(
             name=name,
@@ -58,4 +61,5 @@ def _kernel(settings: WorkerSettings) -> Iterator[Probe]:
             interval_s=interval_s,
             timeout_s=READING_TIMEOUT_S,
             read=sysfs.SysfsReader(function, root).read,
+            awaited=name != port_counters.FORMAT,
         )

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from topo.facts.sysfs.port_counters import KINDS
 from topo.facts.vendors import PCI_IDS
 from worker.probes.probe import Reading, absent, failed, ok, timed_out
 
@@ -40,6 +41,14 @@ def infiniband(root: Path) -> Reading:
         for port in _entries(hca / "ports"):
             lines += _lines(root, port, _PORT_FILES)
     return ok("\n".join([*lines, ""])) if lines else absent("no InfiniBand or RoCE devices")
+
+
+def port_counters(root: Path) -> Reading:
+    """Return the error counters of every port; a driver asks its firmware for each of them."""
+    folder = root / "class/infiniband"
+    ports = [port for hca in _entries(folder) for port in _entries(hca / "ports")]
+    lines = [line for port in ports for line in _lines(root, port / "counters", tuple(KINDS))]
+    return ok("\n".join([*lines, ""])) if lines else absent("no adapter counts errors")
 
 
 def pci(root: Path) -> Reading:

@@ -14,7 +14,7 @@ from topo.model.conditions.sources import ReportCondition
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
-from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
+from topo.model.observation import Event, LinksCounted, WorkerBeat, WorkerRefused, WorkerReported
 from topo.model.wire import FactsChange, Report
 
 INTERNED_SECTIONS = 1024
@@ -122,7 +122,13 @@ class Sessions:
         return len(self._sessions)
 
     def receive(self, report: Report, now_s: float) -> Result:
-        """Accept a report of an authenticated worker, or refuse it."""
+        """Accept a report of an authenticated worker with its counters, or refuse it."""
+        result = self._received(report, now_s)
+        if result is not _CHANGE or report.counts is None:
+            return result
+        return _CHANGE if self.submit(LinksCounted(report.node, report.counts)) else _BUSY
+
+    def _received(self, report: Report, now_s: float) -> Result:
         session = self._sessions.get(report.node)
         if session is None or session.instance != report.instance:
             if session is not None and not session.others.take(now_s):

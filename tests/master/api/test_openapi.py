@@ -176,6 +176,9 @@ def test_what_needs_a_token_says_so() -> None:
     sometimes = [{}, *always]
     assert secured == {
         ("/v1/placements", "post"): sometimes,
+        ("/v1/nodes/{name}/quarantine", "post"): always,
+        ("/v1/nodes/{name}/confirm", "post"): always,
+        ("/v1/nodes/{name}/clear", "post"): always,
         ("/v1/gangs/{id}/open", "post"): always,
         ("/v1/holds", "post"): always,
         ("/v1/holds/{id}", "delete"): always,
@@ -243,8 +246,8 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
     }
     assert {name: keys for name, keys in absent.items() if keys} == {
         "TopologyDocument": {"node", "as_of"},
-        "NodeDocument": {"cards", "pool", "shared"},
-        "UnplacedDocument": {"cards", "pool", "shared"},
+        "NodeDocument": {"cards", "pool", "quarantine", "shared", "suspected"},
+        "UnplacedDocument": {"cards", "pool", "quarantine", "shared", "suspected"},
         "FindingsDocument": {"as_of"},
         "NodeCapacityDocument": {"cards", "shared"},
         "ReadyDocument": {"origin", "age_s", "why"},

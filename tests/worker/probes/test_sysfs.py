@@ -95,6 +95,16 @@ def test_every_port_of_every_nic_is_listed(host: Path) -> None:
     ]
 
 
+def test_the_counters_of_every_port_are_listed_and_none_is_no_fault(host: Path) -> None:
+    assert sysfs.port_counters(host).state is ProbeState.ABSENT
+    for name in ("link_downed", "symbol_error", "port_xmit_data"):
+        write(host / "class/infiniband/mlx5_1/ports/1/counters" / name, "7\n")
+    assert sysfs.port_counters(host).text.splitlines() == [
+        f"/sys/class/infiniband/mlx5_1/ports/1/counters/{name}: 7"
+        for name in ("symbol_error", "link_downed")
+    ]
+
+
 def test_a_virtual_function_is_known_by_its_physical_one(host: Path) -> None:
     """The kernel links it there; the facts say so, for such ports come and go with the pods."""
     card(host, "0000:c0:00.2", "pci0000:b0", vendor="0x15b3")

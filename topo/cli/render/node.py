@@ -33,6 +33,7 @@ from topo.model.machine import (
 )
 from topo.model.rest.topology import (
     CardDocument,
+    LinkSuspicionDocument,
     NodeDetailDocument,
     NodeDocument,
     NodeWireDocument,
@@ -117,6 +118,8 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
     """Yield what is known of a node, each part with its title; absent parts are left out."""
     if stated := detail["stated"]:
         yield "where each source puts it", _stated(stated)
+    if (held := detail["suspicion"]) is not None and held["links"]:
+        yield "links that were not as they should be", _held(held["links"], glyphs)
     if identity := detail["identity"]:
         yield "identity", _identity(identity)
     if gpus := detail["gpus"]:
@@ -143,6 +146,26 @@ def _stated(stated: Sequence[StatedPathDocument]) -> Rows:
         "",
         rows=((Text(each["source"], style="dim"), path_text(each["path"])) for each in stated),
     )
+
+
+def _held(links: Sequence[LinkSuspicionDocument], glyphs: Glyphs) -> Rows:
+    """Return the evidence against links, with its score and when the suspicion ends by itself."""
+    columns = ("link", "score", "suspected", Column("evidence", prose=True))
+    return table(*columns, rows=(_held_link(each, glyphs) for each in links))
+
+
+def _held_link(link: LinkSuspicionDocument, glyphs: Glyphs) -> tuple[Text | str, ...]:
+    told = [
+        f"{each['count']} {each['kind']}, last {age(each['last_age_s'])} ago"
+        for each in link["evidence"]
+    ]
+    told += [f"confirmed: {plain(link['confirmed'])}"] if link["confirmed"] is not None else []
+    until = "" if link["lifted_in_s"] is None else f" for {age(link['lifted_in_s'])} more"
+    is_held = link["suspected"]
+    words = Text(
+        f"{glyphs.attention} yes{until}" if is_held else "no", "yellow" if is_held else "dim"
+    )
+    return link["link"] or "several at once", f"{link['score']:g}", words, plain("; ".join(told))
 
 
 def _identity(identity: NodeIdentity) -> Rows:

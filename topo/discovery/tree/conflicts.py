@@ -247,6 +247,7 @@ class Topic(Enum):
     LABELS = "labels"
     FABRIC = "the fabric"
     SOURCES = "sources"
+    SUSPICIONS = "suspicions"
 
 
 _FINDERS: Mapping[Topic, Callable[[Membership], Iterable[Conflict]]] = {

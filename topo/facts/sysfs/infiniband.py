@@ -2,9 +2,8 @@
 
 Keys: `<hca>/node_guid`, `<hca>/device/{numa_node,realpath,uevent,physfn/realpath}`,
 `<hca>/device/net` (the names in that folder, with spaces between),
-`<hca>/ports/<n>/{state,phys_state,rate,link_layer}`; others are passed over (counters saturate at
-255, so nothing is read from them). Source: kernel documentation
-ABI/stable/sysfs-class-infiniband and an H100 host.
+`<hca>/ports/<n>/{state,phys_state,rate,link_layer}`; others are passed over, those of counters for
+`port_counters`. Source: kernel documentation ABI/stable/sysfs-class-infiniband and an H100 host.
 """
 
 import re

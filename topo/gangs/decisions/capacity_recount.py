@@ -86,6 +86,8 @@ def _is_open(node: Node, request: Request, seen: Seen) -> bool:
     stated, eligible = seen.cluster.get(node.name), request.eligible
     if stated is None or node.status is not Status.READY or node.name in eligible.exclude:
         return False
+    if node.suspicion is not None and node.suspicion.quarantine is not None:
+        return False
     if not stated.ready or stated.unschedulable or stated.taints or stated.pool:
         return False
     return set(eligible.selector) <= set(stated.labels)

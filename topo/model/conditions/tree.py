@@ -250,6 +250,25 @@ class ConflictCondition(Condition):
         "`nvidia-smi nvlink -s` and `-e` on NODE show it; reset that GPU, and until it is well "
         "`topo place --exclude NODE` keeps a job off it",
     )
+    LINK_SUSPECTED = Row(
+        "link-suspected",
+        "a link failed again and again over days, and may fail under a job; placement takes its "
+        "node late",
+        "`topo node NODE` has the evidence: reseat or exchange the cable, then `topo nodes clear "
+        "NODE`; `topo nodes quarantine NODE` keeps jobs off until then",
+    )
+    SUSPECTED_TOGETHER = Row(
+        "links-suspected-together",
+        "links of at least half of a group's nodes failed again and again over days",
+        "look at what the nodes share (their switch, its power, their rack) before any cable of "
+        "NODE; `topo node NODE` has the evidence",
+    )
+    QUARANTINED = Row(
+        "quarantined",
+        "an operator keeps new jobs off a node",
+        "`topo nodes clear NODE` when it is well",
+        Severity.NOTE,
+    )
     DIFFERS_FROM_CONFIG = Row(
         "wiring-differs-from-config",
         "cables join what the config file separates",

@@ -1,4 +1,4 @@
-"""What callers send to `/v1/placements` and `/v1/holds`: a job, and how it is to be placed.
+"""What callers send: a job and how it is to be placed, or an operator's decision about a node.
 
 The descriptions are those of the refusals, too: "pods is the number of pods, …".
 """
@@ -13,6 +13,7 @@ from topo.model.rest.document import Body
 
 MAX_SELECTOR = 64
 MAX_NODES = 20_000
+MAX_REASON_CHARS = 256
 _MAX_KEY = 317
 _MAX_VALUE = 63
 """Of labels, as Kubernetes allows: a prefix of 253, a slash, a name of 63; a value of 63."""
@@ -136,4 +137,13 @@ class HoldBody(JobBody):
     )
     groups: Annotated[list[GroupBody], Field(min_length=1, max_length=MAX_PODS)] | None = Field(
         None, description="the groups of an earlier answer, taken if they still fit"
+    )
+
+
+class DecisionBody(Body):
+    """An operator's decision about a node, or about one link of it."""
+
+    reason: str = Field("", max_length=MAX_REASON_CHARS, description="why, for whoever comes later")
+    link: str = Field(
+        "", max_length=MAX_REASON_CHARS, description="the link, as `topo node` names it; else all"
     )

@@ -101,7 +101,8 @@ class NodeDocument(SharedCardsOfNode):
     what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
     since its status changed or it came, null where that was before the master started. `pool`:
     what Kubernetes says the node is for, `training`, `inference` or `hybrid`; absent where it does
-    not.
+    not. `suspected`: links that cannot be trusted, each with its evidence; `quarantine`: why an
+    operator keeps new jobs off; both absent where there is nothing.
     """
 
     name: str
@@ -115,6 +116,8 @@ class NodeDocument(SharedCardsOfNode):
     held_gpus: Annotated[int, default(0)]
     cordoned: Annotated[bool, default(False)]
     since_s: Annotated[float | None, default(None)]
+    suspected: NotRequired[Annotated[list[str], default([])]]
+    quarantine: NotRequired[Annotated[str | None, default(None)]]
     pool: NotRequired[Annotated[str, default("")]]
 
 
@@ -290,12 +293,50 @@ class UplinkDocument(TypedDict):
     unseen_s: Annotated[float | None, default(None)]
 
 
+class EvidenceDocument(TypedDict):
+    """Events of a kind: `flap`, `slowdown`, or a kind of error counter; how many, how long ago."""
+
+    kind: str
+    count: int
+    first_age_s: float
+    last_age_s: float
+
+
+class LinkSuspicionDocument(TypedDict):
+    """A link end; `link` is empty for what happened to several links of the node at once.
+
+    It is suspected from a `score` of 1 on until that is below a half, `lifted_in_s` from now;
+    `confirmed` is the word of an operator, which does not age. `times`: how often it was suspected.
+    """
+
+    link: str
+    suspected: bool
+    score: float
+    times: int
+    confirmed: str | None
+    lifted_in_s: float | None
+    evidence: list[EvidenceDocument]
+
+
+class NodeSuspicionDocument(TypedDict):
+    """What is held against a node. `quarantine` is why no new job starts there, null where one may.
+
+    `links` are those of which anything is remembered, suspected or not.
+    """
+
+    node: str
+    quarantine: Annotated[str | None, default(None)]
+    quarantine_age_s: Annotated[float | None, default(None)]
+    links: Annotated[list[LinkSuspicionDocument], default([])]
+
+
 class NodeDetailDocument(TypedDict):
     """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
 
     `wires` are what discovery makes of the `peers` it said, now and before, `uplinks` what it makes
     of dumps and of `nic_neighbours`. `stated`: where each
     source that writes groups down puts the node, the one that is followed first at the front.
+    `suspicion`: links that were not as they should be, and whether an operator keeps jobs off.
     """
 
     identity: Annotated[NodeIdentity | None, default(None)]
@@ -311,6 +352,7 @@ class NodeDetailDocument(TypedDict):
     neighbours: Annotated[tuple[str, ...], default(())]
     wires: Annotated[list[NodeWireDocument], default([])]
     stated: Annotated[list[StatedPathDocument], default([])]
+    suspicion: Annotated[NodeSuspicionDocument | None, default(None)]
     stale: Annotated[bool, default(False)]
     beat_age_s: Annotated[float | None, default(None)]
 

@@ -71,13 +71,14 @@ class _Explained:
     """A plan, the view that it was searched on, and what lost against it.
 
     `end_domains` are tier-1 domains at both ends of each group, `rejected` the alternatives by the
-    objective at which they lost.
+    objective at which they lost. `suspected`: nodes of the plan with links not to be trusted.
     """
 
     plan: Plan
     view: FreeView
     end_domains: tuple[int, ...]
     rejected: Mapping[str, Rejected]
+    suspected: tuple[str, ...] = ()
 
     def refs(self, tier: int) -> tuple[DomainRef, ...]:
         """Return domains of a tier that the plan uses: those at both ends of each of its groups."""
@@ -101,6 +102,12 @@ def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
         view=view_of(capacity, plan.request, plan.gpu_type),
         end_domains=tuple(dict.fromkeys(capacity.domain_of(node) for node in ends)),
         rejected={each.objective: each for each in reversed(others)},
+        suspected=tuple(
+            node
+            for group in plan.groups
+            for node, _ in group.pods
+            if (host := capacity.host(node)) is not None and host.suspected
+        ),
     )
     tiers = len(plan.objective.span)
     return (
@@ -231,6 +238,8 @@ def _is(number: int) -> str:
 
 def _penalty(case: _Explained) -> str:
     said = f"The penalty of its nodes is {case.plan.objective.penalty}"
+    if names := list(dict.fromkeys(case.suspected)):
+        said += f" ({listed(names)} {'has' if len(names) == 1 else 'have'} links not to be trusted)"
     return f"{said}{_verdict(case, 'penalty', 'has')}{_hybrid(case.plan.request.eligible)}."
 
 

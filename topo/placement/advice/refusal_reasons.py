@@ -127,9 +127,11 @@ def _closed(capacity: CapacityView, wish: Eligibility) -> str:
     closed = [host for host in capacity.closed_hosts() if is_eligible(host, wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
+    apart = [f"{host.name}: {host.quarantine}" for host in closed if host.quarantine is not None]
+    quarantined = f", of these in quarantine {listed(apart)}" if apart else ""
     return (
         f"Another {counted(gpus, 'free GPU')} are on closed nodes: {broken} not ready, "
-        f"{len(closed) - broken} cordoned."
+        f"{len(closed) - broken} cordoned{quarantined}."
     )
 
 

@@ -75,7 +75,12 @@ def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestio
         return None
     broken = [host.name for host in hosts if not host.ready]
     cordoned = [host.name for host in hosts if host.ready]
-    steps = [_step(nodes, how) for nodes, how in ((broken, "repaired"), (cordoned, "uncordoned"))]
+    apart = [host.name for host in hosts if host.ready and host.quarantine is not None]
+    steps = [
+        _step(broken, "repaired"),
+        _step([name for name in cordoned if name not in apart], "uncordoned"),
+        _step(apart, "taken out of quarantine"),
+    ]
     return Suggestion(
         kind=SuggestionKind.OPEN_NODES,
         text=f"The job fits once {' and '.join(filter(None, steps))}: "

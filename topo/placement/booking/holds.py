@@ -166,6 +166,8 @@ def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: i
     host = capacity.host(node)
     if host is None:
         return f"node {node} is not there"
+    if host.quarantine is not None:
+        return f"node {node} is in quarantine: {host.quarantine}"
     if not host.is_open:
         return f"node {node} is {'cordoned' if host.ready else 'not ready'}"
     free = max(0, host.gpus - capacity.used(node) + given_back)

@@ -13,6 +13,10 @@ from topo.placement.capacity.capacity_view import CapacityView, Difference
 from topo.placement.capacity.host import HOSTNAME, Host, joined
 from topo.placement.job.policy import Policy
 
+SUSPECTED_PENALTY = 10
+"""Of a node with links that cannot be trusted: more than that of a whole group in a usage pool that
+is not the job's own (`Policy.pool_penalties`), and never a refusal."""
+
 _Chain = tuple[Group, ...]
 _Found = dict[NodeName, tuple[Node, _Chain]]
 Differences = dict[NodeName, tuple[Node, _Chain] | None]
@@ -139,6 +143,9 @@ def forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type
     labels |= {f"{domain}/{group.kind}": str(group.name) for group in chain}
+    held = node.suspicion
+    is_suspected = held is not None and bool(held.links)
+    quarantine = held.quarantine if held is not None else None
     return Host(
         name=node.name,
         path=GroupPath(tuple(group.name for group in chain)),
@@ -148,5 +155,9 @@ def forest_half(node: Node, chain: _Chain, domain: str) -> Host:
         gpus=0 if silent else node.gpus,
         gpu_type=node.gpu_type,
         ready=node.status is Status.READY or silent,
+        cordoned=quarantine is not None,
+        quarantine=quarantine,
+        penalty=SUSPECTED_PENALTY if is_suspected else 0,
+        suspected=is_suspected,
         labels=tuple(sorted(labels.items())),
     )

@@ -31,8 +31,10 @@ class Host:
 
     An empty path means that the node is in no group, so it is a domain of its own at every tier.
     `gpus` are whole GPUs that pods may request; `penalty` orders otherwise equal hosts (0 is best):
-    health, usage pools. `pool` is the purpose of the node. `shared` are the resources in which its
-    cards are shared, with the numbers in their own units: such a node has no whole GPU.
+    suspected links, usage pools. `suspected`: whether such links are part of it. `quarantine`: why
+    an operator keeps new pods off, None where none does; the host is cordoned then. `pool` is the
+    purpose of the node. `shared` are the resources in which its cards are shared, with the numbers
+    in their own units: such a node has no whole GPU.
 
     If the cluster knows the node, `cluster` has the cluster's facts, and `forest` is the host as
     the forest alone describes it, None if the forest does not know the node.
@@ -50,6 +52,8 @@ class Host:
     labels: Labels = ()
     taints: tuple[Taint, ...] = ()
     penalty: int = 0
+    suspected: bool = False
+    quarantine: str | None = None
     pool: str = ""
     shared: tuple[tuple[str, int], ...] = ()
     forest: "Host | None" = None
@@ -101,7 +105,7 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
     - labels: the cluster's, over those that a host name and GPUs imply, under those that the place
       implies: where a label of a group lags behind the forest, the forest is newer.
     - pool, and what cards are shared in: the cluster.
-    - penalty: that of the forest (health) plus the policy's for the usage pool.
+    - penalty: that of the forest (suspected links) plus the policy's for the usage pool.
     """
     if cluster is None:
         return forest

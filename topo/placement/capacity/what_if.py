@@ -59,7 +59,10 @@ def open_host(host: Host, policy: Policy) -> Host:
     """Return a host as it would be repaired and uncordoned, in both of its halves."""
     forest, cluster = host.forest_and_cluster
     return _joined(
-        forest and replace(forest, ready=True, cordoned=False, taints=_own(forest.taints)),
+        forest
+        and replace(
+            forest, ready=True, cordoned=False, quarantine=None, taints=_own(forest.taints)
+        ),
         cluster and replace(cluster, ready=True, unschedulable=False, taints=_own(cluster.taints)),
         policy,
     )

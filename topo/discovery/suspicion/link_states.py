@@ -1,0 +1,73 @@
+"""Which links of a node a reading shows up, down or degraded, by their names within the node."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from topo.model.machine import NodeFacts, PortState, gpu_link, hca_port
+
+_SWITCHED_OFF = "disabled"
+"""The physical state of a port that an administrator switched off: no fault of a link."""
+
+
+class ShownLink(NamedTuple):
+    """A link end as a reading shows it. `rate` is what it runs at, 0 where that is not said."""
+
+    is_up: bool
+    is_degraded: bool = False
+    rate: float = 0.0
+
+
+_SLOT = "slot "
+_DOWN = ShownLink(is_up=False)
+
+
+def slot(number: int) -> str:
+    """Return the name of a cable to another server, by its slot."""
+    return f"{_SLOT}{number}"
+
+
+def is_same(one: NodeFacts, other: NodeFacts) -> bool:
+    """Return whether two readings show the same links, as far as that costs nothing to say.
+
+    Sections that did not change are mostly the same objects.
+    """
+    return one.ports is other.ports and one.nics is other.nics and one.peers is other.peers
+
+
+def states(facts: NodeFacts) -> dict[str, ShownLink]:
+    """Return the links of a reading. What is wired to nothing or switched off is left out.
+
+    O(links).
+    """
+    return dict(_states(facts))
+
+
+def fallen(before: NodeFacts, after: NodeFacts) -> tuple[list[str], list[str]]:
+    """Return the links that were up and are down now, and those that run worse than before.
+
+    A cable to a server that is named no more is down; of GPUs and adapters that vanished nothing is
+    said. O(links).
+    """
+    old, new = states(before), states(after)
+    if after.peers is not None:
+        new |= dict.fromkeys((name for name in old if name.startswith(_SLOT)), _DOWN) | new
+    pairs = [(name, was, new[name]) for name, was in old.items() if was.is_up and name in new]
+    down = [name for name, _, now in pairs if not now.is_up]
+    worse = [
+        name
+        for name, was, now in pairs
+        if now.is_up and ((now.is_degraded and not was.is_degraded) or 0 < now.rate < was.rate)
+    ]
+    return down, worse
+
+
+def _states(facts: NodeFacts) -> Iterator[tuple[str, ShownLink]]:
+    for port in facts.ports:
+        if port.state is not PortState.UNUSED:
+            is_up = port.state is PortState.UP
+            yield gpu_link(port.gpu, port.port), ShownLink(is_up, is_up and bool(port.trouble))
+    for nic in facts.nics:
+        if not nic.virtual and _SWITCHED_OFF not in nic.phys_state.lower():
+            yield hca_port(nic.hca, nic.port), ShownLink(nic.up, rate=nic.rate_gbps or 0.0)
+    for peer in facts.peers.remotes if facts.peers is not None else ():
+        yield slot(peer.slot), ShownLink(peer.connected is not False)

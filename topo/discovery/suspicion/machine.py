@@ -1,0 +1,410 @@
+"""Links and nodes that cannot be trusted: events of days in, suspicions out, with their evidence.
+
+A link is suspected when the score of what it did (`record`, `evidence`) reaches `NAMED`, until it
+falls below `LIFTED` or an operator clears it. Suspicion makes no node NotReady and moves nothing.
+
+What weighs: a link that was up and is seen down or degraded, and counters of errors that rose. What
+does not, because planned work looks the same:
+
+- the first `QUIET_S` after a boot, in which links train, and after a node is seen first;
+- a counter that is lower than before, or of another boot: it was reset, and is only remembered;
+- a cable that fell because the server at its other end booted (`FORGIVEN_S`).
+
+What happens to `TOGETHER` or more links of a node in one reading is one event of the node (its
+name has no link, ""): four cables do not break at once. A count that is read for the first time has
+no age; it weighs as if it had risen evenly over `LIFETIME_S`, so the long past of a healthy link
+names nobody: 505 recoveries are 2.4, ten are 0.05.
+
+Bounded: `MAX_LINKS` link ends, `MAX_LINKS_OF_NODE` of one node; further ones are not followed. Pure
+and deterministic. Cost: O(links of the node) for a reading that differs, else O(1).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import inf, log
+
+from topo.discovery.suspicion import link_states
+from topo.discovery.suspicion.evidence import (
+    FLAP,
+    HALF_LIFE_S,
+    HIGHEST,
+    KINDS,
+    LIFETIME_S,
+    SLOWDOWN,
+)
+from topo.discovery.suspicion.memory import NodeLinksMemory, SuspicionMemory
+from topo.discovery.suspicion.record import LinkRecord
+from topo.model.errors import require
+from topo.model.forest import NodeSuspicion
+from topo.model.ids import BootId, NodeName, ServerUuid, natural_key
+from topo.model.machine import NodeFacts
+from topo.model.observation import (
+    Event,
+    LinksCounted,
+    OperatorAct,
+    OperatorDecided,
+    WorkerReported,
+)
+
+QUIET_S = 600.0
+"""After a boot; the links of a server train within minutes."""
+FORGIVEN_S = 1800.0
+"""How long a server with eight GPUs takes at most from its fall to its first report."""
+TOGETHER = 4
+MAX_LINKS_OF_NODE = 512
+MAX_LINKS = 100_000
+_WHOLE_NODE = ""
+_OF_A_LIFETIME = HALF_LIFE_S / log(2) / LIFETIME_S
+"""The part of a count that an even rise over `LIFETIME_S` has left by now: the integral of 2^(-t /
+HALF_LIFE_S) over the time, by its length."""
+
+Rises = dict[str, tuple[int, float]]
+"""By link: how many events, and what they weigh in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """An operator's word that no job starts on a node: why, and since when (monotonic s)."""
+
+    reason: str
+    at_s: float
+
+
+@dataclass(slots=True)
+class _NodeLinks:
+    """What is followed of a node. `counted_in` is the boot whose counters were read last.
+
+    `is_gone`: nobody knows the node any more; it stays for as long as something is held against it.
+    """
+
+    boot: BootId
+    seen: NodeFacts | None = None
+    quiet_until_s: float = 0.0
+    counted_in: BootId | None = None
+    links: dict[str, LinkRecord] = field(default_factory=dict)
+    quarantine: Quarantine | None = None
+    is_gone: bool = False
+
+
+class Suspicions:
+    """Events in, the nodes whose suspicion differs out. Mutable; owned by the discovery state."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[NodeName, _NodeLinks] = {}
+        self._owner: dict[ServerUuid, NodeName] = {}
+        self._due: list[tuple[float, NodeName, str]] = []
+        """A heap with one entry for each record that time will change."""
+        self._changed: set[NodeName] = set()
+        self._number = 0
+        self._now_s = -inf
+        self.suspected: dict[NodeName, NodeSuspicion] = {}
+        """What is held against nodes; without those against which there is nothing."""
+        self.version = 0
+        """Grows when `suspected` differs."""
+
+    def advance(self, now_s: float, *events: Event) -> frozenset[NodeName]:
+        """Take events that happened by `now_s` (monotonic seconds).
+
+        Return the nodes of which `suspected` differs. Events about other things change nothing.
+        """
+        self._now_s = now_s = max(now_s, self._now_s)
+        self._pass_time(now_s)
+        for event in events:
+            if isinstance(event, WorkerReported):
+                self._see(event.facts, now_s)
+            elif isinstance(event, LinksCounted):
+                self._count(event, now_s)
+            elif isinstance(event, OperatorDecided):
+                self._decide(event, now_s)
+        self._pass_time(now_s)
+        if not self._changed:
+            return frozenset()
+        changed, self._changed = self._changed, set()
+        differing = frozenset(filter(self._tell, changed))
+        self.version += bool(differing)
+        return differing
+
+    # -- what is read ------------------------------------------------------------------------
+
+    def _see(self, facts: NodeFacts, now_s: float) -> None:
+        name, boot = facts.identity.name, facts.identity.boot_id
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = _NodeLinks(boot, quiet_until_s=now_s + QUIET_S)
+        before, node.seen = node.seen, facts
+        node.is_gone = False
+        self._note_owner(name, before, facts)
+        if node.boot != boot:
+            node.boot, node.quiet_until_s = boot, now_s + QUIET_S
+            self._forgive(before, facts, now_s)
+        elif before is not None and now_s >= node.quiet_until_s:
+            if link_states.is_same(before, facts):
+                return
+            down, worse = link_states.fallen(before, facts)
+            cables = {
+                link_states.slot(peer.slot): peer.uuid
+                for peer in (before.peers.remotes if before.peers is not None else ())
+            }
+            # The GPUs see the fall of a cable at their own ports: it is one fall.
+            down = [link for link in down if link in cables] or down
+            self._note(name, FLAP, _each_once(FLAP, down), now_s)
+            self._note(name, SLOWDOWN, _each_once(SLOWDOWN, worse), now_s)
+            for link in down:
+                record = node.links.get(link) or node.links.get(_WHOLE_NODE)
+                if record is not None and link in cables:
+                    record.far = cables[link]
+
+    def _note_owner(self, name: NodeName, before: NodeFacts | None, after: NodeFacts) -> None:
+        """Remember which node is the server that others name at the ends of their cables."""
+        if after.peers is None:
+            return
+        local = after.peers.local
+        was = before.peers.local if before is not None and before.peers is not None else local
+        if was != local and self._owner.get(was) == name:
+            del self._owner[was]
+        self._owner[local] = name
+
+    def _forgive(self, before: NodeFacts | None, after: NodeFacts, now_s: float) -> None:
+        """Take back the flaps that the far ends of a node's cables saw while it booted."""
+        readings = [each for each in (before, after) if each is not None and each.peers is not None]
+        local = {each.peers.local for each in readings if each.peers is not None}
+        far = {p.uuid for each in readings if each.peers is not None for p in each.peers.remotes}
+        for other in {self._owner[uuid] for uuid in far if uuid in self._owner}:
+            for record in self._nodes[other].links.values():
+                flaps = record.evidence.get(FLAP)
+                if record.far in local and flaps and now_s - flaps.last_s <= FORGIVEN_S:
+                    record.take_back_flap(now_s)
+                    self._changed.add(other)
+
+    def _count(self, event: LinksCounted, now_s: float) -> None:
+        """Take the counters of a node; what is in none of them is zero."""
+        node = self._nodes.get(event.node)
+        if node is None:
+            return
+        stated: dict[str, dict[str, int]] = {}
+        for each in event.counts:
+            if each.kind in KINDS:
+                stated.setdefault(each.link, {})[each.kind] = each.count
+        rises: dict[str, Rises] = {}
+        for link, counts in stated.items():
+            for kind, count in counts.items():
+                risen = self._risen(node, (link, kind), count, now_s)
+                if risen is not None:
+                    rises.setdefault(kind, {})[link] = risen
+        self._remember(event.node, node, stated, now_s)
+        node.counted_in = node.boot
+        for kind, of_links in rises.items():
+            self._note(event.node, kind, of_links, now_s)
+
+    def _risen(
+        self, node: _NodeLinks, counter: tuple[str, str], count: int, now_s: float
+    ) -> tuple[int, float] | None:
+        """Return by how many events a counter rose and what they weigh; None: nothing counts."""
+        link, name = counter
+        kind, record = KINDS[name], node.links.get(link)
+        if node.counted_in is None:
+            usual = kind.normal_per_h * LIFETIME_S / 3600
+            return count, kind.weight * max(0.0, count - usual) * _OF_A_LIFETIME
+        if node.counted_in != node.boot or now_s < node.quiet_until_s:
+            return None
+        before, at_s = (record.counts if record else {}).get(name, (0, -inf))
+        if count <= before:
+            return None
+        usual = kind.normal_per_h * min((now_s - at_s) / 3600, 1.0)
+        return count - before, kind.weight * max(0.0, count - before - usual)
+
+    def _remember(
+        self,
+        name: NodeName,
+        node: _NodeLinks,
+        stated: Mapping[str, Mapping[str, int]],
+        now_s: float,
+    ) -> None:
+        """Keep the counters for the next comparison."""
+        for link, counts in stated.items():
+            record = self._record(name, link)
+            if record is None:
+                continue
+            known = record.counts
+            record.counts = {
+                kind: known[kind] if known.get(kind, (0,))[0] == count else (count, now_s)
+                for kind, count in counts.items()
+            }
+        for link in [link for link, record in node.links.items() if link not in stated]:
+            node.links[link].counts = {}
+        self._changed.add(name)
+
+    def _note(self, name: NodeName, kind: str, rises: Rises, now_s: float) -> None:
+        """Add what happened to links of a node in one reading."""
+        if len(rises) >= TOGETHER:
+            rises = {_WHOLE_NODE: max(rises.values(), key=lambda each: each[1])}
+        for link, (count, weight) in rises.items():
+            record = self._record(name, link) if weight > 0 else None
+            if record is not None:
+                record.add(kind, count, weight, now_s)
+                self._schedule(name, link, record)
+                self._changed.add(name)
+
+    def _record(self, name: NodeName, link: str) -> LinkRecord | None:
+        """Return the record of a link, a new one where there is room for it."""
+        links = self._nodes[name].links
+        if link not in links:
+            if len(links) >= MAX_LINKS_OF_NODE or self._number >= MAX_LINKS:
+                return None
+            links[link] = LinkRecord()
+            self._number += 1
+        return links[link]
+
+    # -- what operators say ------------------------------------------------------------------
+
+    def _decide(self, event: OperatorDecided, now_s: float) -> None:
+        node = self._nodes.setdefault(event.node, _NodeLinks(BootId("")))
+        self._changed.add(event.node)
+        if event.act is OperatorAct.QUARANTINE:
+            link = f"{event.link}: " if event.link else ""
+            node.quarantine = Quarantine(f"{link}{event.reason}", now_s)
+        elif event.act is OperatorAct.CONFIRM:
+            named = [link for link, record in node.links.items() if record.is_suspected]
+            for link in [event.link] if event.link else named or [_WHOLE_NODE]:
+                if (record := self._record(event.node, link)) is not None:
+                    record.confirmed = event.reason
+        else:
+            if not event.link:
+                node.quarantine = None
+            for link in [event.link] if event.link else list(node.links):
+                if link in node.links:
+                    node.links[link].clear()
+
+    def forget(self, name: NodeName) -> None:
+        """Forget a node that nobody knows any more, unless something is held against it."""
+        if name in self._nodes:
+            self._nodes[name].is_gone, self._nodes[name].seen = True, None
+            self._changed.add(name)
+
+    # -- what time does ----------------------------------------------------------------------
+
+    def _schedule(self, name: NodeName, link: str, record: LinkRecord) -> None:
+        # A later time needs no entry: the record is looked at early, and then again.
+        if record.next_s < record.due_s:
+            record.due_s = record.next_s
+            heappush(self._due, (record.next_s, name, link))
+
+    def _pass_time(self, now_s: float) -> None:
+        while self._due and self._due[0][0] <= now_s:
+            at_s, name, link = heappop(self._due)
+            record = self.links(name).get(link)
+            if record is None or record.due_s != at_s:
+                continue
+            record.due_s = inf
+            if record.next_s <= now_s:
+                record.pass_time(now_s)
+                self._changed.add(name)
+            self._schedule(name, link, record)
+
+    # -- what others see ---------------------------------------------------------------------
+
+    def _tell(self, name: NodeName) -> bool:
+        """Renew what is held against a node; return whether it differs. O(links of the node)."""
+        node = self._nodes[name]
+        for link in [link for link, record in node.links.items() if record.is_blank]:
+            del node.links[link]
+            self._number -= 1
+        found, before = _value(node), self.suspected.get(name)
+        if found is not None:
+            self.suspected[name] = found
+        else:
+            self.suspected.pop(name, None)
+            if node.is_gone:
+                self._number -= len(node.links)
+                del self._nodes[name]
+        return found != before
+
+    def of(self, name: NodeName) -> NodeSuspicion | None:
+        """Return what is held against a node; None where that is nothing. O(1)."""
+        return self.suspected.get(name)
+
+    def links(self, name: NodeName) -> Mapping[str, LinkRecord]:
+        """Return the records of a node's links, by link. O(1)."""
+        node = self._nodes.get(name)
+        return node.links if node is not None else {}
+
+    def quarantine(self, name: NodeName) -> Quarantine | None:
+        """Return the quarantine of a node. O(1)."""
+        node = self._nodes.get(name)
+        return node.quarantine if node is not None else None
+
+    # -- for restarts ------------------------------------------------------------------------
+
+    def persistent_state(self) -> SuspicionMemory:
+        """Return what a state file keeps. O(nodes and links)."""
+        return SuspicionMemory(
+            tuple(
+                NodeLinksMemory(
+                    name,
+                    tuple(
+                        each.persistent_state(link, self._now_s)
+                        for link, each in node.links.items()
+                    ),
+                    None
+                    if node.quarantine is None
+                    else (node.quarantine.reason, self._now_s - node.quarantine.at_s),
+                )
+                for name, node in self._nodes.items()
+                if node.links or node.quarantine is not None
+            ),
+            tuple(n for n, node in self._nodes.items() if node.counted_in == node.boot),
+        )
+
+    def restore(
+        self, memory: SuspicionMemory, boots: Mapping[NodeName, BootId], as_of_s: float
+    ) -> None:
+        """Take up what was kept, as of a monotonic time; `boots` are those of the nodes then.
+
+        Of a node that was not counted since it booted, the counters are compared with nothing.
+        """
+        counted = set(memory.counted)
+        for name, boot in boots.items():
+            read = boot if name in counted else None
+            self._nodes[name] = _NodeLinks(boot, counted_in=read)
+        for kept in memory.nodes:
+            node = self._nodes.setdefault(kept.node, _NodeLinks(BootId("")))
+            if kept.quarantine is not None:
+                reason, age_s = kept.quarantine
+                node.quarantine = Quarantine(reason, as_of_s - age_s)
+            for link in kept.links[:MAX_LINKS_OF_NODE]:
+                if self._number < MAX_LINKS:
+                    record = node.links[link.link] = LinkRecord.remembered(link, as_of_s)
+                    self._number += 1
+                    self._schedule(kept.node, link.link, record)
+            self._changed.add(kept.node)
+
+    def validate(self) -> None:
+        """Raise `BrokenInvariantError` where kept values differ from recomputed ones. O(links)."""
+        for name, node in self._nodes.items():
+            require(_value(node) == self.of(name), f"what is held against {name} is of old")
+            require(len(node.links) <= MAX_LINKS_OF_NODE, f"{name} has too many links")
+            for link, record in node.links.items():
+                require(0 <= record.score <= HIGHEST, f"{name} {link} has the score {record.score}")
+                require(not record.is_blank, f"nothing is known of {name} {link}")
+                waits = record.next_s < inf
+                require(not waits or record.due_s < inf, f"{name} {link} is never lifted")
+        number = sum(len(node.links) for node in self._nodes.values())
+        require(number == self._number <= MAX_LINKS, "the links are counted wrongly")
+
+
+def _each_once(kind: str, links: Iterable[str]) -> Rises:
+    return dict.fromkeys(links, (1, KINDS[kind].weight))
+
+
+def _value(node: _NodeLinks) -> NodeSuspicion | None:
+    suspected = _suspected(node.links)
+    reason = node.quarantine.reason if node.quarantine is not None else None
+    if reason is None and not suspected:
+        return None
+    return NodeSuspicion(suspected, reason)
+
+
+def _suspected(links: Mapping[str, LinkRecord]) -> tuple[tuple[str, str], ...]:
+    found = [(link, record.text) for link, record in links.items() if record.is_suspected]
+    return tuple(sorted(found, key=lambda each: natural_key(each[0])))
