@@ -52,5 +52,5 @@ def node_detail(
         record.stale,
         node_links(record, membership.wiring),
         stated,
-        membership.fabric.uplinks.of(node),
+        membership.uplinks(node, record.facts),
     )

@@ -177,6 +177,18 @@ def test_the_cables_of_a_node_have_gpus_leaf_port_and_rail() -> None:
     ]
 
 
+def test_without_groups_of_the_fabric_a_node_shows_the_cables_that_it_sees() -> None:
+    """The vendor's dragonflies, whose nodes also have adapters on leaves; management is none."""
+    state = discovery(Mode.DRAGONFLY)
+    state.advance(0.0, *by_lldp(wired({"u": ["gpu-1", "gpu-2"]}, 4, 1, 2)))
+    state.validate()
+    detail = state.detail(NodeName("gpu-2"))
+    assert detail is not None
+    assert [(each.adapter, each.gpus, each.switch, each.rail) for each in detail.uplinks] == [
+        (f"mlx5_{n}", (2 * n, 2 * n + 1), f"u-leaf-{n:02}-0", None) for n in range(4)
+    ]
+
+
 def test_an_adapter_that_is_gone_or_unplugged_is_no_wrong_rail() -> None:
     world = wired({"u": [f"gpu-{n}" for n in range(5)]}, 8, 1, 1)
     events = by_lldp(world)

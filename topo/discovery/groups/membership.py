@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from topo.discovery.groups.declared import Declared
 from topo.discovery.groups.fabric.groups import FabricGroups
+from topo.discovery.groups.fabric.uplinks import NodeUplink, seen_uplinks
 from topo.discovery.groups.labelled import Labelled
 from topo.discovery.groups.machine_join import Machines, Named, names_of
 from topo.discovery.groups.managed import Chain, without_dragonflies
@@ -26,6 +27,7 @@ from topo.model.errors import require
 from topo.model.fabric import normalized_guid
 from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, SUPER_POD, GroupName, NodeName, SourceName
+from topo.model.machine import NodeFacts
 from topo.model.observation import (
     CLUSTER_NODES,
     CONFIG_FILE,
@@ -130,6 +132,12 @@ class Membership:
         self.fabric.update(node, filter(None, guids), (each.lower() for each in names if each))
         if record is not None and facts is not None:
             self.fabric.update_cables(node, facts, record.seen_at_s)
+
+    def uplinks(self, node: NodeName, facts: NodeFacts | None) -> tuple[NodeUplink, ...]:
+        """Return the cables of a node to switches. O(adapters of the node)."""
+        if self._follows_fabric:
+            return self.fabric.uplinks.of(node)
+        return () if facts is None else seen_uplinks(node, facts)
 
     def settle_fabric(self, now_s: float) -> AbstractSet[NodeName] | None:
         """Work out the groups of the fabric; the nodes that may move, None if none was restated."""

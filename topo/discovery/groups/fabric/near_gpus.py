@@ -23,6 +23,8 @@ from topo.model.machine import Gpu, LinkKind, LinkMatrix, NodeFacts
 
 _BY_DISTANCE = (LinkKind.PIX, LinkKind.PXB, LinkKind.PHB, LinkKind.NUMA_NODE)
 """The nearest first; SYS crosses sockets."""
+_ETHERNET = "Ethernet"
+"""Such a port is in no dump. Source: `link_layer` of ABI/stable/sysfs-class-infiniband."""
 
 
 class NearAdapter(NamedTuple):
@@ -48,7 +50,8 @@ def near_adapters(node: NodeName, facts: NodeFacts) -> tuple[NearAdapter, ...]:
             continue
         gpus = near.get(nic.hca) or _of_numa_node(nic.numa, facts.gpus)
         card = (nic.bdf or "").partition(".")[0]
-        if (guid := normalized_guid(nic.node_guid)) is not None:
+        guid = None if nic.link_layer == _ETHERNET else normalized_guid(nic.node_guid)
+        if guid is not None:
             found[NearAdapter(guid, nic.hca, "", gpus, card)] = None
         for name in nic.interfaces:
             found[NearAdapter(interface_id(node, name), nic.hca, name, gpus, card)] = None

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from topo.discovery.groups.fabric.near_gpus import NearAdapter
+from topo.discovery.groups.fabric.near_gpus import NearAdapter, near_adapters
 from topo.discovery.groups.fabric.rails import Cables, Rails, find_rails
 from topo.discovery.groups.fabric.switch_ports import SwitchPorts, interface_id
 from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
 from topo.discovery.groups.fabric.wires import Uplink, Wires
 from topo.model.fabric import Guid
 from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
 from topo.model.words import listed
 
 
@@ -41,6 +42,28 @@ class NodeUplink:
     rate: str
     rail: int | None
     unseen_since_s: float | None
+
+
+def seen_uplinks(node: NodeName, facts: NodeFacts) -> tuple[NodeUplink, ...]:
+    """Return the cables that a reading shows by LLDP, where the fabric makes no groups.
+
+    Of interfaces of adapters for remote memory access; one that sees two neighbours has two.
+    """
+    return tuple(
+        NodeUplink(
+            adapter=near.name,
+            interface=near.interface,
+            gpus=near.gpus,
+            switch=end.name or end.chassis,
+            port=end.port,
+            rate="",
+            rail=None,
+            unseen_since_s=None,
+        )
+        for near in near_adapters(node, facts)
+        for end in facts.nic_neighbours
+        if near.interface == end.nic
+    )
 
 
 class _OffRail(NamedTuple):
