@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.client import MERGE, Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.kueue import CHECKS, GROUP
 from tests.e2e.kueue.queues import (
@@ -72,10 +72,11 @@ async def test_a_job_without_whole_groups_is_held_before_its_quota_and_let_go_on
     await open_queue(api, "training", PLAIN, 64)
     takers = await take_one_of_each_pair(api, world)
     job = queued(batch_job("held", 4, 16), "training", **{ADMISSION_GATED_BY: OTHER})
+    await eventually(lambda: _is_reviewed(api, job))
     await api.create(BATCH_JOBS, job)
     assert await gates(api, "held") == f"{OTHER},{HOLDER}"
     await eventually(lambda: _is_told(api, "held", "WaitsForGroups", "whole group"))
-    assert (await conditions(api, "held")).get("QuotaReserved") == "False"
+    await eventually(lambda: _is_gated(api, "held"))
 
     await api.create(BATCH_JOBS, queued(batch_job("single", 8), "training"))
     await eventually(lambda: _is_bound(api, "single", 8))
@@ -197,6 +198,12 @@ def booked_box(entry: Any) -> str:
     return str(labels[0]) if labels else ""
 
 
+async def _is_reviewed(api: Api, job: Any) -> bool:
+    """Whether each API server knows the webhook by now."""
+    made = await api.call("POST", BATCH_JOBS, copy.deepcopy(job), dryRun="All")
+    return WORDS.pods in str(made)
+
+
 async def _has_workload(api: Api, job: str) -> bool:
     return bool(await workload_of(api, job))
 
@@ -206,7 +213,13 @@ async def _is_in(api: Api, job: str, state: str) -> bool:
 
 
 async def _is_refused(account: Api, path: str, change: Any) -> bool:
-    return await refused(account.merge(path, change))
+    """Tried without effect: a change that once got through would be none the next time."""
+    call = account.call("PATCH", path, change, content_type=MERGE, dryRun="All")
+    return await refused(call)
+
+
+async def _is_gated(api: Api, job: str) -> bool:
+    return (await conditions(api, job)).get("QuotaReserved") == "False"
 
 
 async def _is_deactivated(api: Api, job: str, why: str) -> bool:
