@@ -36,7 +36,9 @@ from topo.placement.gpus.node_worth import OF_MANUAL, Weights
 
 POLL_S = 10.0
 PREEMPT, ALLOCATE = "preempt", "allocate"
-"""Actions of Volcano. Source: volcano-sh/volcano v1.14.1, pkg/scheduler/actions/factory.go."""
+EVICTING = frozenset({PREEMPT, "gangpreempt"})
+"""Actions of Volcano, of which one evicts. Source: volcano-sh/volcano v1.15.1,
+pkg/scheduler/actions/factory.go; `gangpreempt` is new there and replaces `preempt`."""
 _log = structlog.get_logger(__name__)
 
 
@@ -184,7 +186,7 @@ class SchedulerConfigReader:
         return _Found(ConfigState.IGNORED, why, fix, preemption, self._joint(config), weights)
 
     def _preemption(self, config: SchedulerConfig) -> tuple[WarningDocument, ...]:
-        if PREEMPT in config.actions:
+        if not EVICTING.isdisjoint(config.actions):
             return ()
         has = ", ".join(config.actions) or "none"
         why = f"Volcano evicts nobody: {PREEMPT} is not among its actions ({has}; {self._name})"
@@ -209,7 +211,8 @@ class SchedulerConfigReader:
 
     def _joint(self, config: SchedulerConfig) -> str:
         """Return the command that adds plugin and action; empty if one of them is not missing."""
-        acts = None if PREEMPT in config.actions else with_action(config, PREEMPT, after=ALLOCATE)
+        evicts = not EVICTING.isdisjoint(config.actions)
+        acts = None if evicts else with_action(config, PREEMPT, after=ALLOCATE)
         if acts is None:
             return ""
         both = with_plugin(replace(config, text=acts), PLUGIN, [self._counted])

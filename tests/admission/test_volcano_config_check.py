@@ -175,6 +175,11 @@ async def test_without_the_action_preempt_the_warning_has_the_patch_that_adds_it
     assert (again.reader.evicts_nobody, again.reader.preemption_warnings) == ("", ())
 
 
+async def test_the_action_gangpreempt_evicts_as_well_and_is_not_joined_by_preempt():
+    found = await read(OneConfigMap({KEY: AWARE.replace('"allocate"', '"allocate, gangpreempt"')}))
+    assert (found.reader.evicts_nobody, found.reader.joint_warnings) == ("", ())
+
+
 async def test_where_groups_are_ignored_and_nobody_is_evicted_one_command_mends_both():
     """Each command has all of the configuration, so of two the last would undo the first."""
     found = await read(OneConfigMap({KEY: VENDORS}))

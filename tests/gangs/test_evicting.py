@@ -9,7 +9,7 @@ from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.machine.gang import Binding, GangId, Member, PodUid
-from topo.gangs.machine.instructions import Place
+from topo.gangs.machine.instructions import Nominate, Place
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -176,3 +176,18 @@ def test_what_several_groups_that_volcano_would_mix_are_told_to_do_has_them_run(
     found = leader.gangs.status(GangId("a"))
     assert found is not None
     assert found.state is stands
+
+
+def test_pods_keep_the_nodes_of_their_group_to_which_volcano_nominated_them() -> None:
+    """It evicts and nominates in an order of its own; the plan that follows has none to add."""
+    world = Cluster(dragonflies(1), preempts=True)
+    leader = Leader.over(world, GangSettings(preempt_s=60.0))
+    for host in list(world.capacity.hosts()):
+        world.intrude(f"on-{host.name}", host.name, priority=0)
+    world.submit(job("a", 2, binding=Binding.WHOLE, priority=5))
+    leader.settle()
+    leader.now_s = 61.0
+    leader.settle()
+    assert world.bound(GangId("a")) == {0: "n1-1-2", 1: "n1-1-1"}
+    given = (each for each in leader.given if isinstance(each, Nominate) and each.node)
+    assert {each.pod.rank: each.node for each in given} == {0: "n1-1-2", 1: "n1-1-1"}

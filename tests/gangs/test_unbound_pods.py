@@ -114,3 +114,25 @@ def test_a_pod_for_which_kube_scheduler_evicts_others_keeps_its_place():
         leader.now_s += 100.0
         leader.settle(schedule=False)
     assert all(member.nominated for member in cluster.members(A))
+
+
+@EITHER
+def test_a_nomination_of_its_scheduler_to_a_node_that_the_pod_selects_is_not_written_over(
+    binding: Binding,
+):
+    """As Volcano's `gangpreempt` nominates where it evicts: two writers would never agree."""
+    cluster = Cluster(dragonflies(2))
+    leader = Leader.over(cluster, SETTINGS)
+    cluster.submit(job("g1", 2, binding=binding))
+    leader.settle(schedule=False)
+    first, second = cluster.members(A)
+    assert first.opened
+    assert {first.nominated, second.nominated} == {"n1-1-1", "n1-1-2"}
+    given = len(leader.given)
+    cluster.change(first.uid, nominated=second.nominated)
+    cluster.change(second.uid, nominated=first.nominated)
+    leader.settle(schedule=False)
+    assert leader.given[given:] == []
+    cluster.change(first.uid, nominated=NodeName("n1-2-1"))
+    leader.settle(schedule=False)
+    assert cluster.members(A)[0].nominated == first.nominated, "it may not run there"

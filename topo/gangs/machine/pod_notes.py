@@ -4,13 +4,19 @@ All pods of a gang that is bound as a whole select one value. In a gang that is 
 each group has its own value, except that groups which share a node share its value; such groups are
 in one domain, because a node is in one. The selector of an opened pod cannot be changed, so its new
 node must not have another value.
+
+A scheduler nominates pods, too, as Volcano's `gangpreempt` does where it evicts for them. Pods of a
+group are alike, so an opened one that is nominated to a node of its group keeps it, and nobody
+writes over what the other wrote:
+
+    group 0 gets n1, n2; p0 is nominated to n2, p1 to nothing → p0 n2, p1 n1
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topo.gangs.machine.events import Planned
-from topo.gangs.machine.gang import Binding, Note, PodUid, Selection
+from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
 from topo.gangs.machine.record import Record, selection_scope
 from topo.model.ids import NodeName
 
@@ -22,7 +28,8 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
     """
     assert record.asked is not None, "a plan is an answer"  # noqa: S101 - for the type checker
     gang, wanted = record.gang, record.asked.place.wanted
-    placed = {pod.uid: node for pod, node in zip(wanted, planned.nodes, strict=True)}
+    nodes = _as_nominated(record, wanted, planned.nodes)
+    placed = {pod.uid: node for pod, node in zip(wanted, nodes, strict=True)}
     selecting = (m for m in gang.members if m.opened and m.selection)
     opened = {m.uid: m.selection for m in selecting if m.uid in placed}
     by_node = _values_of_others(record, placed)
@@ -31,7 +38,7 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
             return None
     by_group = _values_of_groups(record, by_node, opened)
     found: dict[PodUid, Note] = {}
-    for pod, node in zip(wanted, planned.nodes, strict=True):
+    for pod, node in zip(wanted, nodes, strict=True):
         group = gang.group_of(pod.rank)
         scope = selection_scope(gang, group)
         value = by_group.get(scope)
@@ -49,6 +56,35 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
     for pod, _ in record.asked.place.held:
         if (note := record.plan.get(pod.uid)) is not None:
             found[pod.uid] = replace(note, hold=planned.hold)
+    return found
+
+
+def _as_nominated(
+    record: Record, wanted: Sequence[Member], nodes: Sequence[NodeName]
+) -> Sequence[NodeName]:
+    """Return the nodes of these pods, in each group in the order of nominations; O(members).
+
+    Pods that may use different nodes stay where they were planned.
+    """
+    nominated = {m.uid: m.nominated for m in record.gang.members if m.opened and m.node is None}
+    if record.gang.request.by_rank or not any(nominated.values()):
+        return nodes
+    places: dict[int, list[int]] = {}
+    for at, pod in enumerate(wanted):
+        places.setdefault(record.gang.group_of(pod.rank), []).append(at)
+    found = list(nodes)
+    for of_group in places.values():
+        left = [nodes[at] for at in of_group]
+        others = []
+        for at in of_group:
+            node = nominated.get(wanted[at].uid)
+            if node is not None and node in left:
+                left.remove(node)
+                found[at] = node
+            else:
+                others.append(at)
+        for at, node in zip(others, left, strict=True):
+            found[at] = node
     return found
 
 
