@@ -73,8 +73,8 @@ class RequestReservations:
 
     def _is_promised(self, known: KnownRequest) -> bool:
         found = known.value
-        if found.is_let_go:
-            return True
+        if not self.is_awaited:  # its pods are there, whatever of it was seen by now
+            return not found.is_leaving
         if found.phase is not Phase.PROVISIONED or found.is_leaving:
             return False
         return found.deadline_s is not None and self.server_now() < found.deadline_s

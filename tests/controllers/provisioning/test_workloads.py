@@ -6,17 +6,19 @@ from typing import Any
 import pytest
 
 from master.controllers.provisioning.held_jobs import HeldJobs
+from master.kube.objects import PODS
 from master.kube.schedulers.topologies import KUEUE_FLAVORS
 from master.kube.schedulers.workloads import ADMISSION_CHECKS, HELD, WORKLOADS
 from tests.controllers.nomination.masters import FLIES, until
-from tests.controllers.nomination.objects import GPU, WORDS
+from tests.controllers.nomination.objects import GPU, PAIR, WORDS, gated_pod
 from tests.controllers.provisioning.request_world import (
     VENDOR_LABELS,
     RequestCluster,
     server_now,
     stamp,
 )
-from topo.gangs.annotation_keys import ADMISSION_GATED_BY
+from tests.controllers.provisioning.test_requests import is_open, node_of
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY, KUEUE_WORKLOAD
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import SWITCHBOX
 from topo.provisioning.workloads import WAITING_S
@@ -171,3 +173,24 @@ async def test_another_leader_holds_to_what_was_booked():
     async with cluster.master() as without:
         await until(lambda: cluster.check("one").get("state") == "Retry")
         assert not without.booked, "what the state was lost of is promised no more"
+
+
+async def test_pods_get_what_was_booked_before_there_was_quota_also_if_letting_go_is_not_seen_yet():
+    """A workload and its pods come on two streams, of which either may be late."""
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.take("node-1")
+        cluster.queue("one", 2, WORDS.whole_groups)
+        await until(lambda: cluster.gates("one") == "")
+        booked = {*master.booked}
+        cluster.api.remove(PODS, "taker-node-1", "others")
+        pods = [
+            cluster.api.add(
+                PODS, f"p-{rank}", **gated_pod(rank, PAIR, **{KUEUE_WORKLOAD: "job-one"}), status={}
+            )
+            for rank in range(2)
+        ]
+        await until(lambda: all(map(is_open, pods)))
+        assert {node_of(pod) for pod in pods} == booked
+        await asyncio.sleep(2)
+        assert master.booked.keys() == booked, "the pods have taken the booking over"

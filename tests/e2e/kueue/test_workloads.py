@@ -29,6 +29,7 @@ from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_mas
 from tests.e2e.scheduling.asking import batch_job, nodes_of
 from tests.e2e.scheduling.gang_master import document
 from tests.e2e.scheduling.jobs import BATCH_JOBS, NODES, PODS, WORDS, events_of, taker
+from tests.e2e.scheduling.scheduler_config import topo
 from tests.helm.chart import NAMESPACE, golden, one, rules
 from tests.support.waiting import eventually
 from topo.gangs.annotation_keys import ADMISSION_GATED_BY
@@ -77,6 +78,8 @@ async def test_a_job_without_whole_groups_is_held_before_its_quota_and_let_go_on
     assert await gates(api, "held") == f"{OTHER},{HOLDER}"
     await eventually(lambda: _is_told(api, "held", "WaitsForGroups", "whole group"))
     await eventually(lambda: _is_gated(api, "held"))
+    printed = " ".join((await topo(await holder.url(), "why", "held")).split())
+    assert "it takes no quota of Kueue meanwhile" in printed
 
     await api.create(BATCH_JOBS, queued(batch_job("single", 8), "training"))
     await eventually(lambda: _is_bound(api, "single", 8))
