@@ -87,7 +87,7 @@ def test_exactly_the_exchanged_cables_of_random_rails_are_found(
     for host, adapters in world.wrong.items():
         named = {n for n in range(len(world.beside)) if f"mlx5_{n} beside" in found[host]}
         assert named == adapters
-        assert found[host].endswith("the two are exchanged")
+        assert "are exchanged: they end at" in found[host]
 
 
 def test_cards_beside_the_same_gpus_are_told_apart_by_their_address() -> None:
@@ -111,8 +111,18 @@ def test_pairs_of_nodes_are_judged_by_all_pairs(tell: Callable[[World], Sequence
     state = told(tell(world))
     assert off_rail(state).keys() == {"gpu-2b"}
     text = off_rail(state)["gpu-2b"]
-    assert "mlx5_1 beside GPUs 2 and 3 is at u2-leaf-03-0 port" in text
-    assert "(rail 3), on most nodes of its group at u2-leaf-01-0 (rail 1)" in text
+    assert "mlx5_1 beside GPUs 2 and 3 and mlx5_3 beside GPUs 6 and 7 are exchanged" in text
+    assert "they end at u2-leaf-03-0 port" in text
+    assert "(rail 3) and u2-leaf-01-0 port" in text
+
+
+def test_a_cable_on_the_leaf_of_another_rail_is_named_with_the_one_where_it_belongs() -> None:
+    world = wired({"u": [f"gpu-{n}" for n in range(5)]}, 8, 1, 1)
+    world.leaves["gpu-3"][3] = world.leaves["gpu-3"][5]
+    assert off_rail(told(by_lldp(world))) == {
+        "gpu-3": "gpu-3: mlx5_3 beside GPU 3 is at u-leaf-05-0 port swp-gpu-3-3 (rail 5), on most "
+        "nodes of its group at u-leaf-03-0 (rail 3)"
+    }
 
 
 def test_a_pair_alone_that_differs_is_no_finding() -> None:
@@ -232,8 +242,11 @@ def test_the_rails_of_a_real_superpod_are_those_of_the_names_of_its_leaves() -> 
     ]
     state = told([FabricLoaded((("dump", dump),)), *events])
     (text,) = off_rail(state).values()
-    assert text.startswith("b08-p1-dgx-08-c01: mlx5_2 beside GPU 2 is at B09-P1-IBLEAF-04-08")
-    assert text.endswith("the two are exchanged")
+    assert text == (
+        "b08-p1-dgx-08-c01: the cables of mlx5_2 beside GPU 2 and mlx5_3 beside GPU 3 are "
+        "exchanged: they end at B09-P1-IBLEAF-04-08 port 1 (rail 3) and B09-P1-IBLEAF-03-08 port 1 "
+        "(rail 2)"
+    )
     rails = {
         uplink.switch: uplink.rail
         for host in found

@@ -144,17 +144,18 @@ class NodeUplinks:
             if uplink.switch in group.switches
             and rails.are_other((near.gpus, near.card), uplink.switch)
         ]
-        if not off:
-            return ""
+        if len(off) == 2 and all(
+            one.uplink.switch in other.usual for one, other in (off, off[::-1])
+        ):
+            names = " and ".join(_shown(each.near) for each in off)
+            ends = " and ".join(self._port(each.uplink, rails) for each in off)
+            return f"{node}: the cables of {names} are exchanged: they end at {ends}"
         where = [
             f"{_shown(each.near)} is at {self._port(each.uplink, rails)}, on most nodes of its "
             f"group at {self._usual(each.usual, rails)}"
             for each in off
         ]
-        exchanged = len(off) == 2 and all(
-            one.uplink.switch in other.usual for one, other in (off, off[::-1])
-        )
-        return f"{node}: {listed(where)}" + ("; the two are exchanged" if exchanged else "")
+        return f"{node}: {listed(where)}" if where else ""
 
     def _cables(self, node: NodeName, group: SwitchGroup) -> Cables:
         """Return the cables between GPUs of a node and the leaves of its own group."""
