@@ -15,6 +15,23 @@ declare namespace Api {
     down: string[];
     drain: string[];
   }
+  interface Cable {
+    end: End;
+    planned: End | null;
+    found: End | null;
+    rate: string;
+    line: number | null;
+    label: string;
+    racks: string[];
+  }
+  interface CableFinding {
+    verdict: string;
+    text: string;
+    cables: Cable[];
+    moves: Move[];
+    actions: string[];
+    cost: Cost | null;
+  }
   interface CapacityCounts {
     nodes: number;
     ready: number;
@@ -59,6 +76,12 @@ declare namespace Api {
     fix: string;
     since_s: number | null;
   }
+  interface Cost {
+    groups: string[];
+    gpus: number;
+    running: string[];
+    waiting: string[];
+  }
   interface Diff {
     from: number;
     to: number;
@@ -72,6 +95,10 @@ declare namespace Api {
     kind: string;
     name: string;
     path: string[];
+  }
+  interface End {
+    device: string;
+    port: string;
   }
   interface Evidence {
     kind: string;
@@ -296,6 +323,11 @@ declare namespace Api {
     moments: number;
     changes: Record<string, number>;
   }
+  interface Move {
+    source: End;
+    target: End;
+    is_exchange: boolean;
+  }
   interface NetworkPort {
     hca: string;
     port: number;
@@ -408,6 +440,13 @@ declare namespace Api {
     slot: number;
     uuid: string;
     connected: boolean | null;
+  }
+  interface Place {
+    name: string;
+    cables: number;
+    moves: number;
+    mended: number;
+    findings: CableFinding[];
   }
   interface PodGroup {
     index: number;
@@ -563,5 +602,12 @@ declare namespace Api {
     peer_slot: number | null;
     server: string;
     state: "up" | "down" | "unconfirmed";
+  }
+  interface Wiring {
+    planned: number;
+    right: number;
+    counts: Record<string, number>;
+    notes: string[];
+    places: Place[];
   }
 }

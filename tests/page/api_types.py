@@ -17,7 +17,7 @@ from topo.model.rest.changes import (
     HoldEventDocument,
     StepDocument,
 )
-from topo.model.rest.findings import FindingsDocument
+from topo.model.rest.findings import FindingsDocument, WiringDocument
 from topo.model.rest.gangs import GangDocument, GangsDocument
 from topo.model.rest.history import HistoryDocument
 from topo.model.rest.placements import FitsDocument, NoFitDocument
@@ -28,6 +28,7 @@ FILE = Path(__file__).with_name("api.d.ts")
 ANSWERS = (
     TopologyDocument,
     FindingsDocument,
+    WiringDocument,
     DiffDocument,
     HistoryDocument,
     StepDocument,

@@ -103,6 +103,51 @@ def odd_forest() -> dict[str, Any]:
     return {"groups": roots, "unplaced": [node("lone")], "wires": wires}
 
 
+def test_cables_that_are_not_as_planned_lie_beside_the_wires_of_their_nodes(modules: Page) -> None:
+    """A swap between two dragonflies, a wire that no plan has, a leaf that has no place."""
+    ends = {
+        "swap": [("n0-0-a", "n0-0-b", "n0-1-b"), ("n0-1-a", "n0-1-b", "n0-0-b")],
+        "unplanned": [("n0-2-a", None, "n0-2-b")],
+        "missing": [("n0-3-a", "leaf-1", None)],
+        "unseen": [("n0-3-b", "n0-3-a", None)],
+    }
+
+    def end(device: str | None) -> dict[str, str] | None:
+        return None if device is None else {"device": device, "port": "1"}
+
+    findings = [
+        {
+            "verdict": verdict,
+            "cables": [
+                {"end": end(one), "planned": end(planned), "found": end(found)}
+                for one, planned, found in cables
+            ],
+        }
+        for verdict, cables in ends.items()
+    ]
+    found = modules.evaluate(
+        """async ([document, wiring]) => {
+          const { pictureOf } = await import('/picture.js');
+          const { planOf } = await import('/layout.js');
+          const { cablesOf } = await import('/cables.js');
+          const picture = pictureOf(document, { findings: [] }, 0);
+          picture.cables = cablesOf(wiring, picture.nodes);
+          const { planned, wrong, strands } = planOf(picture, { width: 1600, height: 1000 });
+          return { planned, wrong: [...wrong].sort(), strands };
+        }""",
+        [vendors_forest(1, 4), {"places": [{"findings": findings}]}],
+    )
+    assert [(s["wire"]["node"], s["wire"]["peer"]) for s in found["planned"]] == [
+        ("n0-0-a", "n0-0-b"),
+        ("n0-1-a", "n0-1-b"),
+    ]
+    assert found["wrong"] == [f"n0-{n}-{side}/1" for n in range(3) for side in "ab"]
+    lines = [tuple(s[key] for key in ("x1", "y1", "x2", "y2")) for s in found["planned"]]
+    assert not set(lines) & {
+        tuple(s[key] for key in ("x1", "y1", "x2", "y2")) for s in found["strands"]
+    }
+
+
 @pytest.mark.parametrize("forest", [vendors_forest(3, 4), odd_forest()], ids=["dragonflies", "odd"])
 def test_every_node_stands_once_in_the_box_of_its_group_and_each_wire_ends_at_its_nodes(
     modules: Page, forest: dict[str, Any]

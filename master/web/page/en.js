@@ -49,6 +49,8 @@ export const ENGLISH = {
   wire_up: "wire",
   wire_cut: "cut wire",
   wire_unconfirmed: "seen from one end only",
+  wire_planned: "planned, not there",
+  wire_wrong: "not as planned",
   close: "Close",
   group: "Group",
   node: "Node",

@@ -64,6 +64,8 @@ const TRIED = 100;
  * @property {Map<string, Tile>} by_name
  * @property {Map<string, Box>} by_path
  * @property {Strand[]} strands
+ * @property {Strand[]} planned wires of the plan that are not there
+ * @property {Set<string>} wrong ends of wires that are not as planned, `node/slot`
  * @property {string} tail with which the names of all nodes end, such as their domain
  * @property {number} width
  * @property {number} height
@@ -85,6 +87,8 @@ export function planOf(picture, screen) {
     by_name: new Map(),
     by_path: new Map(),
     strands: [],
+    planned: [],
+    wrong: picture.cables.wrong,
     tail: tailOf([...picture.nodes.keys()]),
     width: 0,
     height: 0,
@@ -110,7 +114,10 @@ export function planOf(picture, screen) {
   plan.width = all.width;
   plan.height = all.height;
   all.place(0, 0);
-  plan.strands = strandsOf(plan, picture.document.wires);
+  /** @type {Map<string, number>} */
+  const beside = new Map();
+  plan.strands = strandsOf(plan, picture.document.wires, beside);
+  plan.planned = strandsOf(plan, picture.cables.planned, beside);
   return plan;
 }
 
@@ -278,11 +285,10 @@ function rows(pieces, limit, { between, below }, stands) {
 /**
  * @param {Plan} plan
  * @param {Api.Wire[]} wires
+ * @param {Map<string, number>} beside by pair of nodes how many lie there already
  * @returns {Strand[]}
  */
-function strandsOf(plan, wires) {
-  /** @type {Map<string, number>} */
-  const beside = new Map();
+function strandsOf(plan, wires, beside) {
   /** @type {Strand[]} */
   const strands = [];
   for (const wire of wires) {

@@ -1,6 +1,7 @@
 // Keeps the picture true: fetches it, follows the stream, and says how old it is when it cannot.
 
 import { OFFLINE, Refused, ask } from "./api.js";
+import { AS_PLANNED, DIFFER, cablesOf } from "./cables.js";
 import { judge, pictureOf, recount } from "./picture.js";
 import { SILENCE_MS, follow } from "./stream.js";
 
@@ -173,7 +174,9 @@ export class Live {
       ask("v1/findings", { signal }),
     ]);
     signal.throwIfAborted();
-    this.picture = pictureOf(forest.document, found.document, forest.copy_age_s);
+    const picture = pictureOf(forest.document, found.document, forest.copy_age_s);
+    picture.cables = await this.fetchCables(picture);
+    this.picture = picture;
     this.fetched_ms = performance.now();
     this.confirm();
     this.told.picture(this.picture);
@@ -184,12 +187,30 @@ export class Live {
     const { signal } = this.connection.stop;
     const forest = await ask("v1/topology", { signal });
     const picture = pictureOf(forest.document, null, forest.copy_age_s);
+    picture.cables = await this.fetchCables(picture);
     this.picture = picture;
     this.confirm();
     this.told.picture(picture);
     judge(picture, (await ask("v1/findings", { signal })).document);
     this.fetched_ms = performance.now();
     this.told.judged();
+  }
+
+  /**
+   * What the plan of the cables says of wires between nodes. The forest is shown without it, too: a
+   * replica may not know it yet.
+   * @param {import("./picture.js").Picture} picture
+   */
+  async fetchCables({ document, nodes }) {
+    if (!document.warnings.some((each) => each.code === DIFFER)) return AS_PLANNED;
+    const { signal } = this.connection.stop;
+    try {
+      return cablesOf((await ask("v1/wiring", { signal })).document, nodes);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof Refused) return AS_PLANNED;
+      throw error;
+    }
   }
 
   /**

@@ -67,6 +67,8 @@ function showPicture(of) {
   showPanel();
   showState();
   document.body.dataset["generation"] = String(of.document.generation);
+  const differ = of.cables.wrong.size + of.cables.planned.length > 0;
+  document.body.dataset["plan"] = differ ? "differs" : "";
 }
 
 function showCounts() {

@@ -1,5 +1,7 @@
 // The forest as it was at one moment, indexed. Pure: a document in, values out.
 
+import { AS_PLANNED } from "./cables.js";
+
 /**
  * @typedef {object} Placed a node with where it stands
  * @property {Api.Node} node
@@ -15,6 +17,7 @@
  * @property {Map<string, Placed>} nodes by name
  * @property {Map<string, Api.Group>} groups by path, joined with /
  * @property {number} copy_age_s how old the replica's copy was when it was fetched
+ * @property {import("./cables.js").Cables} cables that are not as the plan has them
  */
 
 /**
@@ -42,7 +45,8 @@ export function pictureOf(document, judged, copy_age_s) {
     nodes.get(wire.node)?.wires.push(wire);
     if (wire.peer !== null && wire.peer !== wire.node) nodes.get(wire.peer)?.wires.push(wire);
   }
-  return { document, judged, findings: judged?.findings ?? [], nodes, groups, copy_age_s };
+  const findings = judged?.findings ?? [];
+  return { document, judged, findings, nodes, groups, copy_age_s, cables: AS_PLANNED };
 }
 
 /**

@@ -20,12 +20,37 @@ export function drawWires(pen) {
     if (strand.wire.state === "up" && isNear(pen, strand)) trace(pen, strand);
   }
   ctx.stroke();
+  drawPlan(pen);
   ctx.strokeStyle = pen.colour("warn");
   ctx.setLineDash([2, 3]);
   ctx.beginPath();
   for (const strand of pen.plan.strands) {
     if (strand.wire.state === "unconfirmed" && isNear(pen, strand)) trace(pen, strand);
   }
+  ctx.stroke();
+  ctx.setLineDash([]);
+}
+
+/**
+ * Where the cables are not as planned: those that are there and should not, over their own lines,
+ * and those that should be there, in long dashes.
+ * @param {Pen} pen
+ */
+function drawPlan(pen) {
+  const { ctx, plan } = pen;
+  if (plan.wrong.size + plan.planned.length === 0) return;
+  ctx.strokeStyle = pen.colour("warn");
+  ctx.beginPath();
+  for (const strand of plan.strands) {
+    const { node, slot, state } = strand.wire;
+    const is_wrong = state === "up" && plan.wrong.has(`${node}/${slot}`);
+    if (is_wrong && isNear(pen, strand)) trace(pen, strand);
+  }
+  ctx.stroke();
+  ctx.strokeStyle = pen.colour("link");
+  ctx.setLineDash([10, 4]);
+  ctx.beginPath();
+  for (const strand of plan.planned) if (isNear(pen, strand)) trace(pen, strand);
   ctx.stroke();
   ctx.setLineDash([]);
 }

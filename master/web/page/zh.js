@@ -48,6 +48,8 @@ export const CHINESE = {
   wire_up: "连线",
   wire_cut: "断开的连线",
   wire_unconfirmed: "仅一端可见",
+  wire_planned: "已规划但不存在",
+  wire_wrong: "与规划不符",
   close: "关闭",
   group: "组",
   node: "节点",
