@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from topo.facts.plans import dot, tables, topo_file
+from topo.facts.plans import dot, netbox_pages, tables, topo_file
 from topo.facts.plans.plan import CablePlan
 from topo.model.errors import Refusal
 
@@ -12,6 +12,7 @@ _FORMATS: tuple[tuple[_Recognises, _Read], ...] = (
     (tables.recognises, tables.read),
     (dot.recognises, dot.read),
     (topo_file.recognises, topo_file.read),
+    (netbox_pages.recognises, netbox_pages.read),
 )
 
 
@@ -21,5 +22,6 @@ def read_plan(text: str) -> CablePlan | Refusal:
         if recognises(text):
             return read(text)
     what = "no plan of cables that is known here"
-    fix = "give CSV with the header a_node,a_port,z_node,z_port, a CVT or NetBox CSV, DOT or .topo"
+    fix = "give CSV with the header a_node,a_port,z_node,z_port, a CVT or NetBox CSV, DOT, .topo, "
+    fix += "or the cables of NetBox's API"
     return Refusal(what, "line 1", fix)

@@ -23,7 +23,10 @@ class End(NamedTuple):
 
 
 class PlannedCable(NamedTuple):
-    """A cable of a plan; `gbps` 0 where the plan does not say. `line` is where it stands."""
+    """A cable of a plan; `gbps` 0 where the plan does not say.
+
+    `line` is where it stands, counted in `unit`: lines, or cables by their number there.
+    """
 
     one: End
     other: End
@@ -31,6 +34,7 @@ class PlannedCable(NamedTuple):
     gbps: float = 0.0
     racks: tuple[str, str] = ("", "")
     label: str = ""
+    unit: str = "line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,14 @@ def checked(cables: Iterable[PlannedCable], notes: Iterable[str] = ()) -> CableP
         ends = frozenset((cable.one, cable.other))
         if ends in found:
             continue
-        where = f"line {cable.line}"
+        where = f"{cable.unit} {cable.line}"
         if cable.one == cable.other:
             return Refusal(f"{cable.one} is connected with itself", where, "name two ports")
         for end in ends:
             if not end.device or not end.port:
                 return Refusal("a cable without a device or port", where, "name both ends")
             if (before := at.setdefault(end, cable)) is not cable:
-                what = f"{end} is in two cables, also in line {before.line}"
+                what = f"{end} is in two cables, also in {before.unit} {before.line}"
                 return Refusal(what, where, "correct the plan: a port takes one cable")
         found[ends] = cable
         if len(found) > MAX_CABLES:
