@@ -46,7 +46,7 @@ def build_service(
     controllers = kubernetes.controllers(core, cluster, availability, admission, capacity=capacity)
     extender = build_extender(core, cluster, capacity, availability, replicas=replicas)
     port_tokens = read_port_tokens(settings, core.file_warnings, core.registry, clock)
-    wiring = build_wiring(core, controllers, lambda: topology)
+    wiring = build_wiring(core, availability, controllers, lambda: topology)
     warnings = MasterWarnings(
         settings=settings,
         cleartext=port_tokens.cleartext,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from master.availability import Availability
 from master.composition.core import Core
 from master.controllers.table import Controllers
 from master.current_topology import CurrentTopology
@@ -10,7 +11,10 @@ from topo.diagnosis.wiring.cost import Job
 
 
 def build_wiring(
-    core: Core, controllers: Controllers, topology: Callable[[], CurrentTopology]
+    core: Core,
+    availability: Availability,
+    controllers: Controllers,
+    topology: Callable[[], CurrentTopology],
 ) -> WiringCheck | None:
     """Return what compares the plan with the cables; None in a master without one."""
     plan_file = core.settings.wiring_plan
@@ -34,6 +38,7 @@ def build_wiring(
         plan_file=plan_file,
         mode=core.settings.mode.value,
         topology=topology,
+        is_complete=lambda: not availability.missing(),
         facts=core.engine.facts,
         jobs=jobs,
         files=core.file_warnings,

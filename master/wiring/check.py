@@ -48,6 +48,7 @@ REST_S = 10.0
 """At least so long between two comparisons: nobody mends a cable faster."""
 _REST_FACTOR = 20
 _WHERE = "--wiring-plan"
+_FILE = MasterCondition.WIRING_PLAN_FILE
 
 _log = structlog.get_logger(__name__)
 
@@ -70,13 +71,17 @@ class CheckedPlan:
 
 @dataclass(slots=True, kw_only=True)
 class WiringCheck:
-    """Follows the file of the plan. `jobs` are those of the gangs, `dumps` all that the sources
-    gave; `last` is the outcome of the last comparison, None before the first.
+    """Follows the file of the plan.
+
+    `is_complete`: the tree is shown, so that what is not in it is not there. `jobs` are those of
+    the gangs, `dumps` all that the sources gave. `last` is the outcome of the last comparison, None
+    before the first.
     """
 
     plan_file: Path
     mode: str
     topology: Callable[[], CurrentTopology]
+    is_complete: Callable[[], bool]
     facts: Callable[[], Mapping[NodeName, NodeFacts]]
     jobs: Callable[[], tuple[Job, ...]]
     files: FileWarnings
@@ -84,6 +89,8 @@ class WiringCheck:
     last: CheckedPlan | None = None
     dumps: tuple[FabricDump, ...] = ()
     _plan: CablePlan | None = None
+    _is_unread: bool = False
+    """Whether the file holds something else than the plan that counts."""
 
     async def run(self) -> None:
         """Follow the file and what is seen until cancelled."""
@@ -96,7 +103,7 @@ class WiringCheck:
                     self._take(await off_loop(partial(_read, content)))
                     due_s = -math.inf
                 now_s = self.clock()
-                if self._plan is not None and now_s >= due_s:
+                if self._plan is not None and now_s >= due_s and self.is_complete():
                     before, inputs = inputs, self._inputs()
                     if inputs != before:
                         self._show(await off_loop(self._compare(self._plan)))
@@ -108,10 +115,11 @@ class WiringCheck:
 
     def _take(self, found: CablePlan | Refusal) -> None:
         """Take a new plan; a file that cannot be read takes the one before not away."""
+        self._is_unread = isinstance(found, Refusal)
         if isinstance(found, Refusal):
             self._warn(found)
             return
-        self.files.clear(MasterCondition.WIRING_PLAN_FILE)
+        self.files.clear(_FILE)
         self._plan = found
         _log.info("plan of cables read", cables=len(found.cables), notes=list(found.notes))
 
@@ -119,12 +127,14 @@ class WiringCheck:
         """Show the outcome; what cannot be compared leaves the one before."""
         if isinstance(found, Refusal):
             self._warn(found)
-        else:
-            self.last = found
+            return
+        self.last = found
+        if not self._is_unread:
+            self.files.clear(_FILE)
 
     def _warn(self, found: Refusal) -> None:
         what = f"{found.what} ({found.where})"
-        self.files.warn(MasterCondition.WIRING_PLAN_FILE, what, found.fix, where=_WHERE)
+        self.files.warn(_FILE, what, found.fix, where=_WHERE)
 
     def _inputs(self) -> tuple[object, ...]:
         """Return what the findings rest on; nearly all of it is compared by identity."""

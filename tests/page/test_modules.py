@@ -105,7 +105,7 @@ def odd_forest() -> dict[str, Any]:
 
 def test_cables_that_are_not_as_planned_lie_beside_the_wires_of_their_nodes(modules: Page) -> None:
     """A swap between two dragonflies, a wire that no plan has, a leaf that has no place."""
-    ends = {
+    ends: dict[str, list[tuple[str, str | None, str | None]]] = {
         "swap": [("n0-0-a", "n0-0-b", "n0-1-b"), ("n0-1-a", "n0-1-b", "n0-0-b")],
         "unplanned": [("n0-2-a", None, "n0-2-b")],
         "missing": [("n0-3-a", "leaf-1", None)],

@@ -65,12 +65,14 @@ async def test_wires_of_the_vendors_pairs_are_held_beside_the_plan(
         assert (told["severity"], "topo wiring check" in told["next_step"]) == ("wrong", True)
         cables = await measured(master, "topo_master_wiring_cables")
         assert (cables["swap"], cables["right"], cables["missing"]) == (2, 0, 0)
-        plan.write_text("no plan\n")
+        for bad in ("no plan\n", HEADER + "a,P1,b,1\na,1,c,1\n"):
+            plan.write_text(bad)
+            word = "known here" if bad == "no plan\n" else "in two cables"
 
-        async def is_refused() -> bool:
-            return "wiring-plan-file" in await warnings(master)
+            async def is_refused(word: str = word) -> bool:
+                return word in (await warnings(master)).get("wiring-plan-file", "")
 
-        await eventually(is_refused)
+            await eventually(is_refused)
         assert (await master.get("/v1/wiring")).json["counts"] == {"swap": 2}
         plan.write_text(right)
         await counts(master, {})
