@@ -153,8 +153,14 @@ class Engine:
         return self._discovery.facts(node)
 
     def judged_gpus(self, node: NodeName) -> tuple[JudgedGpu, ...] | None:
-        """Return the GPUs of a node's last reading; None before its first one. O(GPUs)."""
-        return self._discovery.judged_gpus(node)
+        """Return the GPUs of a node's last reading; None before its first one. O(GPUs).
+
+        No claim is to get a GPU of a node in quarantine, so all of them count as broken.
+        """
+        gpus = self._discovery.judged_gpus(node)
+        if gpus is None or self._discovery.suspicions.quarantine(node) is None:
+            return gpus
+        return tuple(JudgedGpu(each.gpu, is_broken=True) for each in gpus)
 
     def facts(self) -> Mapping[NodeName, NodeFacts]:
         """Return the workers' facts of all nodes. O(nodes)."""

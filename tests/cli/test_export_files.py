@@ -105,3 +105,23 @@ def test_a_file_that_is_no_text_or_in_no_folder_is_refused(topo: Topo, tmp_path:
     assert "no text" in topo("export", "-f", "slurm-tree", "-o", str(bad)).stderr
     shown = topo("export", "-f", "slurm-tree", "-o", str(tmp_path / "away" / "t.conf"))
     assert "the file is not written: No such file" in shown.stderr
+
+
+def test_a_launcher_gets_the_nodes_that_cannot_be_trusted_and_no_others(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    assert topo("export", "-f", "excluded-hosts").stdout == ""
+    held: tuple[dict[str, object], ...] = (
+        {"quarantine": "fan"},
+        {"suspected": ["slot 1: 2 flaps"]},
+        {"suspected": []},
+    )
+    fake_master.document["unplaced"] = [
+        {"name": f"n{at:02}", "kind": "node", "status": "Ready"}
+        | {"reason": {"code": "no-peer", "text": "alone"}}
+        | more
+        for at, more in enumerate(held, start=9)
+    ]
+    assert topo("export", "-f", "excluded-hosts").stdout == "n09\nn10\n"
+    assert topo("export", "-f", "excluded-hostlist").stdout == "n[09-10]\n"
+    assert topo("export", "-f", "excluded-hosts", "--kind", "x").exit_code == Exit.USAGE

@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "topo export -o fabric.json",
         "topo export --format dot -o - | dot -Tsvg > it.svg",
         "topo export --format slurm-tree -o /etc/slurm/topology.conf --exit-code",
+        "topo export --format excluded-hostlist",
     ),
     "wiring": ("topo wiring check plan.csv",),
     "wiring check": (

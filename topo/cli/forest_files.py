@@ -16,10 +16,12 @@ from topo.cli.render.safe import plain
 from topo.kit.files import AbsentFile, NotAFile, read_bounded, replace_whole
 from topo.model.errors import Refusal
 from topo.model.forest import Forest
-from topo.model.ids import Kind
+from topo.model.ids import Kind, natural_key
+from topo.model.rest.topology import NodeDocument, TopologyDocument, is_group, walk
 from topo.publish.node_features import MANAGED_BY, can_name, manifest, node_features
 from topo.publish.node_labels import label_keys
 from topo.publish.slurm.document import SlurmChoice, slurm_file
+from topo.publish.slurm.hostlist import compress, is_host
 from topo.publish.topologies import kai, koordinator, kueue
 from topo.publish.topologies.chains import TierChain, tier_chains
 from topo.publish.topologies.wanted import WantedObjects, documents
@@ -80,6 +82,26 @@ def topology_objects(
     wanted = objects(tier_chains(forest, keys, domain))
     made = documents(wanted, api_version, dict([MANAGED_BY]))
     return ForestFile(text=_unless_empty(manifest(made), keys))
+
+
+def excluded_hosts(document: TopologyDocument, *, as_hostlist: bool) -> ForestFile:
+    """Return the nodes with suspected links or in quarantine: a line each, or as Slurm's hostlist.
+
+    An empty list is an answer, too: nobody is to be left out.
+    """
+    leaves = (vertex for _, vertex in walk(document["groups"]) if not is_group(vertex))
+    held = (node for node in (*leaves, *document["unplaced"]) if is_held(node))
+    names = sorted({node["name"] for node in held}, key=natural_key)
+    if not as_hostlist:
+        return ForestFile(text="".join(f"{name}\n" for name in names))
+    listed = [name for name in names if is_host(name)]
+    remarks = _remark(sorted(set(names) - set(listed)), "cannot be named in a hostlist of Slurm")
+    return ForestFile(text=f"{compress(listed)}\n" if listed else "", remarks=remarks)
+
+
+def is_held(node: NodeDocument) -> bool:
+    """Return whether something is held against a node."""
+    return bool(node["suspected"]) or node["quarantine"] is not None
 
 
 def _keys(domain: str, kinds: Sequence[str]) -> Mapping[Kind, str]:

@@ -7,6 +7,7 @@ import pytest
 from tests.master.documents import read
 from tests.master.placing import Caller, config, nodes_of, placing
 from tests.master.world import TOKEN, facts
+from topo.model.ids import NodeName
 from topo.model.rest.topology import NodeSuspicionDocument, TopologyDocument
 
 pytestmark = pytest.mark.virtual_time
@@ -85,3 +86,21 @@ async def test_counters_that_workers_report_name_a_link_and_outlive_a_restart(
         (link,) = shown.json["node"]["suspicion"]["links"]
         assert (link["link"], link["suspected"], link["times"]) == ("GPU 3 link 14", True, 1)
         assert [each["count"] for each in link["evidence"]] == [505]
+
+
+async def test_all_gpus_of_a_node_in_quarantine_count_as_broken_for_claims(tmp_path: Path) -> None:
+    """The controller `device-taints` keeps claims off broken GPUs by rules, and asks the engine."""
+    (tmp_path / "workers").write_text(TOKEN + "\n")
+    async with placing(tmp_path, f"--worker-token-file={tmp_path / 'workers'}") as caller:
+        await caller.master.worker("n0-0-1").full(facts("n0-0-1"))
+        await caller.master.generation()
+
+        def broken() -> list[bool]:
+            judged = caller.master.service.engine.judged_gpus(NodeName("n0-0-1"))
+            return [each.is_broken for each in judged or ()]
+
+        assert broken() == [False]
+        await caller.post("/v1/nodes/n0-0-1/quarantine", WHY)
+        assert broken() == [True]
+        await caller.post("/v1/nodes/n0-0-1/clear", {})
+        assert broken() == [False]

@@ -33,6 +33,8 @@ class ExportFormat(StrEnum):
     KUEUE = "kueue"
     KAI = "kai"
     KOORDINATOR = "koordinator"
+    EXCLUDED_HOSTS = "excluded-hosts"
+    EXCLUDED_HOSTLIST = "excluded-hostlist"
 
 
 OF_SCHEDULERS = (ExportFormat.KUEUE, ExportFormat.KAI, ExportFormat.KOORDINATOR)
@@ -98,7 +100,9 @@ def export(
             "-f",
             help="node-link for networkx and d3, graphml for Gephi and yEd, dot for Graphviz; "
             "slurm-tree, slurm-block (topology.conf), slurm-yaml (topology.yaml); nfd for objects "
-            "of Node Feature Discovery; kueue, kai, koordinator for their topologies.",
+            "of Node Feature Discovery; kueue, kai, koordinator for their topologies; "
+            "excluded-hosts, excluded-hostlist: nodes that cannot be trusted, a line each or for "
+            "Slurm's --exclude.",
         ),
     ] = ExportFormat.NODE_LINK,
     output: Annotated[
@@ -116,7 +120,8 @@ def export(
     options: MasterOptions,
 ) -> None:
     """Write the fabric as a graph: groups, nodes, GPUs, NICs, and the wires between nodes; or as
-    topology files of Slurm, or as objects of Node Feature Discovery, Kueue, KAI or Koordinator.
+    topology files of Slurm, as objects of Node Feature Discovery, Kueue, KAI or Koordinator, or
+    only the nodes that a launcher should leave out.
     """
     if export_format in GRAPHS:
         _refuse_given(tree != TreeOptions() or exit_code, "files and objects", export_format)
@@ -150,7 +155,12 @@ def _forest_file(
     from topo.model.rest.topology import TopologyDocument
     from topo.publish.slurm.document import SlurmChoice, SlurmFormat
 
-    forest = forest_of(decode(TopologyDocument, connection.document(options, _TREE_PATH)))
+    document = decode(TopologyDocument, connection.document(options, _TREE_PATH))
+    if export_format in (ExportFormat.EXCLUDED_HOSTS, ExportFormat.EXCLUDED_HOSTLIST):
+        _refuse_given(tree != TreeOptions(), "trees and objects", export_format)
+        as_hostlist = export_format is ExportFormat.EXCLUDED_HOSTLIST
+        return forest_files.excluded_hosts(document, as_hostlist=as_hostlist)
+    forest = forest_of(document)
     kinds = tree.kind or []
     if export_format is ExportFormat.NFD:
         return forest_files.node_feature_objects(forest, tree.domain, kinds, tree.namespace)

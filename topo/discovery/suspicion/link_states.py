@@ -61,6 +61,15 @@ def fallen(before: NodeFacts, after: NodeFacts) -> tuple[list[str], list[str]]:
     return down, worse
 
 
+def ports_down(facts: NodeFacts) -> frozenset[str]:
+    """Return the ports of adapters that are down, those that are switched off aside. O(ports)."""
+    return frozenset(
+        hca_port(nic.hca, nic.port)
+        for nic in facts.nics
+        if not (nic.up or nic.virtual or _SWITCHED_OFF in nic.phys_state.lower())
+    )
+
+
 def _states(facts: NodeFacts) -> Iterator[tuple[str, ShownLink]]:
     for port in facts.ports:
         if port.state is not PortState.UNUSED:

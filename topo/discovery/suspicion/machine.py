@@ -10,6 +10,9 @@ does not, because planned work looks the same:
 - a counter that is lower than before, or of another boot: it was reset, and is only remembered;
 - a cable that fell because the server at its other end booted (`FORGIVEN_S`).
 
+A port of an adapter that fell and is still down after `DOWN_S` is told as such, for nothing else
+says so: it is suspected until it is seen up, whatever its score. Ports that were never up are not.
+
 What happens to `TOGETHER` or more links of a node in one reading is one event of the node (its
 name has no link, ""): four cables do not break at once. A count that is read for the first time has
 no age; it weighs as if it had risen evenly over `LIFETIME_S`, so the long past of a healthy link
@@ -19,6 +22,7 @@ Bounded: `MAX_LINKS` link ends, `MAX_LINKS_OF_NODE` of one node; further ones ar
 and deterministic. Cost: O(links of the node) for a reading that differs, else O(1).
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -51,6 +55,8 @@ QUIET_S = 600.0
 """After a boot; the links of a server train within minutes."""
 FORGIVEN_S = 1800.0
 """How long a server with eight GPUs takes at most from its fall to its first report."""
+DOWN_S = 3.0
+"""A port that is up again sooner fell, and is not down."""
 TOGETHER = 4
 MAX_LINKS_OF_NODE = 512
 MAX_LINKS = 100_000
@@ -75,6 +81,7 @@ class Quarantine:
 class _NodeLinks:
     """What is followed of a node. `counted_in` is the boot whose counters were read last.
 
+    `down`: ports that fell and were not seen up since, with when they fell.
     `is_gone`: nobody knows the node any more; it stays for as long as something is held against it.
     """
 
@@ -84,6 +91,7 @@ class _NodeLinks:
     counted_in: BootId | None = None
     links: dict[str, LinkRecord] = field(default_factory=dict)
     quarantine: Quarantine | None = None
+    down: dict[str, float] = field(default_factory=dict)
     is_gone: bool = False
 
 
@@ -95,6 +103,8 @@ class Suspicions:
         self._owner: dict[ServerUuid, NodeName] = {}
         self._due: list[tuple[float, NodeName, str]] = []
         """A heap with one entry for each record that time will change."""
+        self._fell: deque[tuple[float, NodeName]] = deque()
+        """When nodes with ports that fell are looked at again, in order."""
         self._changed: set[NodeName] = set()
         self._number = 0
         self._now_s = -inf
@@ -134,6 +144,9 @@ class Suspicions:
             node = self._nodes[name] = _NodeLinks(boot, quiet_until_s=now_s + QUIET_S)
         before, node.seen = node.seen, facts
         node.is_gone = False
+        if node.down and (up := node.down.keys() - link_states.ports_down(facts)):
+            node.down = {link: at_s for link, at_s in node.down.items() if link not in up}
+            self._changed.add(name)
         self._note_owner(name, before, facts)
         if node.boot != boot:
             node.boot, node.quiet_until_s = boot, now_s + QUIET_S
@@ -146,6 +159,9 @@ class Suspicions:
                 link_states.slot(peer.slot): peer.uuid
                 for peer in (before.peers.remotes if before.peers is not None else ())
             }
+            if fell := link_states.ports_down(facts) & set(down):
+                node.down |= dict.fromkeys(fell, now_s)
+                self._fell.append((now_s + DOWN_S, name))
             # The GPUs see the fall of a cable at their own ports: it is one fall.
             down = [link for link in down if link in cables] or down
             self._note(name, FLAP, _each_once(FLAP, down), now_s)
@@ -291,6 +307,8 @@ class Suspicions:
             heappush(self._due, (record.next_s, name, link))
 
     def _pass_time(self, now_s: float) -> None:
+        while self._fell and self._fell[0][0] <= now_s:
+            self._changed.add(self._fell.popleft()[1])
         while self._due and self._due[0][0] <= now_s:
             at_s, name, link = heappop(self._due)
             record = self.links(name).get(link)
@@ -306,11 +324,13 @@ class Suspicions:
 
     def _tell(self, name: NodeName) -> bool:
         """Renew what is held against a node; return whether it differs. O(links of the node)."""
-        node = self._nodes[name]
+        node = self._nodes.get(name)
+        if node is None:
+            return False
         for link in [link for link, record in node.links.items() if record.is_blank]:
             del node.links[link]
             self._number -= 1
-        found, before = _value(node), self.suspected.get(name)
+        found, before = _value(node, self._now_s), self.suspected.get(name)
         if found is not None:
             self.suspected[name] = found
         else:
@@ -349,9 +369,10 @@ class Suspicions:
                     None
                     if node.quarantine is None
                     else (node.quarantine.reason, self._now_s - node.quarantine.at_s),
+                    tuple((link, self._now_s - at_s) for link, at_s in node.down.items()),
                 )
                 for name, node in self._nodes.items()
-                if node.links or node.quarantine is not None
+                if node.links or node.down or node.quarantine is not None
             ),
             tuple(n for n, node in self._nodes.items() if node.counted_in == node.boot),
         )
@@ -372,6 +393,9 @@ class Suspicions:
             if kept.quarantine is not None:
                 reason, age_s = kept.quarantine
                 node.quarantine = Quarantine(reason, as_of_s - age_s)
+            node.down = {link: as_of_s - age_s for link, age_s in kept.down[:MAX_LINKS_OF_NODE]}
+            if node.down:
+                self._fell.append((as_of_s + DOWN_S, kept.node))
             for link in kept.links[:MAX_LINKS_OF_NODE]:
                 if self._number < MAX_LINKS:
                     record = node.links[link.link] = LinkRecord.remembered(link, as_of_s)
@@ -382,7 +406,9 @@ class Suspicions:
     def validate(self) -> None:
         """Raise `BrokenInvariantError` where kept values differ from recomputed ones. O(links)."""
         for name, node in self._nodes.items():
-            require(_value(node) == self.of(name), f"what is held against {name} is of old")
+            require(
+                _value(node, self._now_s) == self.of(name), f"what is held against {name} is of old"
+            )
             require(len(node.links) <= MAX_LINKS_OF_NODE, f"{name} has too many links")
             for link, record in node.links.items():
                 require(0 <= record.score <= HIGHEST, f"{name} {link} has the score {record.score}")
@@ -397,14 +423,21 @@ def _each_once(kind: str, links: Iterable[str]) -> Rises:
     return dict.fromkeys(links, (1, KINDS[kind].weight))
 
 
-def _value(node: _NodeLinks) -> NodeSuspicion | None:
-    suspected = _suspected(node.links)
+def _value(node: _NodeLinks, now_s: float) -> NodeSuspicion | None:
+    suspected = _suspected(node, now_s)
     reason = node.quarantine.reason if node.quarantine is not None else None
     if reason is None and not suspected:
         return None
     return NodeSuspicion(suspected, reason)
 
 
-def _suspected(links: Mapping[str, LinkRecord]) -> tuple[tuple[str, str], ...]:
-    found = [(link, record.text) for link, record in links.items() if record.is_suspected]
-    return tuple(sorted(found, key=lambda each: natural_key(each[0])))
+def _suspected(node: _NodeLinks, now_s: float) -> tuple[tuple[str, str], ...]:
+    """Return the links that are told with their evidence, those that are down among them."""
+    found = {link: record.text for link, record in node.links.items() if record.is_suspected}
+    down = [link for link, at_s in node.down.items() if now_s - at_s >= DOWN_S]
+    if len(down) >= TOGETHER:
+        texts = {_WHOLE_NODE: f"{len(down)} ports are down"}
+    else:
+        texts = dict.fromkeys(down, "is down")
+    told = {link: "; ".join(filter(None, (text, found.get(link)))) for link, text in texts.items()}
+    return tuple(sorted((found | told).items(), key=lambda each: natural_key(each[0])))

@@ -21,11 +21,15 @@ class LinkMemory:
 
 @dataclass(frozen=True, slots=True)
 class NodeLinksMemory:
-    """The links of one node of which something is known; the reason and age of its quarantine."""
+    """The links of one node of which something is known; the reason and age of its quarantine.
+
+    `down` are ports that fell and were not seen up since, with how long ago they fell.
+    """
 
     node: NodeName
     links: tuple[LinkMemory, ...] = ()
     quarantine: tuple[str, float] | None = None
+    down: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
