@@ -28,7 +28,7 @@ _STATES = MappingProxyType(
         "super-pod-device": "the nodes of an Ascend super pod",
         "sysfs-infiniband": "InfiniBand and RoCE ports",
         "sysfs-infiniband-counters": "error counters of InfiniBand and RoCE ports",
-        "sysfs-pci": "GPUs on the bus, their NUMA nodes",
+        "sysfs-pci": "GPUs on the bus, their NUMA nodes, how far RDMA adapters are from them",
     }
 )
 """Also of formats that workers do not run, of which `Reader.gives` says nothing."""
