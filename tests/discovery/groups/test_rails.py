@@ -166,6 +166,33 @@ def test_hosts_that_are_each_on_one_switch_of_a_pair_have_no_rails() -> None:
     assert not off_rail(told(by_lldp(world)))
 
 
+def test_two_switches_of_one_name_that_are_an_mlag_pair_are_one_rail() -> None:
+    """The two ports of a card lead to either of them, whichever way round."""
+    world = wired({"u": [f"gpu-{n}" for n in range(6)]}, rails=4, planes=2, each=2)
+    for leaves in list(world.leaves.values())[::2]:
+        leaves[0:2] = leaves[1::-1]
+    events = [
+        WorkerReported(
+            replace(
+                each.facts,
+                nic_neighbours=tuple(
+                    replace(end, name=end.name.removesuffix("-0").removesuffix("-1"))
+                    for end in each.facts.nic_neighbours
+                ),
+            )
+        )
+        for each in by_lldp(world)
+    ]
+    state = told(events)
+    assert not off_rail(state)
+    for host in world.leaves:
+        detail = state.detail(NodeName(host))
+        assert detail is not None
+        assert [(each.switch, each.rail) for each in detail.uplinks] == [
+            (f"u-leaf-{rail:02}", rail) for rail in (0, 0, 1, 1, 2, 2, 3, 3)
+        ]
+
+
 def test_a_pair_whose_leaves_are_named_in_another_order_is_no_finding() -> None:
     """Its two nodes agree with each other."""
     world = wired({f"u{n}": [f"gpu-{n}a", f"gpu-{n}b"] for n in range(4)}, 4, 1, 2)
