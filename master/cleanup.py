@@ -321,7 +321,7 @@ async def _open_gates(
 
 
 async def _let_go(cluster: CleanedCluster, jobs: set[str]) -> int:
-    """Hold no job before its quota any more; without a right to them no master held any."""
+    """Hold no job before its quota any more."""
     keys = AnnotationKeys(cluster.domain)
     writes = [
         letting_go(
