@@ -1,6 +1,6 @@
 """The documents that many ask for at once, each made once for all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from master.availability import Availability
 from master.composition.core import Core
@@ -13,11 +13,17 @@ from master.tree.findings import Examined
 from master.tree.topology_document import TopologyView
 from master.web import plain
 from master.web.files import page
+from topo.gangs.machine.gang import Gang
 from topo.publish.nodegroup import render
 
 
-def build_documents(core: Core, topology: CurrentTopology, availability: Availability) -> Documents:
-    """Return the documents; each is made at its first request."""
+def build_documents(
+    core: Core,
+    topology: CurrentTopology,
+    availability: Availability,
+    jobs: Callable[[], Iterable[Gang]] = tuple,
+) -> Documents:
+    """Return the documents; each is made at its first request. `jobs` are those that are known."""
     engine, mode = core.engine, core.settings.mode
 
     def topology_body(view: TopologyView) -> bytes:
@@ -33,7 +39,11 @@ def build_documents(core: Core, topology: CurrentTopology, availability: Availab
         body: Callable[[Examined], bytes], content: Callable[[bytes], bytes] = bytes
     ) -> DocumentCache[Examined]:
         return DocumentCache(
-            lambda: Examined(topology.view(), availability.unready_reasons()),
+            lambda: Examined(
+                topology.view(),
+                availability.unready_reasons(),
+                findings.jobs_on_suspected(engine.snapshot.forest, jobs),
+            ),
             body,
             lambda: (topology.version(), availability.unready_reasons()),
             content=content,

@@ -1,7 +1,8 @@
 """Builds a master that does not run yet; `master/app.py` starts and ends its parts."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from master.authentication.port_tokens import read_port_tokens
 from master.cluster import build_cluster, cluster_capacity
@@ -13,6 +14,7 @@ from master.composition.extender import build_extender
 from master.composition.tree import build_history, build_replicated, tree_collector
 from master.composition.wiring import build_wiring
 from master.composition.workers import report_connections, worker_port
+from master.controllers.table import Controllers
 from master.current_topology import CurrentTopology
 from master.master_warnings import MasterWarnings
 from master.metrics import ConnectionsCollector
@@ -22,6 +24,7 @@ from master.settings import MasterSettings
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.tree.engine import Clock
+from topo.gangs.machine.gang import Gang
 
 
 def build_service(
@@ -88,8 +91,14 @@ def build_service(
         warnings=warnings,
         wiring=wiring,
         topology=topology,
-        documents=build_documents(core, topology, availability),
+        documents=build_documents(core, topology, availability, partial(_gangs, controllers)),
     )
     core.registry.register(tree_collector(service))
     core.registry.register(ConnectionsCollector(service.ports))
     return service
+
+
+def _gangs(controllers: Controllers) -> Iterable[Gang]:
+    """Return the gangs that this master places; none where it places none."""
+    nomination = controllers.nomination
+    return nomination.view.known.values() if nomination is not None else ()

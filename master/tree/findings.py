@@ -4,16 +4,19 @@ The judgement reads the document of `GET /v1/topology` as the master writes it.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import orjson
 
 from master.tree import topology_document
 from master.tree.topology_document import TopologyView
 from topo.diagnosis import diagnosis
-from topo.diagnosis.finding import Finding
+from topo.diagnosis.finding import RUNNING_ACROSS, Finding, with_jobs
+from topo.gangs.machine.gang import Gang
 from topo.model.conditions.tree import NodeCondition
+from topo.model.forest import Forest
 from topo.model.rest.findings import FindingDocument, FindingsDocument
 
 _OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN, NodeCondition.OVERBOOKED}
@@ -24,15 +27,20 @@ _AGE = re.compile(rb',"since_s":[0-9.e+-]+')
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The input of the judgement: the tree as it is shown, and why the master is not ready."""
+    """The input of the judgement: the tree as it is shown, and why the master is not ready.
+
+    `jobs` are those that run on nodes with suspected links, by node.
+    """
 
     view: TopologyView
     unready_reasons: tuple[str, ...] = ()
+    jobs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
     """Return the findings in the order to look at them; `now_s` is on the sources' clock."""
-    found = diagnosis.examine(topology_document.document(examined.view, mode, now_s))
+    seen = diagnosis.examine(topology_document.document(examined.view, mode, now_s))
+    found = [with_jobs(each, examined.jobs) for each in seen]
     if not examined.unready_reasons or any(map(diagnosis.is_of_source, found)):
         return found
     why = "; ".join(examined.unready_reasons)
@@ -67,7 +75,7 @@ def serialize(answer: FindingsDocument) -> bytes:
 
 
 def _finding(found: Finding) -> FindingDocument:
-    return {
+    document: FindingDocument = {
         "severity": found.severity,
         "code": found.code,
         "subject": found.subject,
@@ -76,3 +84,20 @@ def _finding(found: Finding) -> FindingDocument:
         "subjects": found.subjects,
         "since_s": found.since_s,
     }
+    if found.jobs:
+        document["jobs"] = found.jobs
+    return document
+
+
+def jobs_on_suspected(
+    forest: Forest, jobs: Callable[[], Iterable[Gang]]
+) -> Mapping[str, Sequence[str]]:
+    """Return the jobs that run on nodes with suspected links, by node. O(pods) if there are any."""
+    held = (each for each in forest.conflicts if each.code in RUNNING_ACROSS)
+    nodes = {name for conflict in held for name in conflict.subjects}
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for gang in jobs() if nodes else ():
+        for node in dict.fromkeys(each.node for each in gang.members if each.live):
+            if node in nodes:
+                found[node].append(f"{gang.namespace}.{gang.name}")
+    return found

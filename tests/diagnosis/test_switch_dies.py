@@ -1,21 +1,55 @@
-"""A leaf switch dies under a full cluster and comes back: one finding, then none. Virtual time."""
+"""A leaf switch dies under 200 jobs and comes back: one finding with its jobs, then none."""
 
-from master.tree.topology_document import TopologyView, document
+from master.tree.findings import Examined, jobs_on_suspected
+from master.tree.findings import findings as judged
+from master.tree.topology_document import TopologyView
 from tests.builders import declared, discovery, not_ready
 from tests.discovery.suspicion.nodes import PORTS, host
-from topo.diagnosis.diagnosis import examine
-from topo.diagnosis.finding import Finding
+from topo.diagnosis.finding import Finding, listed
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.model.ids import NodeName
 from topo.model.observation import ConfigLoaded, Ticked, WorkerBeat, WorkerReported
+from topo.placement.job.request import Request
 
 LEAVES = {f"leaf-{leaf}": [f"n{leaf}-{at:02}" for at in range(40)] for leaf in range(5)}
 QUIET_S = 1200.0
 
 
+JOBS = [
+    Gang(
+        id=GangId(f"job-{number}"),
+        namespace="train",
+        name=f"job-{number}",
+        kind="Job",
+        binding=Binding.WHOLE,
+        request=Request(pods=2, gpus_per_pod=4),
+        at_least=2,
+        priority=0,
+        created_s=0.0,
+        labelled={},
+        members=tuple(
+            Member(
+                uid=PodUid(f"{number}-{rank}"),
+                name=f"job-{number}-{rank}",
+                rank=rank,
+                version="1",
+                node=NodeName(at),
+            )
+            for rank, at in enumerate((names[place], names[(place + 1) % 40]))
+        ),
+    )
+    for number, (names, place) in enumerate(
+        (names, place) for names in LEAVES.values() for place in range(40)
+    )
+]
+"""200 jobs of two pods each, on nodes of one leaf."""
+
+
 def findings(state: Discovery, now_s: float) -> list[Finding]:
-    return examine(document(TopologyView(state.snapshot), "config", now_s))
+    jobs = jobs_on_suspected(state.snapshot.forest, lambda: JOBS)
+    return judged(Examined(TopologyView(state.snapshot), jobs=jobs), "config", now_s)
 
 
 def read(state: Discovery, now_s: float, names: list[str], *down: str) -> None:
@@ -38,6 +72,8 @@ def test_a_switch_that_dies_is_one_finding_with_all_its_nodes_and_none_when_it_i
     (found,) = findings(state, QUIET_S + 10)
     assert "mlx5_3 port 1 on 40 of them, as on n2-00: is down" in found.what
     assert found.subjects == tuple(dead)
+    assert found.jobs == tuple(f"train.job-{number}" for number in (80, 119, *range(81, 119)))
+    assert found.what.endswith("; 40 jobs run there: " + listed(found.jobs))
     assert not_ready(state) == set(), "they have seven more ports, and their jobs run"
     read(state, QUIET_S + 60, dead)
     assert findings(state, QUIET_S + 70) == []

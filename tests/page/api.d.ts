@@ -114,6 +114,7 @@ declare namespace Api {
     next_step: string;
     subjects: string[];
     since_s: number | null;
+    jobs?: string[];
   }
   interface Findings {
     generation: number;

@@ -1,10 +1,11 @@
 """A finding: one thing that is wrong, where it is, and the next step."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 from topo.model.conditions.condition import Condition, Severity
+from topo.model.conditions.tree import ConflictCondition
 
 _NAMED = 8
 
@@ -15,7 +16,8 @@ class Finding:
 
     `subject` is where, in words; `subjects` are all nodes, machines and paths of groups that it
     names, empty where it is about none of them. `since_s`: seconds since the first of it was so,
-    None where that is not known; so no text has an age, which would stand still.
+    None where that is not known; so no text has an age, which would stand still. `jobs` run on
+    nodes with suspected links.
     """
 
     severity: Severity
@@ -25,6 +27,7 @@ class Finding:
     next_step: str
     subjects: tuple[str, ...] = ()
     since_s: float | None = None
+    jobs: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -44,6 +47,22 @@ class Finding:
         where = subject if isinstance(subject, str) else listed(subject)
         said = what or condition.cause, next_step or condition.next_step(NODE=(*names, "")[0])
         return cls(condition.severity, condition.value, where, *said, names, since_s)
+
+
+RUNNING_ACROSS = frozenset({ConflictCondition.LINK_SUSPECTED, ConflictCondition.SUSPECTED_TOGETHER})
+"""Findings about links that jobs use while they are up: what runs there may die of them."""
+
+
+def with_jobs(found: Finding, on: Mapping[str, Sequence[str]]) -> Finding:
+    """Return a finding about suspected links with the jobs that run there. O(its nodes)."""
+    if found.code not in RUNNING_ACROSS:
+        return found
+    jobs = tuple(dict.fromkeys(job for node in found.subjects for job in on.get(node, ())))
+    if not jobs:
+        return found
+    run = "runs" if len(jobs) == 1 else "run"
+    what = f"{found.what}; {number(jobs, 'job')} {run} there: {listed(jobs)}"
+    return replace(found, what=what, jobs=jobs)
 
 
 class Case(NamedTuple):

@@ -248,6 +248,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         "TopologyDocument": {"node", "as_of"},
         "NodeDocument": {"cards", "pool", "quarantine", "shared", "suspected"},
         "UnplacedDocument": {"cards", "pool", "quarantine", "shared", "suspected"},
+        "FindingDocument": {"jobs"},
         "FindingsDocument": {"as_of"},
         "NodeCapacityDocument": {"cards", "shared"},
         "ReadyDocument": {"origin", "age_s", "why"},
