@@ -35,9 +35,9 @@ class GroupLabelSettings(ClusterSettings):
 
     mode: Annotated[Mode, Chart("topoDiscovery.mode")] = Mode.CONFIG
     """How groups are found: config (the file), dragonfly (the workers' peers), switchbox (the
-    cluster manager, and dragonflies inside from the workers), nvlink (clusterUuid and clique), auto
-    (whatever the workers see), labels (labels of the cluster's nodes), fabric (dumps of an
-    InfiniBand fabric)."""
+    cluster manager, and dragonflies inside from the workers), nvlink (clusterUuid and clique, or
+    Ascend super pods), auto (whatever the workers see), labels (labels of the cluster's nodes),
+    fabric (dumps of an InfiniBand fabric)."""
     group_labels: Annotated[CommaList, Chart("topoDiscovery.groupLabels")] = ()
     """Labels of nodes that name their groups: auto (one known family, the default of mode labels),
     families by name, or keys from the outermost group to the innermost, each `<key>` or

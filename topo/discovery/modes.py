@@ -15,9 +15,9 @@ class Mode(StrEnum):
     """How groups are found; the first three are the vendor's words (`--mode`).
 
     `config`: the file. `dragonfly`: what the workers see of their peers. `switchbox`: switchboxes
-    from the cluster manager, dragonflies inside them from the workers. `nvlink`: clusterUuid, then
-    clique. `auto`: whatever the workers see. `labels`: labels of the cluster's nodes. `fabric`:
-    dumps of a switched fabric.
+    from the cluster manager, dragonflies inside them from the workers. `nvlink`: what GPUs state,
+    clusterUuid, then clique, or Ascend's super pod. `auto`: whatever the workers see. `labels`:
+    labels of the cluster's nodes. `fabric`: dumps of a switched fabric.
     """
 
     CONFIG = "config"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
 from topo.diagnosis.wiring.seen import UNNAMED, Seen, SeenCable
 from topo.facts.plans.plan import End
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Status
 from topo.model.rest.topology import GroupDocument, TopologyDocument, is_group, walk
 
@@ -24,13 +25,15 @@ def seen_by(document: TopologyDocument) -> Seen:
 
 
 def _looked_at(document: TopologyDocument) -> Iterable[str]:
-    """Yield the nodes whose wires would be known: those with one, and those that are Ready."""
+    """Yield the nodes whose wires would be known: those with one, be it down, and those whose
+    worker sees no other server. A node may be Ready without a worker.
+    """
     for wire in document["wires"]:
         yield wire["node"]
         if wire["peer"] is not None:
             yield wire["peer"]
     for _, each in walk([*document["groups"], *document["unplaced"]]):
-        if not is_group(each) and each["status"] == "Ready":
+        if not is_group(each) and any(why.code == NodeCondition.NO_PEER for why in each["reasons"]):
             yield each["name"]
 
 

@@ -1,0 +1,49 @@
+"""Which nodes were looked at for wires, by the tree that a master shows."""
+
+from typing import Any
+
+from tests.cli import samples
+from topo.cli.client.decoding import decode
+from topo.diagnosis.wiring.compare import Comparison, compare
+from topo.diagnosis.wiring.tree import seen_by
+from topo.facts.plans.plan import CablePlan, End, PlannedCable
+from topo.model.rest.topology import TopologyDocument
+
+WIRE = ("node", "slot", "peer", "peer_slot", "server", "state")
+
+
+def verdicts(document: Any, *rows: str) -> list[str]:
+    """What is found of a plan of rows `a port z port`."""
+    ends = [row.split() for row in rows]
+    plan = CablePlan(
+        tuple(PlannedCable(End(a, b), End(c, d), n) for n, (a, b, c, d) in enumerate(ends, 1))
+    )
+    found = compare(plan, seen_by(decode(TopologyDocument, document)))
+    assert isinstance(found, Comparison)
+    return [each.verdict for each in found.findings]
+
+
+def test_a_ready_node_without_any_wire_was_not_looked_at() -> None:
+    """It may have no worker, or no such ports: nothing is missing there."""
+    document = samples.healthy()
+    document["wires"] = []
+    assert verdicts(document, "node-1 1 node-2 1") == ["unseen"]
+    document["wires"] = [dict(zip(WIRE, ("node-1", 2, "node-2", 2, "s", "down"), strict=True))]
+    assert verdicts(document, "node-1 1 node-2 1") == ["missing"]
+
+
+def test_a_node_whose_worker_sees_no_server_was_looked_at() -> None:
+    document = samples.healthy()
+    document["wires"] = []
+    lone = {"name": "lone", "kind": "node", "status": "NotReady", "gpus": 8}
+    why = {"code": "no-peer", "text": "its worker sees no peer", "since_s": None}
+    document["unplaced"] = [{**samples_node(document), **lone, "reasons": [why]}]
+    assert verdicts(document, "lone 1 node-2 1") == ["missing"]
+
+
+def samples_node(document: Any) -> dict[str, Any]:
+    """A node of the document, for the keys that all have."""
+    (first, *_) = document["groups"]
+    while "child" in first:
+        first = first["child"][0]
+    return dict(first) | {"reason": {"code": "no-peer", "text": "", "since_s": None}}
