@@ -25,6 +25,7 @@ from master.kube.reflector import Reflector
 from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.ids import NodeName
+from topo.model.limits import REQUEST_KEYS, WORKLOAD_KEYS
 from topo.publish.event_series import Reporter
 
 
@@ -96,7 +97,7 @@ class _Building:
             ProvisioningForm(cluster.requests),
             lambda reader: reader,
             followed=(cluster.requests,),
-            prefix="provisioning/",
+            prefix=REQUEST_KEYS,
         )
 
     def workloads(self) -> _Part:
@@ -117,7 +118,7 @@ class _Building:
             form,
             lambda reader: WorkloadTerms(stores, reader),
             followed=cluster.of_kueue,
-            prefix="workload/",
+            prefix=WORKLOAD_KEYS,
         )
 
     def held(self, part: _Part) -> GangPolicy:

@@ -4,5 +4,9 @@ MAX_PODS = 1_000_000
 """Pods of one job."""
 MAX_KEY_CHARS = 255
 """Characters of the key under which a hold is asked for again."""
+GANG_KEYS, EXTENDER_KEYS = "gang/", "extender/"
+REQUEST_KEYS, WORKLOAD_KEYS = "provisioning/", "workload/"
+OWN_KEYS = (GANG_KEYS, EXTENDER_KEYS, REQUEST_KEYS, WORKLOAD_KEYS)
+"""So begin the keys of holds that a master makes itself and ends by itself; no client's do."""
 MAX_TOKEN_CHARS = 8000
 """Characters of a bearer token. HTTP servers take 8 KiB for a field, its name and `Bearer ` too."""

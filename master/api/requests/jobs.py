@@ -10,7 +10,7 @@ from master.booking.placements import Placements
 from topo.model.cluster import USAGES
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind, NodeName
-from topo.model.limits import MAX_KEY_CHARS
+from topo.model.limits import MAX_KEY_CHARS, OWN_KEYS
 from topo.model.nearest import did_you_mean
 from topo.model.rest.jobs import HoldBody, JobBody, PlacementBody
 from topo.placement.booking.holds import HoldRequest
@@ -162,7 +162,11 @@ def _key(call: web.Request, in_body: str | None) -> str | None:
     if header is not None and in_body is not None and header != in_body:
         what = f"the header {KEY.name} and the body's key differ"
         raise BadInputError(Refusal(what, "key", "give one of them"))
-    return in_body or header
+    key = in_body or header
+    if key is not None and key.startswith(OWN_KEYS):
+        what = f"holds with keys like {key[:32]!r} are made and ended by the master itself"
+        raise BadInputError(Refusal(what, "key", f"begin it with none of {', '.join(OWN_KEYS)}"))
+    return key
 
 
 def read_given_groups(body: HoldBody) -> tuple[Pods, ...] | None:

@@ -19,14 +19,13 @@ from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Place
 from topo.model.ids import Kind, NodeName
+from topo.model.limits import GANG_KEYS
 from topo.model.words import counted, listed
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held, Tight
 
 Links = Callable[[NodeName, int], float]
-_PREFIX = "gang/"
-"""Keys of the holds of gangs begin with it; the gang's id follows."""
 HOLD_S = 3600.0
 """Opened pods have their GPUs without the hold, so it need not outlast a long queue."""
 
@@ -189,7 +188,7 @@ class PlacementAnswers:
     ) -> HoldId | HoldRefused:
         """Book the nodes, and release in the same step the pods and holds that this replaces."""
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
-        key = f"{_PREFIX}{asked.id}/{hold_id}"
+        key = f"{GANG_KEYS}{asked.id}/{hold_id}"
         booking = HoldAsked(
             id=hold_id,
             wish=HoldRequest(found.request, self._hold_s, key),
@@ -213,7 +212,7 @@ class PlacementAnswers:
 def gang_of_hold(hold: Hold) -> GangId | None:
     """Return the gang that a hold was made for; None for a hold of another client."""
     key = hold.wish.key or ""
-    return GangId(key.split("/")[1]) if key.startswith(_PREFIX) and key.count("/") == 2 else None
+    return GangId(key.split("/")[1]) if key.startswith(GANG_KEYS) and key.count("/") == 2 else None
 
 
 def _describe(evicted: Sequence[Evictable]) -> str:

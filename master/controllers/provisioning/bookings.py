@@ -13,7 +13,7 @@ from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import Kind, NodeName
-from topo.model.limits import MAX_KEY_CHARS
+from topo.model.limits import MAX_KEY_CHARS, REQUEST_KEYS
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
@@ -35,7 +35,7 @@ class RequestBookings:
 
     state: BookingState
     _: KW_ONLY
-    prefix: str = "provisioning/"
+    prefix: str = REQUEST_KEYS
     labels: Callable[[NodeName], Mapping[str, str]]
     label_keys: Mapping[Kind, str]
     server_now: Callable[[], float]

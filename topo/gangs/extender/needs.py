@@ -17,10 +17,9 @@ from dataclasses import dataclass
 
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
-from topo.model.limits import MAX_KEY_CHARS
+from topo.model.limits import EXTENDER_KEYS, MAX_KEY_CHARS
 from topo.placement.booking.holds import Hold, HoldId
 
-PREFIX = "extender/"
 MAX_GROUP_PODS = 512
 """Ranks of one group: its mask is a part of a key of `MAX_KEY_CHARS`."""
 
@@ -37,13 +36,13 @@ class HeldRanks:
         """The key of the hold."""
         first = self.ranks[0]
         mask = sum(1 << rank - first for rank in self.ranks)
-        return f"{PREFIX}{self.gang}/{first}/{mask:x}"
+        return f"{EXTENDER_KEYS}{self.gang}/{first}/{mask:x}"
 
 
 def held_ranks(hold: Hold) -> HeldRanks | None:
     """Return the ranks of a hold of this kind; None for any other hold."""
     key = hold.wish.key or ""
-    if not key.startswith(PREFIX) or len(key) > MAX_KEY_CHARS:
+    if not key.startswith(EXTENDER_KEYS) or len(key) > MAX_KEY_CHARS:
         return None
     try:
         _, gang, first, mask = key.split("/")

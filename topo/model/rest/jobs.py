@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.model.limits import MAX_KEY_CHARS, MAX_PODS
+from topo.model.limits import MAX_KEY_CHARS, MAX_PODS, OWN_KEYS
 from topo.model.machine import MAX_GPUS
 from topo.model.rest.document import Body
 
@@ -96,7 +96,8 @@ class JobBody(Body):
     hold_s: Seconds | None = Field(None, description=HELD_FOR)
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)] | None = Field(
         None,
-        description="a text of up to 255 characters: who asks again with it gets the same hold",
+        description="a text of up to 255 characters: who asks again with it gets the same hold; "
+        f"not {', '.join(OWN_KEYS)}…, as the master's own keys begin",
     )
 
 

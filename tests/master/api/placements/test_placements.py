@@ -177,6 +177,7 @@ async def test_a_request_that_no_node_can_meet_says_which_test_failed(
         ({**JOB, "hold_s": "10m"}, "hold_s", "seconds"),
         ({**JOB, "hold_s": 86_401}, "hold_s", "86400"),
         ({**JOB, "key": "a"}, "key", "hold_s"),
+        ({**JOB, "hold_s": 60, "key": "gang/a/0"}, "key", "none of gang/"),
         ([JOB], "body", "JSON object"),
         (b"{", "body", "JSON object"),
         (b"", "body", "JSON object"),
