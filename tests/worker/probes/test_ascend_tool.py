@@ -51,6 +51,10 @@ async def test_later_readings_ask_those_that_answered_and_miss_one_that_does_not
     reading = await tool.read()
     assert (host / "asked").read_text().split() == ["0-0", "0-1", "1-0", "1-1"]
     assert reading.text.count("SDID") == 3
+    put(host, 3)
+    for _ in range(10):
+        assert (await tool.read()).text.count("SDID") == 4
+    assert (await tool.read()).text.count("SDID") == 6
 
 
 async def test_a_host_without_a_super_pod_is_absent_and_one_that_had_it_has_failed(
@@ -58,6 +62,9 @@ async def test_a_host_without_a_super_pod_is_absent_and_one_that_had_it_has_fail
 ) -> None:
     tool = SuperPodTool()
     assert (await tool.read()).state is ProbeState.ABSENT
+    (host / "asked").unlink()
+    assert (await tool.read()).state is ProbeState.ABSENT
+    assert (host / "asked").read_text().split() == ["0-0", "0-1"]
     put(host, 1)
     assert (await tool.read()).state is ProbeState.OK
     for file in (host / "chips").iterdir():

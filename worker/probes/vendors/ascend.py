@@ -15,23 +15,26 @@ _CARDS, _CHIPS = 16, 2
 _INTERVAL_S = 300.0
 """An output is of one chip; sixteen of them are some seconds of a core, and none changes while the
 host runs."""
+_OF_ALL = 12
+"""Each so many readings, an hour, all chips are asked: one may come back that was gone at first."""
 _TIMEOUT_S = 30.0
 """For all chips; the first report waits for it."""
 
 
 class SuperPodTool:
-    """npu-smi, run for one chip after the other: at first for all that may be there, then for those
-    that answered.
+    """npu-smi, run for one chip after the other: for those that have ever answered (for the first
+    card while none has), and at first and then once an hour for all that may be there.
     """
 
     def __init__(self) -> None:
         words = spod_info.COMMAND.split()[:-4]
-        self._commands = [
+        self._commands = tuple(
             Command([*words, "-i", str(card), "-c", str(chip)], folders=FOLDERS)
             for card in range(_CARDS)
             for chip in range(_CHIPS)
-        ]
-        self._answering: list[Command] = []
+        )
+        self._answering: dict[Command, None] = {}
+        self._readings = 0
 
     async def read(self) -> Reading:
         """Return the outputs of all chips that have one.
@@ -39,20 +42,22 @@ class SuperPodTool:
         Absent on a host whose chips never had one: a server that is in no super pod.
         """
         texts: list[str] = []
-        answering: list[Command] = []
         why = ""
-        for command in self._answering or self._commands:
+        asked = tuple(self._answering) or self._commands[:_CHIPS]
+        if self._readings % _OF_ALL == 0:
+            asked = self._commands
+        self._readings += 1
+        for command in asked:
             found = await command.read()
             if found.state is ProbeState.ABSENT:
                 return found
             if found.state is ProbeState.OK and spod_info.BEGINS.search(found.text):
                 texts.append(found.text.rstrip("\n"))
-                answering.append(command)
+                self._answering[command] = None
             else:
                 why = why or found.detail or "npu-smi states no super pod"
         if not texts:
             return failed(why) if self._answering else absent(why)
-        self._answering = self._answering or answering
         return ok("".join(f"{text}\n" for text in texts))
 
 
