@@ -166,12 +166,10 @@ class Api:
     def _items(self, place: ObjectPath, query: Mapping[str, str]) -> list[Document]:
         """Return copies of the objects that a list is asked for, in the order of their names."""
         chosen = selector_of(query)
-        where = {place.collection} if place.namespace else None
         found = [
             (key, stored)
             for key, stored in self.store.objects.items()
-            if (key[0] in where if where else _is_within(key[0], place.kind))
-            and chosen(stored.document)
+            if place.covers(key[0]) and chosen(stored.document)
         ]
         return [_shown(stored) for _, stored in sorted(found, key=lambda pair: pair[0])]
 
@@ -296,14 +294,6 @@ def _within(place: ObjectPath, before: Document, after: Document) -> Document:
     if "status" in before:
         return {**after, "status": before["status"]}
     return {name: each for name, each in after.items() if name != "status"}
-
-
-def _is_within(collection: str, kind: ServedKind) -> bool:
-    """Whether a collection is that of a kind, in whichever namespace."""
-    if collection == kind.root:
-        return True
-    before, _, plural = kind.root.rpartition("/")
-    return collection.startswith(f"{before}/namespaces/") and collection.endswith(f"/{plural}")
 
 
 def _shown(stored: Stored) -> Document:

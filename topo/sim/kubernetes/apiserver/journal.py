@@ -3,8 +3,8 @@
 Each change is a line of JSON; a killed server that starts again reads them and goes on with the
 same objects, uids and versions. A line that was cut by the kill is the last one and is dropped.
 The file is the user's alone, for it has Secrets. It is written anew, an object a line, at each
-start and when it has grown to `MAX_BYTES`. Nothing is forced to the disk: what is kept outlives the
-process, not the machine.
+start and when it has grown to `MAX_BYTES` and to twice of what the objects need. Nothing is forced
+to the disk: what is kept outlives the process, not the machine.
 """
 
 import os
@@ -27,7 +27,7 @@ class Journal:
     def __init__(self, path: Path, store: ObjectStore) -> None:
         self._path, self._store = path, store
         self._file: IO[bytes] | None = None
-        self._bytes = 0
+        self._bytes = self._most_bytes = 0
 
     def open(self) -> None:
         """Read what an earlier run kept, and keep the changes from now on."""
@@ -48,7 +48,7 @@ class Journal:
         key = (change.collection, change.name)
         stored = self._store.objects.get(key) if change.what != "DELETED" else None
         self._write(self._file, key, stored, change.version)
-        if self._bytes > MAX_BYTES:
+        if self._bytes > self._most_bytes:
             self._rewrite()
 
     def _write(self, file: IO[bytes], key: Key, stored: Stored | None, version: int) -> None:
@@ -69,6 +69,7 @@ class Journal:
         for key, stored in self._store.objects.items():
             self._write(file, key, stored, self._store.version)
         draft.replace(self._path)
+        self._most_bytes = max(MAX_BYTES, 2 * self._bytes)
 
 
 def _lines(path: Path) -> Iterator[Any]:

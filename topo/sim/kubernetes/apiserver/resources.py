@@ -73,6 +73,13 @@ class ObjectPath:
         """The path of the collection."""
         return self.kind.collection(self.namespace)
 
+    def covers(self, collection: str) -> bool:
+        """Return whether the objects of a collection are among those of this path."""
+        if self.namespace or not self.kind.is_namespaced:
+            return collection == self.collection
+        before, _, plural = self.kind.root.rpartition("/")
+        return collection.startswith(f"{before}/namespaces/") and collection.endswith(f"/{plural}")
+
 
 class ServedKinds:
     """The kinds by their paths."""

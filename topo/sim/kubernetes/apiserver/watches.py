@@ -4,7 +4,7 @@ An object that a selector no longer means is told as deleted, one that it newly 
 kube-apiserver does. A watch from a forgotten version is told `ERROR` with 410 and ends.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -23,12 +23,12 @@ def lines_since(
     if changes is None:
         yield line("ERROR", expired(f"too old resource version: {version}").document)
         return
-    chosen, is_meant = selector_of(query), _within(place)
+    chosen = selector_of(query)
     for change in changes:
         if change.what == "BOOKMARK":
             if query.get("allowWatchBookmarks") == "true":
                 yield line("BOOKMARK", {"kind": place.kind.kind, **change.document})
-        elif is_meant(change.collection):
+        elif place.covers(change.collection):
             what = _told(change, chosen)
             if what is not None:
                 yield line(what, change.document)
@@ -37,15 +37,6 @@ def lines_since(
 def line(what: str, document: Mapping[str, Any]) -> bytes:
     """Return a line of a watch."""
     return orjson.dumps({"type": what, "object": document}, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _within(place: ObjectPath) -> Callable[[str], bool]:
-    """Return whether a collection is within what is watched."""
-    if place.namespace or not place.kind.is_namespaced:
-        return lambda collection: collection == place.collection
-    before, _, plural = place.kind.root.rpartition("/")
-    begin, end = f"{before}/namespaces/", f"/{plural}"
-    return lambda collection: collection.startswith(begin) and collection.endswith(end)
 
 
 def _told(change: ObjectChange, chosen: Selector) -> Happening | None:
