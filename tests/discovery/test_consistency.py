@@ -19,7 +19,7 @@ from topo.discovery.modes import WITHOUT_WORKERS, Mode
 from topo.discovery.state import Discovery
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid, SourceName
-from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
+from topo.model.machine import GpuFabric, LinkCount, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (
     CLUSTER_MANAGER,
     CLUSTER_NODES,
@@ -32,12 +32,15 @@ from topo.model.observation import (
     DeclaredGroup,
     DeclaredNode,
     Event,
+    LinksCounted,
     ListedNode,
     ManagedGroup,
     ManagedMachine,
     ManagedTopology,
     ManagerReported,
     NodeRemoved,
+    OperatorAct,
+    OperatorDecided,
     Ticked,
     WorkerBeat,
     WorkerRefused,
@@ -156,6 +159,16 @@ class Consistency(RuleBasedStateMachine):
         """The same reading once or several times."""
         for _ in range(times):
             self._advance(WorkerReported(self._facts(a, stated)))
+
+    @rule(a=node, act=st.sampled_from(OperatorAct), link=st.sampled_from(["", "slot 1", "x"]))
+    def operator_decides(self, a: str, act: OperatorAct, link: str) -> None:
+        """Of any node, also of one that nobody knows yet."""
+        self._advance(OperatorDecided(NodeName(a), act, link, "why"))
+
+    @rule(a=node, number=st.integers(1, 600))
+    def link_recovers(self, a: str, number: int) -> None:
+        """A counter that is read anew: more than before, or less after a reset."""
+        self._advance(LinksCounted(NodeName(a), (LinkCount("slot 1", "recovery", number),)))
 
     @rule(order=st.permutations(NAMES), at_once=st.booleans())
     def all_report(self, order: list[str], at_once: bool) -> None:  # noqa: FBT001

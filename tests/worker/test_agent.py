@@ -4,6 +4,7 @@ In virtual time: a beat is ten seconds as in life, and "within a second" is exac
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from structlog.testing import capture_logs
 from tests.support.waiting import eventually
 from tests.worker.masters import TestMaster, listening
 from topo.kit.settings import read
-from topo.model.machine import ProbeState
+from topo.model.machine import LinkCount, ProbeState
 from topo.model.wire import RETRY_CEILING_S, Report
 from topo.recording.bundle import Bundle, RecordedProbe, write
 from topo.sim.worlds.presets import demo_world
@@ -99,6 +100,21 @@ async def test_beats_come_at_the_masters_pace_and_silence_is_silence(recording: 
         assert len(master.reports) == 4
         put(recording, "")
         await master.hear(5, within_s=2.5)
+
+
+async def test_counters_travel_with_the_first_report_and_not_again_while_they_stay(
+    recording: Path,
+) -> None:
+    """Those that are not zero; what does not differ is no news."""
+    (text,) = recording.glob("*mxsml*")
+    text.write_text(re.sub(r'"corrected": ?0', '"corrected": 12', text.read_text(), count=1))
+    async with listening(TestMaster(beat_s=2)) as master, agent(master, recording):
+        await master.hear(3, within_s=6)
+        assert [report.counts for report in master.reports] == [
+            (LinkCount("GPU 0 link 0", "corrected", 12),),
+            None,
+            None,
+        ]
 
 
 async def test_a_node_that_starts_silent_speaks_when_its_silence_ends(recording: Path) -> None:

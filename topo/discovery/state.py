@@ -29,7 +29,7 @@ from topo.discovery.node.record import JudgedGpu, NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
-from topo.discovery.suspicion import findings
+from topo.discovery.suspicion.findings import SuspicionFindings
 from topo.discovery.suspicion.machine import Suspicions
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
@@ -67,6 +67,7 @@ class Discovery:
         self._marks = Marks()
         self._unjoined = Forest().unjoined
         self.suspicions = Suspicions()
+        self._suspicion_findings = SuspicionFindings()
         self._restored_at_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
@@ -333,10 +334,9 @@ class Discovery:
         """Return the forest now; the same object as before if nothing in it differs."""
         before, placed = self.snapshot.forest, self._placed
         roots, confirmed = placed.build(), self._comparison.confirmed
-        held = self.suspicions.suspected
-        self._conflicts.put(
-            Topic.SUSPICIONS, findings.conflicts(held, roots, placed.nodes, placed.path)
-        )
+        held, version = self.suspicions.suspected, self.suspicions.version
+        told = self._suspicion_findings.of(held, version, roots, placed)
+        self._conflicts.put(Topic.SUSPICIONS, told)
         listed = self._conflicts.listed(self._membership.wiring)
         after = Forest(roots, placed.unplaced, listed, self._unjoined, confirmed)
         return before if after == before else after
@@ -474,6 +474,8 @@ class Discovery:
         """
         self._workers.validate()
         self.suspicions.validate()
+        held, placed = self.suspicions.suspected, self._placed
+        self._suspicion_findings.validate(held, placed.build(), placed)
         self._cluster.validate(self._workers.records.keys())
         self._membership.validate()
         records = {node: self._workers.records.get(node) for node in self.known}

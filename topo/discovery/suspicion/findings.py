@@ -6,7 +6,7 @@ link is one finding, and its nodes are none of their own. A cable that is suspec
 one finding. A node in quarantine is a note: an operator knows of it.
 
 Cost: O(suspected nodes x depth), and the nodes of the groups in question, each up to twice its
-suspected ones; nothing while nothing is suspected.
+suspected ones, when the tree or a suspicion differs; else nothing.
 
 Example: of the 32 nodes of a leaf 30 have a suspected port: one finding, which names the leaf and
 the port that most of them have in common, in the place of 30.
@@ -18,14 +18,43 @@ from itertools import islice
 
 from topo.discovery.groups.path import Path
 from topo.discovery.suspicion.link_states import slot
+from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.tree import ConflictCondition
-from topo.model.forest import Conflict, Group, Node, NodeSuspicion
+from topo.model.errors import require
+from topo.model.forest import Conflict, Group, Node, NodeSuspicion, Unplaced
 from topo.model.ids import GroupName, NodeName, natural_key
 from topo.model.words import counted, listed
 
 TOGETHER = 3
 """Nodes; two of them are as often an accident, and all of a dragonfly of two."""
 _Held = Mapping[NodeName, NodeSuspicion]
+
+
+class SuspicionFindings:
+    """The findings, made anew only when what they are made of differs. Mutable; one owner."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[int, Sequence[Group], Sequence[Unplaced]] = 0, (), ()
+        self._found: tuple[Conflict, ...] = ()
+
+    def of(
+        self, held: _Held, version: int, roots: Sequence[Group], placed: PlacedNodes
+    ) -> tuple[Conflict, ...]:
+        """Return the findings, in the order of their nodes; `version` is that of `held`.
+
+        Subtrees that nothing touched are the same objects, so roots and the list of the unplaced
+        tell whether a node stands elsewhere or has other cables. O(1) while they are the same.
+        """
+        known, unplaced = self._made_of, placed.unplaced
+        if known[0] != version or known[1] is not roots or known[2] is not unplaced:
+            self._made_of = version, roots, unplaced
+            self._found = conflicts(held, roots, placed.nodes, placed.path)
+        return self._found
+
+    def validate(self, held: _Held, roots: Sequence[Group], placed: PlacedNodes) -> None:
+        """Check that the findings are what is made of these now."""
+        found = conflicts(held, roots, placed.nodes, placed.path)
+        require(found == self._found, "the findings about suspicions are out of date")
 
 
 def conflicts(
