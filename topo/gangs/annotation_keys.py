@@ -192,6 +192,12 @@ def of_workload(name: str) -> str:
     return f"{_WORKLOAD}{name}"
 
 
+def holders(annotations: Mapping[str, object]) -> list[str]:
+    """Return who holds a job before its quota, in the order of the annotation."""
+    names = str(annotations.get(ADMISSION_GATED_BY) or "").split(",")
+    return [name for each in names if (name := each.strip())]
+
+
 def is_workload(name: str) -> bool:
     """Return whether that is the name of a Workload of Kueue."""
     return name.startswith(_WORKLOAD)

@@ -6,11 +6,10 @@ from typing import Any
 
 from master.controllers.provisioning.form import MESSAGE_CHARS, timestamp
 from master.controllers.provisioning.workload_stores import WorkloadStores
-from master.kube.objects import OwnerReference
-from master.kube.schedulers.workloads import ADMISSION_CHECKS, HELD, WORKLOADS, WorkloadObject
+from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS, WorkloadObject
 from master.kube.store import Store
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
-from topo.gangs.annotation_keys import ADMISSION_GATED_BY, AnnotationKeys
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY, AnnotationKeys, holders
 from topo.model.conditions.master import MasterCondition
 from topo.model.ids import Kind
 from topo.provisioning.course import Phase, ProvisioningRequest
@@ -90,16 +89,14 @@ class WorkloadForm:
     def about(self, request: ProvisioningRequest) -> Regarding:
         """Return the job of a workload, or the workload where it has none."""
         found = self.stores.find(request)
-        owner = owner_of(found) if found is not None else None
+        owner = found.owner if found is not None else None
         if owner is None:
             at = WORKLOADS.api_version, WORKLOADS.kind, request.name, request.uid
             return Regarding(*at, request.namespace)
         return Regarding(owner.api_version, owner.kind, owner.name, owner.uid, request.namespace)
 
     def _letting_go(self, found: WorkloadObject) -> Iterator[Apply]:
-        owner = owner_of(found)
-        held = {(each.api_version, each.kind): each for each in HELD}
-        resource = held.get((owner.api_version, owner.kind)) if owner is not None else None
+        owner, resource = found.owner, found.held_as
         if owner is None or resource is None:
             return
         target = WriteTarget(resource, owner.name, found.metadata.namespace)
@@ -153,19 +150,11 @@ def letting_go(
     Kueue's own webhook refuses it where somebody else took a name away meanwhile: names are never
     added.
     """
-    names = map(str.strip, annotations.get(ADMISSION_GATED_BY, "").split(","))
-    others = ",".join(each for each in names if each not in {"", keys.whole_groups})
+    others = ",".join(each for each in holders(annotations) if each != keys.whole_groups)
     fields = {"metadata": {"annotations": {ADMISSION_GATED_BY: others}}}
     return Apply(target=target, manager=manager, uid=uid, fields=fields, force=True)
 
 
 def is_held(annotations: Mapping[str, str], keys: AnnotationKeys) -> bool:
     """Return whether our name is among those that hold a job."""
-    names = annotations.get(ADMISSION_GATED_BY, "").split(",")
-    return keys.whole_groups in map(str.strip, names)
-
-
-def owner_of(found: WorkloadObject) -> OwnerReference | None:
-    """Return the job of a workload; None for a workload of several owners, or of none."""
-    owners = found.metadata.owner_references
-    return next((each for each in owners if each.controller), None)
+    return keys.whole_groups in holders(annotations)

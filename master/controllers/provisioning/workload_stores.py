@@ -29,7 +29,7 @@ from master.kube.schedulers.workloads import (
 )
 from master.kube.schema.timestamps import unix_s
 from master.kube.store import Store
-from topo.gangs.annotation_keys import ADMISSION_GATED_BY, AnnotationKeys, of_workload
+from topo.gangs.annotation_keys import AnnotationKeys, holders, of_workload
 from topo.model.errors import Refusal
 from topo.placement.job.request import Eligibility, Toleration
 from topo.provisioning.course import ProvisioningRequest, RequestUid
@@ -196,7 +196,6 @@ def _toleration(found: Mapping[str, str]) -> Toleration:
 
 def _workload(found: WorkloadObject, keys: AnnotationKeys) -> Workload:
     metadata, status = found.metadata, found.status
-    gates = metadata.annotations.get(ADMISSION_GATED_BY, "").split(",")
     return Workload(
         uid=RequestUid(metadata.uid),
         namespace=metadata.namespace,
@@ -204,7 +203,7 @@ def _workload(found: WorkloadObject, keys: AnnotationKeys) -> Workload:
         version=metadata.resource_version,
         created_s=unix_s(metadata.creation_timestamp) or 0.0,
         pod_sets=tuple((_template_name(found, each), each.count) for each in found.spec.pod_sets),
-        gates=tuple(name for each in gates if (name := each.strip())),
+        gates=tuple(holders(metadata.annotations)) if found.held_as is not None else (),
         true=tuple(
             (each.type, unix_s(each.last_transition_time) or 0.0)
             for each in status.conditions

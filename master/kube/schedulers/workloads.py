@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from master.kube.objects import BareObject, Metadata, ObjectCondition, Resource
+from master.kube.objects import BareObject, Metadata, ObjectCondition, OwnerReference, Resource
 from master.kube.provisioning import TemplateBody
 from master.kube.schema.slim import slim
 from topo.gangs.annotation_keys import HELD_KINDS
@@ -94,6 +94,18 @@ class WorkloadObject:
     metadata: Metadata
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """Its job; None for a workload of several owners, or of none."""
+        return next((each for each in self.metadata.owner_references if each.controller), None)
+
+    @property
+    def held_as(self) -> Resource[BareObject] | None:
+        """The kind of its job, where such jobs are held before their quota."""
+        owner = self.owner
+        kind = (owner.api_version, owner.kind) if owner is not None else None
+        return next((each for each in HELD if (each.api_version, each.kind) == kind), None)
 
 
 @slim

@@ -24,6 +24,7 @@ from topo.gangs.annotation_keys import (
     HELD_KINDS,
     KUEUE_QUEUE,
     MOST_GATE_CHARS,
+    holders,
 )
 from topo.gangs.job_kinds.templates import JobParts, Template
 from topo.gangs.json_patch import Operation, entries, mapping
@@ -71,10 +72,8 @@ def held(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> tuple[Operati
     if (job.get("apiVersion"), job.get("kind")) not in HELD_KINDS:
         return ()
     annotations = mapping(mapping(job.get("metadata")).get("annotations"))
-    names = [each for each in str(annotations.get(ADMISSION_GATED_BY) or "").split(",") if each]
-    if name not in names:
-        names.append(name)
-    return tuple(entries(job, ("metadata", "annotations"), {ADMISSION_GATED_BY: ",".join(names)}))
+    names = ",".join(dict.fromkeys([*holders(annotations), name]))
+    return tuple(entries(job, ("metadata", "annotations"), {ADMISSION_GATED_BY: names}))
 
 
 def chosen_by_user(templates: Sequence[Template], wanted: Mapping[str, str]) -> str:
