@@ -66,7 +66,7 @@ def test_a_node_in_quarantine_takes_no_job_and_the_refusal_has_the_reason() -> N
     assert isinstance(refused, NoFit)
     text = "1 cordoned, of these in quarantine n1a: cable ordered."
     assert any(each.endswith(text) for each in reasons(seen, refused))
-    fix = "The job fits once n1a is taken out of quarantine: 1 node."
+    fix = "The job fits once n1a (cable ordered) is taken out of quarantine: 1 node."
     assert fix in [each.text for each in find_suggestions(seen, refused)]
 
 

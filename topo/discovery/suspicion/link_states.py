@@ -1,5 +1,6 @@
 """Which links of a node a reading shows up, down or degraded, by their names within the node."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,10 @@ class ShownLink(NamedTuple):
     rate: float = 0.0
 
 
+LINKS_OF_A_RESET = 4
+"""Two GPUs on a bridge have fewer, which break as one; boards with a fabric have four and more,
+and `nvidia-smi --gpu-reset` between jobs is no fault of theirs."""
+_OF_GPU = " link "
 _SLOT = "slot "
 _DOWN = ShownLink(is_up=False)
 
@@ -46,19 +51,32 @@ def fallen(before: NodeFacts, after: NodeFacts) -> tuple[list[str], list[str]]:
     """Return the links that were up and are down now, and those that run worse than before.
 
     A cable to a server that is named no more is down; of GPUs and adapters that vanished nothing is
-    said. O(links).
+    said. A GPU whose `LINKS_OF_A_RESET` or more links all fall at once was reset, which no link
+    of it did. O(links).
     """
     old, new = states(before), states(after)
     if after.peers is not None:
         new |= dict.fromkeys((name for name in old if name.startswith(_SLOT)), _DOWN) | new
     pairs = [(name, was, new[name]) for name, was in old.items() if was.is_up and name in new]
+    were_up = Counter(_gpu_of(name) for name, _, _ in pairs)
     down = [name for name, _, now in pairs if not now.is_up]
+    fell = Counter(map(_gpu_of, down))
+    reset = {
+        gpu for gpu, links in fell.items() if gpu and LINKS_OF_A_RESET <= links == were_up[gpu]
+    }
+    down = [name for name in down if _gpu_of(name) not in reset]
     worse = [
         name
         for name, was, now in pairs
         if now.is_up and ((now.is_degraded and not was.is_degraded) or 0 < now.rate < was.rate)
     ]
     return down, worse
+
+
+def _gpu_of(link: str) -> str:
+    """Return the GPU whose link it is; empty for a port or a cable."""
+    gpu, of_gpu, _ = link.partition(_OF_GPU)
+    return gpu if of_gpu else ""
 
 
 def ports_down(facts: NodeFacts) -> frozenset[str]:

@@ -8,7 +8,8 @@ does not, because planned work looks the same:
 
 - the first `QUIET_S` after a boot, in which links train, and after a node is seen first;
 - a counter that is lower than before, or of another boot: it was reset, and is only remembered;
-- a cable that fell because the server at its other end booted (`FORGIVEN_S`).
+- a cable that fell because the server at its other end booted (`FORGIVEN_S`);
+- all links of a GPU that fall at once: the GPU was reset (`link_states.fallen`).
 
 A port of an adapter that fell and is still down after `DOWN_S` is told as such, for nothing else
 says so: it is suspected until it is seen up, whatever its score. Ports that were never up are not.

@@ -75,11 +75,11 @@ def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestio
         return None
     broken = [host.name for host in hosts if not host.ready]
     cordoned = [host.name for host in hosts if host.ready]
-    apart = [host.name for host in hosts if host.ready and host.quarantine is not None]
+    apart = {host.name: host.quarantine for host in hosts if host.ready and host.quarantine}
     steps = [
         _step(broken, "repaired"),
         _step([name for name in cordoned if name not in apart], "uncordoned"),
-        _step(apart, "taken out of quarantine"),
+        _step([f"{name} ({why})" for name, why in apart.items()], "taken out of quarantine"),
     ]
     return Suggestion(
         kind=SuggestionKind.OPEN_NODES,
