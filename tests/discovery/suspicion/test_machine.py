@@ -184,8 +184,8 @@ def test_links_that_fail_at_once_are_the_node():
 
 def test_a_gpu_that_is_reset_between_jobs_casts_no_suspicion_and_half_of_its_links_do():
     state = settled(gpu_host("a"))
-    for at_s in range(20):
-        flap(state, float(at_s), (gpu_host("a", down=range(18)), gpu_host("a")))
+    for number in range(20):
+        flap(state, float(number), (gpu_host("a", down=range(18)), gpu_host("a")))
     assert not state.links(NodeName("a"))
     for at_s in (20.0, 21.0):
         flap(state, at_s, (gpu_host("a", down=range(9)), gpu_host("a")))
