@@ -96,6 +96,8 @@ def test_a_launcher_with_gpus_is_told_to_whoever_makes_the_mpi_job() -> None:
     wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"] = made.pod_template(0)
     workers = made.admitted(wanted)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     assert stamp_of(workers)["pods"] == "4"
+    wanted["spec"]["runLauncherAsWorker"] = True  # its workers are numbered from 1
+    assert "spec.runLauncherAsWorker" in made.warnings(wanted)
 
 
 def test_a_train_job_hands_what_it_asks_for_to_its_job_set_once() -> None:

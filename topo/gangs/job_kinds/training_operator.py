@@ -2,10 +2,11 @@
 
 Size: the replicas of each role. Identity: the uid of the job, which controls its pods itself. Rank:
 the label replica-index, of a PyTorchJob the master first. The launcher of an MPIJob has no GPUs and
-no part in the gang; one with GPUs would be a Job of its own beside the workers.
+no part in the gang; one with GPUs would be a Job of its own beside the workers. With
+`runLauncherAsWorker` it is rank 0 of the job, and since 0.7 the workers are numbered from 1.
 
 Sources: github.com/kubeflow/training-operator v1.9.3, pkg/apis/kubeflow.org/v1;
-github.com/kubeflow/mpi-operator v0.6.0, pkg/controller/mpi_job_controller.go.
+github.com/kubeflow/mpi-operator v0.7.0, pkg/controller/mpi_job_controller.go.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,11 @@ from topo.gangs.job_kinds.templates import JobParts, Template, count
 from topo.gangs.json_patch import mapping
 from topo.model.errors import Refusal
 
+_AS_WORKER = Refusal(
+    "the launcher is a worker, and a Job of its own whose pod comes for itself",
+    "spec.runLauncherAsWorker",
+    "leave it out, and give GPUs to the workers alone",
+)
 _INDEX = "training.kubeflow.org/replica-index"
 
 
@@ -37,7 +43,10 @@ def mpi_job(found: Mapping[str, Any]) -> JobParts:
         _role("mpiReplicaSpecs", "Worker", roles),
         _role("mpiReplicaSpecs", "Launcher", roles, flaw=flaw),
     )
-    return JobParts(templates=tuple(each for each in templates if each.name in roles))
+    return JobParts(
+        templates=tuple(each for each in templates if each.name in roles),
+        flaw=_AS_WORKER if spec.get("runLauncherAsWorker") is True else None,
+    )
 
 
 def _role(specs: str, name: str, roles: Mapping[str, Any], **more: Any) -> Template:
