@@ -111,6 +111,18 @@ def test_a_restart_shows_the_same_super_pods_before_any_worker_speaks() -> None:
     assert shape(restarted(state, 1.0, mode=Mode.AUTO)) == shape(state)
 
 
+def test_a_node_that_never_speaks_again_after_a_restart_leaves_a_true_judgement() -> None:
+    """Its seat is not kept; the others are judged when it is gone."""
+    state = told(discovery(Mode.AUTO), 0.0, *PAIR, npus("c", 0, 2, size=48))
+    again = restarted(state, 1.0, mode=Mode.AUTO)
+    told(again, 2.0, npus("b", 0, 1, size=48), npus("c", 0, 2, size=48))
+    assert codes(again) == set(), "nobody knows what the silent one has"
+    again.validate()
+    again.advance(3.0, NodeRemoved(NodeName("a")))
+    again.validate()
+    assert listed(again, "super-pod-incomplete") == ("b", "c")
+
+
 def test_random_super_pods_are_the_sets_of_nodes_that_state_them_in_any_order() -> None:
     """Against a model that is a dictionary; each is judged as it would be from nothing."""
     for seed in range(20):

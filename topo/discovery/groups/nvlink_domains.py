@@ -88,6 +88,10 @@ class NvlinkDomains:
         domain = self._of_node.get(node)
         return frozenset((node,) if domain is None else self._members[_keys(domain)[0]])
 
+    def members_of(self, cluster: str) -> frozenset[NodeName]:
+        """Return the nodes that state a cluster, or a super pod by its name. O(members)."""
+        return frozenset(self._members.get((cluster,), ()))
+
     def validate(self) -> None:
         """Check that members state the key, and that every key with members has a name."""
         stated: dict[Key, set[NodeName]] = {}
