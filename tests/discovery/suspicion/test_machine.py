@@ -2,10 +2,12 @@
 
 from math import log2
 from operator import itemgetter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from tests.builders import facts
 from tests.discovery.suspicion.nodes import (
@@ -23,7 +25,8 @@ from tests.discovery.suspicion.nodes import (
 from topo.discovery.suspicion import machine
 from topo.discovery.suspicion.evidence import HALF_LIFE_S, HIGHEST, KINDS, LIFTED
 from topo.discovery.suspicion.machine import QUIET_S, Suspicions
-from topo.model.ids import NodeName
+from topo.discovery.suspicion.memory import SuspicionMemory
+from topo.model.ids import BootId, NodeName
 from topo.model.observation import NodeRemoved, OperatorAct, WorkerBeat, WorkerReported
 
 PORT = "mlx5_3 port 1"
@@ -260,3 +263,54 @@ def test_links_are_followed_up_to_a_limit(monkeypatch):
         state.advance(0.0, counted(name, counts | {("mlx5_7 port 1", "recovery"): 1}))
         state.validate()
     assert [len(state.links(NodeName(name))) for name in ("a", "b")] == [3, 2]
+
+
+MEMORY = TypeAdapter(SuspicionMemory)
+_steps = st.one_of(
+    st.tuples(st.just("count"), st.sampled_from(COUNTED), st.integers(0, 12)),
+    st.tuples(st.just("fall"), st.sampled_from(PORTS[:2]), st.just(0)),
+    st.tuples(st.just("decide"), st.sampled_from(OperatorAct), st.just(0)),
+)
+
+
+def happen(state: Suspicions, now_s: float, step: tuple[str, Any], counts: dict[str, int]) -> None:
+    what, which = step
+    if what == "count":
+        state.advance(now_s, counted("a", {(PORT, k): n for k, n in counts.items() if n}))
+    elif what == "fall":
+        fall(state, "a", now_s, which)
+    else:
+        state.advance(now_s, decided("a", which, reason="why"))
+
+
+def reborn(state: Suspicions, now_s: float) -> Suspicions:
+    state.advance(now_s)
+    kept = MEMORY.validate_json(MEMORY.dump_json(state.persistent_state()))
+    later = Suspicions()
+    later.restore(kept, {NodeName("a"): BootId("boot-1")}, now_s)
+    later.advance(now_s, WorkerReported(host("a")))
+    later.validate()
+    return later
+
+
+@given(st.lists(st.tuples(st.floats(0, DAY_S), _steps), max_size=20), st.sets(st.integers(0, 19)))
+def test_restarts_between_readings_change_no_suspicion(steps, restarts: set[int]) -> None:
+    """Through the bytes of the state file; only a fall while nobody looks is missed."""
+    lasting, restarted = settled(host("a")), settled(host("a"))
+    for state in (lasting, restarted):
+        state.advance(0.0, counted("a", {}))
+    now_s, counts = 0.0, dict.fromkeys(COUNTED, 0)
+    for at, (pause_s, (what, which, number)) in enumerate(steps):
+        now_s += pause_s
+        restarted = reborn(restarted, now_s) if at in restarts else restarted
+        if what == "count":
+            counts[which] += number
+        for state in (lasting, restarted):
+            happen(state, now_s, (what, which), counts)
+    for state in (lasting, restarted):
+        state.advance(now_s)
+        state.validate()
+    assert {*links(restarted, "a")} == {*links(lasting, "a")}
+    for link, record in lasting.links(NodeName("a")).items():
+        here, there = (score(each, "a", link, now_s) for each in (lasting, restarted))
+        assert not record.evidence or here == pytest.approx(there, abs=1e-6)
