@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import ClientSession
 
-from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.client import Api, follow
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.volcano import (
     CONFIG_KEY,
@@ -185,3 +185,38 @@ async def test_volcano_goes_by_the_class_of_the_job_and_one_on_its_pods_alone_is
     await api.merge(f"{JOBS}/first", {"spec": {"priorityClassName": "urgent"}})
     await eventually(lambda: bound(api, "first", 2))
     await eventually(lambda: stands(evicting, "first", "bound"))
+
+
+async def test_volcanos_gangpreempt_evicts_for_a_gang_and_no_nomination_of_its_is_written_over(
+    cluster: Cluster, api: Api, world: World, evicting: AdmissionMaster, scheduler_file: Path
+) -> None:
+    acting = scheduler_file.read_text().replace("allocate,", "allocate, gangpreempt,")
+    configure(scheduler_file, acting)
+    await api.merge(f"{CONFIG_MAPS}/{CONFIG_MAP}", {"data": {CONFIG_KEY: acting}})
+    await api.create(JOBS, asking.volcano_job("lowly", 2, 16))
+    await eventually(lambda: bound(api, "lowly", 2))
+    before = await uids(api)
+
+    nominated: dict[str, list[str]] = {}
+    watching = asyncio.create_task(note_nominations(api, "first", nominated))
+    await api.create(JOBS, urgent("first", 2))
+    await eventually(lambda: bound(api, "first", 2))
+    await eventually(lambda: stands(evicting, "first", "bound"))
+    watching.cancel()
+    nodes = [each.node for each in await pods_of(api, "first")]
+    assert sorted(nodes) == sorted(str(host.name) for host in world.nodes[:2])
+    assert len(before - await uids(api)) == 2, "nobody but the two pods of the other job went"
+    assert all(len(told) == 1 for told in nominated.values()), nominated
+    assert len(nominated) == 2, "Volcano nominates what it evicts for, and nobody anew"
+    asked = cluster.calls(f"{evicting.namespace}:topo-master")
+    assert not {each.verb for each in asked if each.resource == "pods"} & DELETES
+
+
+async def note_nominations(api: Api, job: str, nominated: dict[str, list[str]]) -> None:
+    """Note each node that a pod of the job is nominated to, when that changes."""
+    async for pods in follow(api, PODS):
+        for pod in pods.values():
+            node = pod.get("status", {}).get("nominatedNodeName", "")
+            told = nominated.setdefault(pod["metadata"]["name"], []) if owner_of(pod) == job else []
+            if node and told[-1:] != [node]:
+                told.append(node)
