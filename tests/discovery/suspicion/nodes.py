@@ -13,11 +13,17 @@ PORTS = tuple(f"mlx5_{number}" for number in range(8))
 
 
 def host(
-    name: str, *, down: Iterable[str] = (), boot: str = "boot-1", rate: float = 400.0
+    name: str,
+    *,
+    down: Iterable[str] = (),
+    slow: Iterable[str] = (),
+    boot: str = "boot-1",
 ) -> NodeFacts:
-    """A node of eight adapters with one port each; those in `down` are down."""
-    out = set(down)
-    nics = tuple(NetworkPort(hca, 1, up=hca not in out, rate_gbps=rate) for hca in PORTS)
+    """A node of eight adapters with one port each; some down, some `slow` (at half)."""
+    out, at_rate = set(down), dict.fromkeys(slow, 200.0)
+    nics = tuple(
+        NetworkPort(hca, 1, up=hca not in out, rate_gbps=at_rate.get(hca, 400.0)) for hca in PORTS
+    )
     seen = facts(name, boot=boot)
     return NodeFacts(seen.identity, seen.gpus, nics=nics)
 

@@ -202,10 +202,16 @@ def test_a_link_that_runs_slower_again_and_again_is_suspected():
             state,
             at_s,
             (gpu_host("a", slow=[7]), gpu_host("a")),
-            (host("b", rate=200.0), host("b")),
+            (host("b", slow=PORTS), host("b")),
         )
     assert links(state, "a") == {"GPU 0 link 7": "3 slowdowns"}
     assert links(state, "b") == {"": "3 slowdowns"}
+
+
+def test_a_port_that_comes_back_slower_than_it_fell_is_suspected_at_once():
+    state = settled(host("a"))
+    flap(state, 0.0, (host("a", down=["mlx5_3"]), host("a", slow=["mlx5_3"])))
+    assert links(state, "a") == {PORT: "1 flap and 1 slowdown"}
 
 
 def test_the_words_change_when_a_number_has_doubled_and_not_with_each_event():

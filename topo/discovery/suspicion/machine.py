@@ -24,8 +24,7 @@ and deterministic. Cost: O(links of the node) for a reading that differs, else O
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from math import inf, log
 
@@ -38,11 +37,19 @@ from topo.discovery.suspicion.evidence import (
     LIFETIME_S,
     SLOWDOWN,
 )
-from topo.discovery.suspicion.memory import NodeLinksMemory, SuspicionMemory
+from topo.discovery.suspicion.memory import SuspicionMemory
+from topo.discovery.suspicion.node_links import (
+    DOWN_S,
+    TOGETHER,
+    WHOLE_NODE,
+    Fall,
+    NodeLinks,
+    Quarantine,
+)
 from topo.discovery.suspicion.record import LinkRecord
 from topo.model.errors import require
 from topo.model.forest import NodeSuspicion
-from topo.model.ids import BootId, NodeName, ServerUuid, natural_key
+from topo.model.ids import BootId, NodeName, ServerUuid
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     Event,
@@ -56,12 +63,8 @@ QUIET_S = 600.0
 """After a boot; the links of a server train within minutes."""
 FORGIVEN_S = 1800.0
 """How long a server with eight GPUs takes at most from its fall to its first report."""
-DOWN_S = 3.0
-"""A port that is up again sooner fell, and is not down."""
-TOGETHER = 4
 MAX_LINKS_OF_NODE = 512
 MAX_LINKS = 100_000
-_WHOLE_NODE = ""
 _OF_A_LIFETIME = HALF_LIFE_S / log(2) / LIFETIME_S
 """The part of a count that an even rise over `LIFETIME_S` has left by now: the integral of 2^(-t /
 HALF_LIFE_S) over the time, by its length."""
@@ -70,37 +73,11 @@ Rises = dict[str, tuple[int, float]]
 """By link: how many events, and what they weigh in all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """An operator's word that no job starts on a node: why, and since when (monotonic s)."""
-
-    reason: str
-    at_s: float
-
-
-@dataclass(slots=True)
-class _NodeLinks:
-    """What is followed of a node. `counted_in` is the boot whose counters were read last.
-
-    `down`: ports that fell and were not seen up since, with when they fell.
-    `is_gone`: nobody knows the node any more; it stays for as long as something is held against it.
-    """
-
-    boot: BootId
-    seen: NodeFacts | None = None
-    quiet_until_s: float = 0.0
-    counted_in: BootId | None = None
-    links: dict[str, LinkRecord] = field(default_factory=dict)
-    quarantine: Quarantine | None = None
-    down: dict[str, float] = field(default_factory=dict)
-    is_gone: bool = False
-
-
 class Suspicions:
     """Events in, the nodes whose suspicion differs out. Mutable; owned by the discovery state."""
 
     def __init__(self) -> None:
-        self._nodes: dict[NodeName, _NodeLinks] = {}
+        self._nodes: dict[NodeName, NodeLinks] = {}
         self._owner: dict[ServerUuid, NodeName] = {}
         self._due: list[tuple[float, NodeName, str]] = []
         """A heap with one entry for each record that time will change."""
@@ -142,11 +119,11 @@ class Suspicions:
         name, boot = facts.identity.name, facts.identity.boot_id
         node = self._nodes.get(name)
         if node is None:
-            node = self._nodes[name] = _NodeLinks(boot, quiet_until_s=now_s + QUIET_S)
+            node = self._nodes[name] = NodeLinks(boot, quiet_until_s=now_s + QUIET_S)
         before, node.seen = node.seen, facts
         node.is_gone = False
         if node.down and (up := node.down.keys() - link_states.ports_down(facts)):
-            node.down = {link: at_s for link, at_s in node.down.items() if link not in up}
+            self._note_return(name, up, facts, now_s)
             self._changed.add(name)
         self._note_owner(name, before, facts)
         if node.boot != boot:
@@ -161,16 +138,26 @@ class Suspicions:
                 for peer in (before.peers.remotes if before.peers is not None else ())
             }
             if fell := link_states.ports_down(facts) & set(down):
-                node.down |= dict.fromkeys(fell, now_s)
+                rates = link_states.states(before)
+                node.down |= {link: Fall(now_s, rates[link].rate) for link in fell}
                 self._fell.append((now_s + DOWN_S, name))
             # The GPUs see the fall of a cable at their own ports: it is one fall.
             down = [link for link in down if link in cables] or down
             self._note(name, FLAP, _each_once(FLAP, down), now_s)
             self._note(name, SLOWDOWN, _each_once(SLOWDOWN, worse), now_s)
             for link in down:
-                record = node.links.get(link) or node.links.get(_WHOLE_NODE)
+                record = node.links.get(link) or node.links.get(WHOLE_NODE)
                 if record is not None and link in cables:
                     record.far = cables[link]
+
+    def _note_return(
+        self, name: NodeName, links: Collection[str], facts: NodeFacts, now_s: float
+    ) -> None:
+        """Note ports that are down no more; one that runs slower than before has slowed down."""
+        node, seen = self._nodes[name], link_states.states(facts)
+        slower = [link for link in links if link in seen and seen[link].rate < node.down[link].rate]
+        node.down = {link: fall for link, fall in node.down.items() if link not in links}
+        self._note(name, SLOWDOWN, _each_once(SLOWDOWN, slower), now_s)
 
     def _note_owner(self, name: NodeName, before: NodeFacts | None, after: NodeFacts) -> None:
         """Remember which node is the server that others name at the ends of their cables."""
@@ -215,7 +202,7 @@ class Suspicions:
             self._note(event.node, kind, of_links, now_s)
 
     def _risen(
-        self, node: _NodeLinks, counter: tuple[str, str], count: int, now_s: float
+        self, node: NodeLinks, counter: tuple[str, str], count: int, now_s: float
     ) -> tuple[int, float] | None:
         """Return by how many events a counter rose and what they weigh; None: nothing counts."""
         link, name = counter
@@ -234,7 +221,7 @@ class Suspicions:
     def _remember(
         self,
         name: NodeName,
-        node: _NodeLinks,
+        node: NodeLinks,
         stated: Mapping[str, Mapping[str, int]],
         now_s: float,
     ) -> None:
@@ -255,7 +242,7 @@ class Suspicions:
     def _note(self, name: NodeName, kind: str, rises: Rises, now_s: float) -> None:
         """Add what happened to links of a node in one reading."""
         if len(rises) >= TOGETHER:
-            rises = {_WHOLE_NODE: max(rises.values(), key=lambda each: each[1])}
+            rises = {WHOLE_NODE: max(rises.values(), key=lambda each: each[1])}
         for link, (count, weight) in rises.items():
             record = self._record(name, link) if weight > 0 else None
             if record is not None:
@@ -276,14 +263,14 @@ class Suspicions:
     # -- what operators say ------------------------------------------------------------------
 
     def _decide(self, event: OperatorDecided, now_s: float) -> None:
-        node = self._nodes.setdefault(event.node, _NodeLinks(BootId("")))
+        node = self._nodes.setdefault(event.node, NodeLinks(BootId("")))
         self._changed.add(event.node)
         if event.act is OperatorAct.QUARANTINE:
             link = f"{event.link}: " if event.link else ""
             node.quarantine = Quarantine(f"{link}{event.reason}", now_s)
         elif event.act is OperatorAct.CONFIRM:
             named = [link for link, record in node.links.items() if record.is_suspected]
-            for link in [event.link] if event.link else named or [_WHOLE_NODE]:
+            for link in [event.link] if event.link else named or [WHOLE_NODE]:
                 if (record := self._record(event.node, link)) is not None:
                     record.confirmed = event.reason
         else:
@@ -331,7 +318,7 @@ class Suspicions:
         for link in [link for link, record in node.links.items() if record.is_blank]:
             del node.links[link]
             self._number -= 1
-        found, before = _value(node, self._now_s), self.suspected.get(name)
+        found, before = node.suspicion(self._now_s), self.suspected.get(name)
         if found is not None:
             self.suspected[name] = found
         else:
@@ -359,22 +346,9 @@ class Suspicions:
 
     def persistent_state(self) -> SuspicionMemory:
         """Return what a state file keeps. O(nodes and links)."""
+        kept = (node.persistent_state(name, self._now_s) for name, node in self._nodes.items())
         return SuspicionMemory(
-            tuple(
-                NodeLinksMemory(
-                    name,
-                    tuple(
-                        each.persistent_state(link, self._now_s)
-                        for link, each in node.links.items()
-                    ),
-                    None
-                    if node.quarantine is None
-                    else (node.quarantine.reason, self._now_s - node.quarantine.at_s),
-                    tuple((link, self._now_s - at_s) for link, at_s in node.down.items()),
-                )
-                for name, node in self._nodes.items()
-                if node.links or node.down or node.quarantine is not None
-            ),
+            tuple(each for each in kept if each is not None),
             tuple(n for n, node in self._nodes.items() if node.counted_in == node.boot),
         )
 
@@ -388,13 +362,13 @@ class Suspicions:
         counted = set(memory.counted)
         for name, boot in boots.items():
             read = boot if name in counted else None
-            self._nodes[name] = _NodeLinks(boot, counted_in=read)
+            self._nodes[name] = NodeLinks(boot, counted_in=read)
         for kept in memory.nodes:
-            node = self._nodes.setdefault(kept.node, _NodeLinks(BootId("")))
+            node = self._nodes.setdefault(kept.node, NodeLinks(BootId("")))
             if kept.quarantine is not None:
                 reason, age_s = kept.quarantine
                 node.quarantine = Quarantine(reason, as_of_s - age_s)
-            node.down = {link: as_of_s - age_s for link, age_s in kept.down[:MAX_LINKS_OF_NODE]}
+            node.down = {link: Fall(as_of_s - age) for link, age in kept.down[:MAX_LINKS_OF_NODE]}
             if node.down:
                 self._fell.append((as_of_s + DOWN_S, kept.node))
             for link in kept.links[:MAX_LINKS_OF_NODE]:
@@ -408,7 +382,8 @@ class Suspicions:
         """Raise `BrokenInvariantError` where kept values differ from recomputed ones. O(links)."""
         for name, node in self._nodes.items():
             require(
-                _value(node, self._now_s) == self.of(name), f"what is held against {name} is of old"
+                node.suspicion(self._now_s) == self.of(name),
+                f"what is held against {name} is of old",
             )
             require(len(node.links) <= MAX_LINKS_OF_NODE, f"{name} has too many links")
             for link, record in node.links.items():
@@ -422,23 +397,3 @@ class Suspicions:
 
 def _each_once(kind: str, links: Iterable[str]) -> Rises:
     return dict.fromkeys(links, (1, KINDS[kind].weight))
-
-
-def _value(node: _NodeLinks, now_s: float) -> NodeSuspicion | None:
-    suspected = _suspected(node, now_s)
-    reason = node.quarantine.reason if node.quarantine is not None else None
-    if reason is None and not suspected:
-        return None
-    return NodeSuspicion(suspected, reason)
-
-
-def _suspected(node: _NodeLinks, now_s: float) -> tuple[tuple[str, str], ...]:
-    """Return the links that are told with their evidence, those that are down among them."""
-    found = {link: record.text for link, record in node.links.items() if record.is_suspected}
-    down = [link for link, at_s in node.down.items() if now_s - at_s >= DOWN_S]
-    if len(down) >= TOGETHER:
-        texts = {_WHOLE_NODE: f"{len(down)} ports are down"}
-    else:
-        texts = dict.fromkeys(down, "is down")
-    told = {link: "; ".join(filter(None, (text, found.get(link)))) for link, text in texts.items()}
-    return tuple(sorted((found | told).items(), key=lambda each: natural_key(each[0])))
