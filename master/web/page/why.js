@@ -333,7 +333,9 @@ function wireSection(name, wires, detail) {
  * @param {Api.NodeDetail | null} detail
  */
 function uplinksSection(detail) {
-  const shown = (detail?.uplinks ?? []).filter((each) => each.gpus.length > 0 || each.unseen_s !== null);
+  const shown = (detail?.uplinks ?? []).filter(
+    (each) => each.gpus.length > 0 || each.unseen_s !== null,
+  );
   return (
     shown.length > 0 &&
     section(
