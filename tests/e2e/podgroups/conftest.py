@@ -1,27 +1,14 @@
 """A real control plane on which the gangs of Kubernetes itself are switched on."""
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
-from tests.e2e.scheduling.admission_master import (
-    MAKES_POD_GROUPS,
-    WITH_POD_GROUPS,
-    AdmissionMaster,
-    admission_master,
-)
-from tests.e2e.scheduling.gang_master import document
-from topo.sim.worlds.presets import World
-from topo.sim.worlds.presets import world as made
+from tests.e2e.scheduling.admission_master import MAKES_POD_GROUPS, WITH_POD_GROUPS
+from tests.e2e.scheduling.fixtures import control_plane_with, webhook_master, world
 
-__all__ = ("api", "baseline", "cluster")
+__all__ = ("api", "baseline", "cluster", "world")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,28 +16,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items, Path(__file__).parent, newest_only="this Kubernetes has no PodGroups")
 
 
-@pytest.fixture(scope="session")
-def world() -> World:
-    """The hosts behind the nodes: dragonflies of two, four of them in each of two switchboxes."""
-    return made(2, 4, 2, 8, stem="sample")
-
-
-@pytest.fixture(scope="package")
-def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
-    """A cluster with a node for each host, which all tests share."""
-    with own_cluster(tmp_path_factory.mktemp("cluster"), pod_groups=True) as cluster:
-        asyncio.run(cluster.start(world))
-        yield cluster
-
-
-@pytest.fixture
-async def master(
-    cluster: Cluster, api: Api, world: World, tmp_path: Path
-) -> AsyncIterator[AdmissionMaster]:
-    """A master with the chart's webhook and rights, which makes PodGroups."""
-    (tmp_path / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
-    async with admission_master(
-        cluster, api, tmp_path, MAKES_POD_GROUPS, rendering=WITH_POD_GROUPS
-    ) as running:
-        yield running
-        sys.stdout.write(running.program.log.read_text()[-8000:])  # shown where the test fails
+control_plane = control_plane_with(pod_groups=True)
+master = webhook_master(MAKES_POD_GROUPS, rendering=WITH_POD_GROUPS)

@@ -11,23 +11,17 @@ from tests.e2e.controlplane.cluster import Cluster, own_cluster
 from tests.e2e.controlplane.fixtures import api, baseline, cluster, mark
 from tests.e2e.controlplane.programs import KUBE, NEWEST
 from tests.e2e.controlplane.volcano import vendor_configuration
+from tests.e2e.scheduling.fixtures import world
 from tests.e2e.scheduling.gang_master import GangMaster, gang_master
 from tests.e2e.scheduling.scheduler_config import configure
 from topo.sim.worlds.presets import World
-from topo.sim.worlds.presets import world as made
 
-__all__ = ("api", "baseline", "cluster")
+__all__ = ("api", "baseline", "cluster", "world")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of this folder."""
     mark(items, Path(__file__).parent)
-
-
-@pytest.fixture(scope="session")
-def world() -> World:
-    """The hosts behind the nodes: dragonflies of two, four of them in each of two switchboxes."""
-    return made(2, 4, 2, 8, stem="sample")
 
 
 @pytest.fixture(scope="package")
