@@ -23,7 +23,7 @@ WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a m
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test floors test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
+.PHONY: help install run test floors test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-kinds e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -117,6 +117,11 @@ e2e-kueue: $(STAMP) ## the same random workloads in two queues of stock Kueue, b
 
 e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.relabelled
+
+e2e-kinds: KINDS ?=
+e2e-kinds: SCHEDULERS ?=
+e2e-kinds: $(STAMP) ## each kind of job by each scheduler through its life, on two masters: KINDS=jobset,deployment SCHEDULERS=kube,volcano,kueue; needs Go, at first 15 minutes
+	$(BIN)/python -m tests.e2e.jobkinds.matrix --kinds "$(KINDS)" --schedulers "$(SCHEDULERS)"
 
 e2e-provisioning: ROUNDS ?= 1
 e2e-provisioning: $(STAMP) ## requests for capacity whose leading master is killed at each of its writes: ROUNDS=1; needs Go

@@ -29,6 +29,14 @@ def render() -> str:
         ("JobSet", _version("jobs", "sigs.k8s.io/jobset"), "", ""),
         ("Trainer", _version("jobs", "github.com/kubeflow/trainer/v2"), "", ""),
         ("LeaderWorkerSet", _version("jobs", "sigs.k8s.io/lws"), "", ""),
+        ("KubeRay", "", _version("operators", "github.com/ray-project/kuberay/ray-operator"), ""),
+        (
+            "Training Operator",
+            "",
+            _version("operators", "github.com/kubeflow/training-operator"),
+            "",
+        ),
+        ("MPI Operator", "", _version("operators", "github.com/kubeflow/mpi-operator"), ""),
         ("Helm", _version("tools", f"{helm}/v4"), _version("helm3", f"{helm}/v3"), "3.14"),
         ("kwok, which plays the nodes", _version("tools", "sigs.k8s.io/kwok"), "", ""),
     )

@@ -53,7 +53,7 @@ JOB_SET = JobController(
     definitions=("config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",),
     webhooks="config/components/webhook/manifests.yaml",
     configuration="config.jobset.x-k8s.io/v1alpha1",
-    octet=210,
+    octet=220,
 )
 LEADER_WORKER_SET = JobController(
     name="lws",
@@ -64,7 +64,7 @@ LEADER_WORKER_SET = JobController(
     ),
     webhooks="config/webhook/manifests.yaml",
     configuration="config.lws.x-k8s.io/v1alpha1",
-    octet=211,
+    octet=221,
 )
 TRAINER = JobController(
     name="trainer",
@@ -75,7 +75,7 @@ TRAINER = JobController(
     ),
     webhooks="manifests/base/webhook/manifests.yaml",
     configuration="config.trainer.kubeflow.org/v1alpha1",
-    octet=212,
+    octet=222,
     certificates="certManagement",
     takes_folder=False,
 )
@@ -93,7 +93,7 @@ async def install(cluster: Cluster, api: Api, *controllers: JobController) -> li
     authority = Authority.at(cluster.files.home / "pki")
     programs = []
     for each in controllers:
-        await _define(api, each)
+        await define(api, *(each.folder() / path for path in each.definitions))
         address = f"{cluster.ports.services}.{each.octet}"
         program = _program(cluster, each, authority, address)
         program.start()
@@ -103,10 +103,11 @@ async def install(cluster: Cluster, api: Api, *controllers: JobController) -> li
     return programs
 
 
-async def _define(api: Api, controller: JobController) -> None:
+async def define(api: Api, *files: Path) -> None:
+    """Make the definitions in these files; return when their objects are served."""
     names = []
-    for path in controller.definitions:
-        found = yaml.safe_load((controller.folder() / path).read_text())
+    for path in files:
+        found = yaml.safe_load(path.read_text())
         found["spec"].pop("conversion", None)
         names.append(found["metadata"]["name"])
         await api.create(DEFINITIONS, found)

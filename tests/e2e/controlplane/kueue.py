@@ -65,6 +65,15 @@ class Kueue:
                 await api.create(f"/apis/admissionregistration.k8s.io/v1/{plural}", each)
         self.program.start()
         await eventually(lambda: self._is_mounted(api))
+        await self._answers()
+
+    async def restart(self) -> None:
+        """Return when it answers again: of some kinds it looks for the definitions once."""
+        await asyncio.to_thread(self.program.stop, 0.0)
+        self.program.start()
+        await self._answers()
+
+    async def _answers(self) -> None:
         async with asyncio.timeout(CEILING_S):
             while not await self._is_ready():
                 self.program.must_live()

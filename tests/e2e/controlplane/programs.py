@@ -83,6 +83,15 @@ JOBS = Module(
     },
 )
 """The controllers of other kinds of jobs, built of one set of libraries."""
+OPERATORS = Module(
+    "operators",
+    {
+        "kuberay": "github.com/ray-project/kuberay/ray-operator",
+        "training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+        "mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+    },
+)
+"""Further ones, of older libraries; only `make e2e-kinds` builds them."""
 MODULES = (KUBE, TOOLS, HELM3, VOLCANO, KUEUE, JOBS)
 
 

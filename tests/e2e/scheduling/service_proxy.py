@@ -35,6 +35,11 @@ class ServiceProxy:
         self.refused = 0
         """Connections that came while the chosen master was dead, or none was ready."""
 
+    @property
+    def ready(self) -> int:
+        """How many addresses connections are led to."""
+        return sum(failed < PROBE_FAILURES for failed in self._failures.values())
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, self._address, self._port)
         self._probing = asyncio.create_task(self._probe())

@@ -20,7 +20,9 @@ OF_OTHER_CONTROLLERS = frozenset(
     {"jobset", "leaderworkerset", "statefulset", "deployment", "trainjob"}
 )
 """They are applied where those controllers run: `tests/e2e/jobkinds`."""
-ELSEWHERE = {"podgroup", "kueue", "plain-pods", *OF_OTHER_CONTROLLERS}
+OF_OPERATORS = frozenset({"raycluster", "pytorchjob", "mpijob"})
+"""The same; those controllers are built for `make e2e-kinds` alone."""
+ELSEWHERE = {"podgroup", "kueue", "plain-pods", *OF_OTHER_CONTROLLERS, *OF_OPERATORS}
 """They need what others have: `tests/e2e/podgroups`, `tests/e2e/kueue`, `tests/e2e/jobkinds`."""
 NATIVE = "volcano-native"
 """Volcano places it, by HyperNodes that no master of this file writes."""

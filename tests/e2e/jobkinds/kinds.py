@@ -1,0 +1,241 @@
+"""The table of kinds of jobs as their users write them: a job of eight pairs, and how it is judged.
+
+Ranks are read from what the controllers themselves write on their pods, so that a pair is judged by
+nothing that is ours. Kinds without ranks are judged by the groups of our notes.
+"""
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.scheduling.asking import rank_of
+from tests.e2e.scheduling.jobs import GPU, PODS, WORDS, homes
+from topo.sim.worlds.presets import World
+
+FOLDER = Path(__file__).parents[3] / "examples" / "jobs"
+ALL = 16
+"""Pods of a job: it takes all nodes."""
+NAME = "train"
+Pod = Any
+
+
+def example(name: str) -> Any:
+    """The job of an example."""
+    return yaml.safe_load(Path(FOLDER / f"{name}.yaml").read_text())
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind: where its jobs are, what one is, how it is scaled, and the rank of a pod.
+
+    `program` is the name of its controller's, empty where the test makes the pods itself. `scaled`
+    returns the merge patch of the job as it is for so many pods, at least `least`; None where the
+    kind does not scale while it runs. A `job` that is a list is of pods that nobody makes again.
+    """
+
+    name: str
+    path: str
+    job: Callable[[], Any]
+    program: str
+    scaled: Callable[[Any, int], Any] | None = None
+    rank: Callable[[Pod], int] | None = None
+    least: int = 12
+
+
+def _label(name: str) -> Callable[[Pod], int]:
+    return lambda pod: int(pod["metadata"]["labels"][name])
+
+
+def _job() -> Any:
+    job = example("kube-indexed-job")
+    job["metadata"]["name"] = NAME
+    job["spec"] |= {"completions": ALL, "parallelism": ALL}
+    return job
+
+
+def _volcano_job() -> Any:
+    job = example("volcano-pytorch")
+    job["metadata"]["name"] = NAME
+    job["spec"].pop("minAvailable", None)
+    job["spec"]["tasks"][1]["replicas"] = ALL - 1
+    return job
+
+
+def _scaled_tasks(job: Any, pods: int) -> Any:
+    master, workers = job["spec"]["tasks"]
+    workers |= {"replicas": pods - 1, "minAvailable": pods - 1}
+    return {"spec": {"minAvailable": pods, "tasks": [master, workers]}}
+
+
+def _rank_in_set(pod: Pod) -> int:
+    labels = pod["metadata"]["labels"]
+    index = labels["batch.kubernetes.io/job-completion-index"]
+    of_driver = 1  # the first of its Jobs, without GPUs
+    return 8 * (int(labels["jobset.sigs.k8s.io/job-global-index"]) - of_driver) + int(index)
+
+
+def _rank_in_groups(pod: Pod) -> int:
+    labels, prefix = pod["metadata"]["labels"], "leaderworkerset.sigs.k8s.io"
+    return 8 * int(labels[f"{prefix}/group-index"]) + int(labels[f"{prefix}/worker-index"])
+
+
+def _rank_by_role(pod: Pod) -> int:
+    labels, prefix = pod["metadata"]["labels"], "training.kubeflow.org"
+    offset = 0 if labels[f"{prefix}/replica-type"] == "master" else 1
+    return offset + int(labels[f"{prefix}/replica-index"])
+
+
+def _scaled_workers(job: Any, pods: int) -> Any:
+    (group,) = job["spec"]["workerGroupSpecs"]
+    return {"spec": {"workerGroupSpecs": [{**group, "replicas": pods}]}}
+
+
+def _pods() -> list[Any]:
+    made = []
+    for rank in range(ALL):
+        pod = copy.deepcopy(next(yaml.safe_load_all((FOLDER / "plain-pods.yaml").read_text())))
+        pod["metadata"]["name"] = f"{NAME}-{rank}"
+        words = {WORDS.gang_name: NAME, WORDS.pods: str(ALL), WORDS.rank: str(rank)}
+        pod["metadata"]["annotations"] |= words
+        made.append(pod)
+    return made
+
+
+_CORE = "kube-controller-manager"
+KINDS: Mapping[str, Kind] = {
+    each.name: each
+    for each in (
+        Kind(
+            name="volcano-job",
+            path="/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs",
+            job=_volcano_job,
+            program="volcano-controllers",
+            scaled=_scaled_tasks,
+            rank=rank_of,
+        ),
+        Kind(
+            name="job",
+            path="/apis/batch/v1/namespaces/default/jobs",
+            job=_job,
+            program=_CORE,
+            scaled=lambda _, pods: {"spec": {"completions": pods, "parallelism": pods}},
+            rank=_label("batch.kubernetes.io/job-completion-index"),
+        ),
+        Kind(
+            name="jobset",
+            path="/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
+            job=lambda: example("jobset"),
+            program="jobset",
+            rank=_rank_in_set,
+        ),
+        Kind(
+            name="trainjob",
+            path="/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs",
+            job=lambda: example("trainjob"),
+            program="trainer",
+            rank=_label("batch.kubernetes.io/job-completion-index"),
+        ),
+        Kind(
+            name="leaderworkerset",
+            path="/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
+            job=lambda: example("leaderworkerset"),
+            program="lws",
+            scaled=lambda _, pods: {"spec": {"replicas": pods // 8}},
+            rank=_rank_in_groups,
+            least=8,
+        ),
+        Kind(
+            name="statefulset",
+            path="/apis/apps/v1/namespaces/default/statefulsets",
+            job=lambda: example("statefulset"),
+            program=_CORE,
+            scaled=lambda _, pods: {"spec": {"replicas": pods}},
+            rank=_label("apps.kubernetes.io/pod-index"),
+        ),
+        Kind(
+            name="deployment",
+            path="/apis/apps/v1/namespaces/default/deployments",
+            job=lambda: example("deployment"),
+            program=_CORE,
+            scaled=lambda _, pods: {"spec": {"replicas": pods}},
+        ),
+        Kind(
+            name="raycluster",
+            path="/apis/ray.io/v1/namespaces/default/rayclusters",
+            job=lambda: example("raycluster"),
+            program="kuberay",
+            scaled=_scaled_workers,
+        ),
+        Kind(
+            name="pytorchjob",
+            path="/apis/kubeflow.org/v1/namespaces/default/pytorchjobs",
+            job=lambda: example("pytorchjob"),
+            program="training-operator",
+            scaled=lambda _, pods: {
+                "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": pods - 1}}}
+            },
+            rank=_rank_by_role,
+        ),
+        Kind(
+            name="mpijob",
+            path="/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs",
+            job=lambda: example("mpijob"),
+            program="mpi-operator",
+            scaled=lambda _, pods: {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": pods}}}},
+            rank=_label("training.kubeflow.org/replica-index"),
+        ),
+        Kind(
+            name="pods",
+            path=PODS,
+            job=_pods,
+            program="",
+            rank=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2]),
+        ),
+    )
+}
+
+
+def pod_specs(found: Any) -> Iterator[Any]:
+    """Yield the specs of pods in an object, wherever they are."""
+    if isinstance(found, list):
+        for each in found:
+            yield from pod_specs(each)
+    elif isinstance(found, dict):
+        if "containers" in found:
+            yield found
+        else:
+            for each in found.values():
+                yield from pod_specs(each)
+
+
+def has_gpus(pod: Pod) -> bool:
+    """Whether a pod takes GPUs."""
+    limits = (each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"])
+    return any(GPU in each for each in limits)
+
+
+def split_pairs(world: World, kind: Kind, pods: Sequence[Pod]) -> list[str]:
+    """The pairs that are not in one dragonfly, or not of two pods.
+
+    A kind without ranks that was scaled in may have lost any pods, so its pairs may lack one.
+    """
+    least = 1 if kind.rank is None and len(pods) < ALL else 2
+    home = homes(world, "dragonfly")
+    pairs: dict[object, list[Pod]] = {}
+    for pod in pods:
+        if kind.rank is not None:
+            pairs.setdefault(kind.rank(pod) // 2, []).append(pod)
+        else:
+            note = json.loads(pod["metadata"]["annotations"][WORDS.placement])
+            pairs.setdefault((note["gang"], note["group"]), []).append(pod)
+    nodes = {key: [each["spec"]["nodeName"] for each in pair] for key, pair in pairs.items()}
+    return [
+        f"{key}: {found}"
+        for key, found in nodes.items()
+        if not least <= len({*found}) == len(found) <= 2 or len({home[node] for node in found}) != 1
+    ]

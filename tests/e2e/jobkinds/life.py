@@ -1,0 +1,194 @@
+"""The life of a job of one kind by one scheduler: made, scaled, a pod lost, made again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import ClientSession
+
+from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.job_controllers import torch_runtime
+from tests.e2e.controlplane.processes import Program
+from tests.e2e.jobkinds.kinds import ALL, NAME, Kind, has_gpus, pod_specs, split_pairs
+from tests.e2e.kueue.queues import FLAVOR, PLAIN, QUEUE_NAME, WORKLOADS
+from tests.e2e.scheduling.jobs import PODS, WORDS
+from tests.support.waiting import eventually
+from topo.sim.worlds.presets import World
+
+QUEUES: Mapping[str, tuple[str, str]] = {
+    "kueue": (PLAIN, PLAIN),
+    "kueue-native": ("topology", FLAVOR),
+}
+"""The queue that jobs of a scheduler are in, and its flavor."""
+_RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
+_REVIEWED = (WORDS.pods, WORDS.ungrouped, "podset-slice-size", "metax-tech.com/gangs")
+"""What the webhook leaves on a job: a stamp, why there is none, slices of Kueue, or a patch."""
+_POD_GROUP = "kueue.x-k8s.io/pod-group"
+
+
+def written(kind: Kind, scheduler: str) -> Any:
+    """A job of a kind as its user writes it for a scheduler; a list of pods without one."""
+    job = kind.job()
+    for each in job if isinstance(job, list) else [job]:
+        metadata = each["metadata"]
+        if scheduler.startswith("volcano"):
+            for spec in pod_specs(each):
+                spec["schedulerName"] = "volcano"
+        if scheduler.endswith("native"):
+            metadata["annotations"][WORDS.way] = "native"
+        if scheduler == "kueue-native":  # Kueue gives no flavor to pods that ask for nothing
+            for spec in pod_specs(each):
+                spec["containers"][0].setdefault("resources", {})["requests"] = {"cpu": "1"}
+        if scheduler in QUEUES:
+            labels = metadata.setdefault("labels", {})
+            labels[QUEUE_NAME] = QUEUES[scheduler][0]
+            if kind.name == "pods":
+                labels[f"{_POD_GROUP}-name"] = NAME
+                metadata["annotations"][f"{_POD_GROUP}-total-count"] = str(ALL)
+    return job
+
+
+@dataclass
+class Life:
+    """One job of a kind, as its user and its controller have it.
+
+    `url` returns where the API of the leading master is, empty while none leads; `program` is the
+    controller, None where nobody restarts it.
+    """
+
+    api: Api
+    world: World
+    kind: Kind
+    scheduler: str
+    url: Callable[[], Awaitable[str]]
+    program: Program | None = None
+
+    async def make(self) -> None:
+        """The job is created; return when it is bound and its pairs are whole."""
+        if self.kind.name == "trainjob":
+            runtime = torch_runtime()
+            if self.scheduler == "volcano":
+                for spec in pod_specs(runtime):
+                    spec["schedulerName"] = "volcano"
+            await self.api.create(_RUNTIMES, runtime)
+        job = written(self.kind, self.scheduler)
+        for each in job if isinstance(job, list) else [job]:
+            await eventually(partial(self._is_taken, each))
+        await self.is_whole(ALL)
+
+    async def lose_a_pod(self) -> None:
+        """A pod goes while the controller is down; return when all is whole again."""
+        lost = next(each for each in await self.pods() if self._is_bound(each))
+        name = lost["metadata"]["name"]
+        if self.program is not None:
+            await asyncio.to_thread(self.program.stop, 0.0)
+        await self.api.delete(f"{PODS}/{name}", grace_s=0)
+        if self.program is not None:
+            self.program.start()
+        job = written(self.kind, self.scheduler)
+        if isinstance(job, list):  # nobody makes it again but who made it
+            await eventually(lambda: self._is_gone(name))
+            await self.api.create(PODS, next(x for x in job if x["metadata"]["name"] == name))
+        await self.is_whole(ALL, without=lost["metadata"]["uid"])
+
+    async def scale(self, pods: int) -> None:
+        """Return when it has so many pods, in whole pairs."""
+        assert self.kind.scaled is not None
+        path = f"{self.kind.path}/{NAME}"
+        await self.api.merge(path, self.kind.scaled(await self.api.get(path), pods))
+        await self.is_whole(pods)
+
+    async def is_whole(self, pods: int, without: str = "") -> None:
+        """Return when so many pods are bound, none with this uid, and all pairs are whole."""
+
+        async def is_it() -> bool:
+            found = await self.pods()
+            uids = {each["metadata"]["uid"] for each in found}
+            if len(found) != pods or without in uids or not all(map(self._is_bound, found)):
+                return False
+            return not split_pairs(self.world, self.kind, found)
+
+        await eventually(is_it)
+
+    def _is_bound(self, pod: Any) -> bool:
+        is_noted = WORDS.placement in pod["metadata"].get("annotations", {})
+        return "nodeName" in pod["spec"] and (is_noted or self.kind.rank is not None)
+
+    async def pods(self) -> list[Any]:
+        """The pods with GPUs that run or will run."""
+        return [
+            each
+            for each in await self.api.items(PODS)
+            if has_gpus(each)
+            and "deletionTimestamp" not in each["metadata"]
+            and each["status"].get("phase") not in {"Failed", "Succeeded"}
+        ]
+
+    async def _is_taken(self, job: Any) -> bool:
+        """Create it, again where it was refused or passed by the master's webhook.
+
+        Webhooks of controllers that have just started refuse it for a moment, and API servers hear
+        of webhooks a moment after these were installed.
+        """
+        try:
+            made = await self.api.call("POST", self.kind.path, job, fieldValidation="Strict")
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return False
+        if any(mark in str(made) for mark in _REVIEWED):
+            return True
+        await self._clear()
+        return False
+
+    async def _is_gone(self, pod: str) -> bool:
+        return pod not in {each["metadata"]["name"] for each in await self.api.items(PODS)}
+
+    async def end(self) -> None:
+        """The job and all pods go, and what was made for them."""
+        await self._clear()
+        if self.kind.name == "trainjob":
+            await self.api.delete(f"{_RUNTIMES}/torch-distributed")
+        if not self.kind.program and self.scheduler in QUEUES:  # its pods stay as long as it does
+            await self.api.delete(f"{WORKLOADS}/{NAME}")
+
+    async def _clear(self) -> None:
+        if self.kind.program:
+            await self.api.delete(f"{self.kind.path}/{NAME}")
+
+        async def is_empty() -> bool:
+            pods = await self.api.items(PODS)
+            for each in pods:
+                await self.api.delete(f"{PODS}/{each['metadata']['name']}", grace_s=0)
+            return not pods and not await self._is_there()
+
+        await eventually(is_empty)
+
+    async def _is_there(self) -> bool:
+        return bool(self.kind.program) and NAME in {
+            each["metadata"]["name"] for each in await self.api.items(self.kind.path)
+        }
+
+    async def explain(self) -> str:
+        """What a reader of a failed cell wants to know: its pods, and what the master says."""
+        pods = await self.pods()
+        unbound = [each for each in pods if "nodeName" not in each["spec"]]
+        said = f"{len(pods)} pods, {len(unbound)} unbound"
+        bound = [each for each in pods if self._is_bound(each)]
+        with suppress(KeyError, ValueError):
+            said += f", split: {split_pairs(self.world, self.kind, bound)[:4]}"
+        for pod in unbound[:1]:
+            gates = [each["name"] for each in pod["spec"].get("schedulingGates", ())]
+            conditions = pod["status"].get("conditions", ())
+            said += f"; {pod['metadata']['name']}: gates {gates}, " + "; ".join(
+                each.get("message", "") for each in conditions
+            )
+        if url := await self.url():
+            async with ClientSession() as session, session.get(f"{url}/v1/gangs") as answer:
+                gangs = (await answer.json())["gangs"] if answer.ok else []
+            said += "".join(f"; gang {each['state']}: {each.get('text', '')}" for each in gangs)
+        return said[:1500]
