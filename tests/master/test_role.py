@@ -45,8 +45,9 @@ async def test_a_follower_sends_a_call_that_writes_to_the_leader(
     tmp_path: Path, route: Route
 ) -> None:
     async with replica(tmp_path) as caller:
-        path = route.path.replace("{id}", "hold-1")
-        call = caller.delete(path) if route.method == "DELETE" else caller.post(path, JOB)
+        path = route.path.replace("{id}", "hold-1").replace("{name}", "node-1")
+        body = JOB if "{name}" not in route.path else {"reason": "cable ordered"}
+        call = caller.delete(path) if route.method == "DELETE" else caller.post(path, body)
         answer = await call
         assert (answer.status, answer.json["role"]) == (503, "follower")
         assert answer.json["leader"] == LEADER_URL

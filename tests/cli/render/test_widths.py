@@ -47,6 +47,9 @@ PRINTED = {
     "topo gates open",
     "topo holds commit",
     "topo holds release",
+    "topo nodes clear",
+    "topo nodes confirm",
+    "topo nodes quarantine",
     "topo sim clustermanager",
     "topo sim kubernetes",
     "topo sim workers",
@@ -85,7 +88,7 @@ def wide_matrix() -> Any:
 JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12", "--explain")
 CASES: dict[str, tuple[str, ...]] = {
     "topo tree": ("tree",),
-    "topo nodes": ("nodes",),
+    "topo nodes list": ("nodes",),
     "topo version": ("version",),
     "topo node": ("node", name(NODE)),
     "topo gpus": ("gpus", name(NODE), "-n", "2"),
@@ -196,7 +199,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
 
 @pytest.mark.usefixtures("demo")
 @pytest.mark.parametrize(
-    "command", ["topo tree", "topo nodes", "topo node", "topo doctor", "topo place"]
+    "command", ["topo tree", "topo nodes list", "topo node", "topo doctor", "topo place"]
 )
 def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(shown: Shown, command: str) -> None:
     lines = shown(command)

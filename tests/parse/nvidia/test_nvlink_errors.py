@@ -62,10 +62,14 @@ def test_blackwell_counts_by_other_names_and_what_a_healthy_link_has_is_passed_o
 
 
 def test_every_kind_that_a_gpu_of_nvidia_can_count_is_read() -> None:
-    """The rest are MetaX's."""
+    """The rest are MetaX's and InfiniBand's."""
     lines = (*BLACKWELL, *(f"{name}: 1" for name in NAMES if not name.startswith("Recovery")))
     read = {kind for _, _, kind in counted(host(*(f"Link 0: {line}" for line in lines)))}
-    assert {kind.value for kind in LinkErrorKind} - read == {"corrected", "uncorrected"}
+    assert {kind.value for kind in LinkErrorKind} - read == {
+        "corrected",
+        "uncorrected",
+        "link-downed",
+    }
 
 
 def test_a_list_of_links_stands_for_each() -> None:
