@@ -400,6 +400,24 @@ def test_names_with_markup_are_text_everywhere(page: Page, demo: RunningDemo) ->
     shot(page, "names")
 
 
+def test_each_shared_card_of_a_node_says_what_is_free_or_that_it_is_broken(
+    page: Page, demo: RunningDemo
+) -> None:
+    document = demo.document("/v1/topology")
+    node = document["groups"][0]["child"][0]["child"][0]
+    total, left = {"shares": 16, "cores": 100, "memory": 65536}, {"shares": 15, "cores": 40}
+    card = {"id": "GPU-0", "family": "metax-sgpu", "model": "MXC500", "mode": "", "healthy": True}
+    card |= {"total": total, "used": total, "free": {**left, "memory": 61440}}
+    node["cards"] = [card, {**card, "id": EVIL[0], "healthy": False}]
+    page.route("**/v1/topology", lambda route: route.fulfill(json=document))
+    page.reload()
+    page.locator("#find").fill(node["name"])
+    page.locator("#found a", has_text=node["name"]).last.click()
+    free = "shares free: 15 of 16, cores free: 40 of 100 (%), memory free: 61440 of 65536 (MiB)"
+    lines = [f"GPU-0 · MXC500: {free}", f"{EVIL[0]} · MXC500: broken"]
+    expect(page.locator("#why .cards li")).to_have_text(lines)
+
+
 def test_without_scripts_the_forest_is_a_list(browser: Browser, demo: RunningDemo) -> None:
     context = browser.new_context(java_script_enabled=False)
     bare = context.new_page()

@@ -254,7 +254,7 @@ function gpuSection(node, detail) {
     node.pool && h("p", { class: "quiet" }, t("pool", { pool: node.pool })),
     (node.shared ?? []).map((cards) => h("p", { class: "quiet" }, t("shared", { ...cards }))),
     (node.cards ?? []).length > 0 &&
-      h("ul", { class: "plain" }, (node.cards ?? []).slice(0, MANY).map(sharedCard)),
+      h("ul", { class: "plain cards" }, (node.cards ?? []).slice(0, MANY).map(sharedCard)),
     ill.length > 0 &&
       h(
         "ul",
@@ -276,7 +276,7 @@ function gpuSection(node, detail) {
 
 /** What is free of a card that pods share, in the units of its family. @param {Api.Card} card */
 function sharedCard(card) {
-  const [cores, memory] = card.family === "gpu-manager" ? ["/100", "× 256 MiB"] : ["%", "MiB"];
+  const [cores, memory] = card.family === "gpu-manager" ? ["1/100", "256 MiB"] : ["%", "MiB"];
   const parts = [
     card.total.shares > 0 && t("card_shares", { free: card.free.shares, of: card.total.shares }),
     t("card_cores", { free: card.free.cores, of: card.total.cores, unit: cores }),
