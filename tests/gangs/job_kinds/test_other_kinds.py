@@ -10,7 +10,10 @@ from tests.gangs.admission.patching import RULES, WORDS, patched
 from tests.gangs.job_kinds import made
 from topo.gangs.admission.outcome import Result
 from topo.gangs.admission.pods import admit_pod
+from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.deployment import DEPLOYMENT
+from topo.gangs.job_kinds.job_kind import PodFacts
+from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
 from topo.gangs.job_kinds.train_job import TRAIN_JOB
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
 
@@ -127,6 +130,18 @@ def test_a_plain_pod_that_names_its_gang_is_stamped_itself(rank: str) -> None:
     assert annotations.get(WORDS.rank, "") == rank
     again = patched(pod, admit_pod(pod, RULES).patch)
     assert admit_pod(again, RULES).patch == ()
+
+
+def test_plain_pods_of_names_that_differ_are_of_gangs_that_differ() -> None:
+    names = ("a/b", "a.b", "a%2Fb", "a")
+    ids = set()
+    for name in names:
+        annotations = {WORDS.gang_name: name}
+        pod = PodFacts(keys=WORDS, namespace="default", labels={}, annotations=annotations)
+        found = kinds.gang_name(PLAIN_PODS.name, pod)
+        assert found is not None
+        ids.add(found.id)
+    assert len(ids) == len(names)
 
 
 def test_a_pod_of_a_plain_group_of_kueue_needs_no_name_of_ours() -> None:

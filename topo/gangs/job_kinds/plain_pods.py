@@ -51,7 +51,8 @@ def _gang(pod: PodFacts) -> GangName | None:
     found = gang_of_pod(pod.labels, pod.annotations, pod.keys)
     if found is None:
         return None
-    return GangName(gang_of(NAME, pod.namespace, found[0].replace("/", ".")), found[0])
+    whole = found[0].replace("%", "%25").replace("/", "%2F")
+    return GangName(gang_of(NAME, pod.namespace, whole), found[0])
 
 
 PLAIN_PODS = JobKind(
