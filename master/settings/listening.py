@@ -44,8 +44,8 @@ class ListeningSettings(ServiceSettings):
     api_token_file: Annotated[
         Path | None, Chart("topoDiscovery.master.apiTokensSecret", is_plain=False)
     ] = None
-    """Tokens for calls that write (holds), one per line: `<token>`, or `<name> <token>`; read again
-    when it changes. Without it no placement can be held; reads are open."""
+    """Tokens for calls that write (holds, decisions about nodes), one per line: `<token>`, or
+    `<name> <token>`; read again when it changes. Without it none may write; reads are open."""
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""
