@@ -79,11 +79,18 @@ floors: $(STAMP)
 test-slow: $(STAMP) $(PUBLISH) ## the suites that take minutes
 	$(PYTEST) -n 3 --dist loadfile -m slow
 
+BUILT_PROGRAMS := if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
+
 # Three at a time: half of their time they wait for programs of others. In the order of the folders,
 # so that the control plane of a folder ends before that of the next one starts.
 e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
-	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
+	@$(BUILT_PROGRAMS)
 	$(PYTEST) -m e2e -n 3 --dist loadfile --no-loadscope-reorder $(E2E)
+
+# The demos, of which one runs at a time, leave half of a core to the others.
+test-long: $(STAMP) $(PUBLISH) ## test-slow and e2e in one run, which takes less than one after the other
+	@$(BUILT_PROGRAMS)
+	$(PYTEST) -m "slow or e2e" -n 3 --dist loadfile --no-loadscope-reorder
 
 e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi
