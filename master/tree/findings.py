@@ -17,7 +17,7 @@ from topo.diagnosis.finding import RUNNING_ACROSS, Finding, with_jobs
 from topo.gangs.machine.gang import Gang
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Forest
-from topo.model.rest.findings import FindingDocument, FindingsDocument
+from topo.model.rest.findings import FindingsDocument
 
 _OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN, NodeCondition.OVERBOOKED}
 """Codes that also ask what the cluster counts on a node."""
@@ -66,27 +66,12 @@ def without_ages(content: bytes) -> bytes:
 
 def document(generation: int, run: str, found: Iterable[Finding]) -> FindingsDocument:
     """Return the findings of a generation of a run as a document."""
-    return {"generation": generation, "run": run, "findings": [_finding(each) for each in found]}
+    return {"generation": generation, "run": run, "findings": [each.document for each in found]}
 
 
 def serialize(answer: FindingsDocument) -> bytes:
     """Return a document's bytes."""
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _finding(found: Finding) -> FindingDocument:
-    document: FindingDocument = {
-        "severity": found.severity,
-        "code": found.code,
-        "subject": found.subject,
-        "what": found.what,
-        "next_step": found.next_step,
-        "subjects": found.subjects,
-        "since_s": found.since_s,
-    }
-    if found.jobs:
-        document["jobs"] = found.jobs
-    return document
 
 
 def jobs_on_suspected(

@@ -120,7 +120,7 @@ def test_a_worker_that_ended_is_named_with_its_node_its_age_and_the_next_step(
     step = f"is topo-worker running on {node}? its log says why it cannot report; "
     step += f"`topo node {node}` says since when"
     finding = {"severity": "wrong", "code": "worker-stale", "subject": node, "subjects": [node]}
-    finding |= {"what": what, "next_step": step, "jobs": []}
+    finding |= {"what": what, "next_step": step}
     words, advice = re.escape(what), re.escape(html.escape(step))
     line = rf"<li><b>{node}</b>: {words}, for \S+ s <small>{advice}</small></li>"
     os.kill(pid, signal.SIGSTOP)

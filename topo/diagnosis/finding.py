@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 from topo.model.conditions.condition import Condition, Severity
 from topo.model.conditions.tree import ConflictCondition
+from topo.model.rest.findings import FindingDocument
 
 _NAMED = 8
 
@@ -47,6 +48,22 @@ class Finding:
         where = subject if isinstance(subject, str) else listed(subject)
         said = what or condition.cause, next_step or condition.next_step(NODE=(*names, "")[0])
         return cls(condition.severity, condition.value, where, *said, names, since_s)
+
+    @property
+    def document(self) -> FindingDocument:
+        """The finding as the API and `topo doctor -o json` write it."""
+        document: FindingDocument = {
+            "severity": self.severity,
+            "code": self.code,
+            "subject": self.subject,
+            "what": self.what,
+            "next_step": self.next_step,
+            "subjects": self.subjects,
+            "since_s": self.since_s,
+        }
+        if self.jobs:
+            document["jobs"] = self.jobs
+        return document
 
 
 RUNNING_ACROSS = frozenset({ConflictCondition.LINK_SUSPECTED, ConflictCondition.SUSPECTED_TOGETHER})

@@ -2,7 +2,6 @@
 """The commands that show what a master knows: the tree, a node, its GPUs, findings."""
 
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,7 +177,11 @@ def doctor(
         else:
             result = checkup.merge(result, checkup.NOT_ASKED)
     connection.print_document(
-        {"wrong": result.is_wrong, **asdict(result)},
+        {
+            "wrong": result.is_wrong,
+            "findings": [each.document for each in result.findings],
+            "healthy": result.healthy,
+        },
         output,
         lambda glyphs: findings.render_findings(result.findings, result.healthy, glyphs),
     )
