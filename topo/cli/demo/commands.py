@@ -1,13 +1,18 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo demo` and what one does to a running demo from another terminal."""
 
+from collections.abc import Awaitable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from topo.cli.demo import job_commands
-from topo.cli.options import Output, OutputFormat
+from topo.cli.options import MasterOptions, Output, OutputFormat
+
+if TYPE_CHECKING:
+    from topo.cli.client.client import MasterClient
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -100,13 +105,26 @@ def fault(
     print(faults.add(sentence))
 
 
+def _clear(node: str, client: "MasterClient") -> Awaitable[Any]:
+    return client.send("POST", f"/v1/nodes/{node}/clear", {})
+
+
 @app.command()
 def heal() -> None:
-    """Plug everything in again."""
+    """Plug everything in again, with cables that nothing is held against."""
+    from topo.cli.client import connection
     from topo.cli.demo import faults
+    from topo.cli.exit_codes import CliError
 
     healed = faults.heal()
-    print(f"{healed} healed" if healed else "nothing was broken")
+    number = sum(healed.values())
+    print(f"{number} healed" if number else "nothing was broken")
+    to = connection.target_to_change(MasterOptions())
+    try:
+        for node in healed:
+            connection.ask(to, partial(_clear, node))
+    except CliError as error:
+        print(f"what the master holds against the cables stays: {error.refusal.what}")
 
 
 @app.command()

@@ -56,13 +56,13 @@ def add(words: str | None) -> str:
     return str(sentence)
 
 
-def heal() -> int:
-    """End every fault; how many there were. Raises `CliError` where no demo runs."""
+def heal() -> dict[str, int]:
+    """End every fault; how many each node had. Raises `CliError` where no demo runs."""
     demo = required_demo()
     broken = {node: faults for node in demo.nodes if (faults := _read_faults(demo, node))}
     for node in broken:
         _write(demo, node, ())
-    return sum(len(faults) for faults in broken.values())
+    return {node: len(faults) for node, faults in broken.items()}
 
 
 def active_sentences(demo: Demo) -> list[str]:
