@@ -124,7 +124,8 @@ def heal() -> None:
         for node in healed:
             connection.ask(to, partial(_clear, node))
     except CliError as error:
-        print(f"what the master holds against the cables stays: {error.refusal.what}")
+        stays = f"what the master holds against the cables stays: {error.refusal.what}"
+        typer.echo(stays, err=True)
 
 
 @app.command()
