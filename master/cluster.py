@@ -230,7 +230,7 @@ _FOLLOWED: Mapping[str, Resource[Any]] = {
     "admission_checks": ADMISSION_CHECKS,
     "kueue_flavors": KUEUE_FLAVORS,
 }
-"""What is followed as a whole, by its field of `Cluster`."""
+"""The collections that the master follows whole; the key is the field of `Cluster`."""
 _LABELS = {"scheduling_groups": "scheduling-groups", "kueue_flavors": "workload-flavors"}
 """Names in logs and metrics of those whose plural another one has, too."""
 

@@ -45,7 +45,7 @@ from topo.model.words import counted, listed
 MAX_PLAN_BYTES = 64 << 20
 """Half a million cables have 30 MB."""
 REST_S = 10.0
-"""At least so long between two comparisons: nobody mends a cable faster."""
+"""The least time between two comparisons: nobody mends a cable faster."""
 _REST_FACTOR = 20
 _WHERE = "--wiring-plan"
 _FILE = MasterCondition.WIRING_PLAN_FILE

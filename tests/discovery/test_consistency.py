@@ -167,7 +167,7 @@ class Consistency(RuleBasedStateMachine):
 
     @rule(a=node, number=st.integers(1, 600))
     def link_recovers(self, a: str, number: int) -> None:
-        """A counter that is read anew: more than before, or less after a reset."""
+        """The worker reads a counter again: it has risen, or a reset made it lower."""
         self._advance(LinksCounted(NodeName(a), (LinkCount("slot 1", "recovery", number),)))
 
     @rule(order=st.permutations(NAMES), at_once=st.booleans())

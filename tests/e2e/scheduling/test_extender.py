@@ -190,7 +190,7 @@ async def test_a_pod_of_one_card_goes_where_the_hint_says_and_no_group_gets_such
         await eventually(lambda: _is_counted(master))
         await api.create(PODS, sharing("second", 30))
         await eventually(lambda: _is_on(api, "second", used))
-        # Both nodes have eight whole GPUs that nobody takes, as Kubernetes counts.
+        # Kubernetes counts eight free whole GPUs on both nodes.
         others = len(world.nodes) - 2
         await api.create(BATCH_JOBS, job("others", others, 16))
         await eventually(lambda: bound(api, "others", others))

@@ -1,10 +1,10 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo demo` and what one does to a running demo from another terminal."""
 
-from collections.abc import Awaitable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -105,8 +105,9 @@ def fault(
     print(faults.add(sentence))
 
 
-def _clear(node: str, client: "MasterClient") -> Awaitable[Any]:
-    return client.send("POST", f"/v1/nodes/{node}/clear", {})
+async def _clear(nodes: Iterable[str], client: "MasterClient") -> None:
+    for node in nodes:
+        await client.send("POST", f"/v1/nodes/{node}/clear", {})
 
 
 @app.command()
@@ -121,8 +122,7 @@ def heal() -> None:
     print(f"{number} healed" if number else "nothing was broken")
     to = connection.target_to_change(MasterOptions())
     try:
-        for node in healed:
-            connection.ask(to, partial(_clear, node))
+        connection.ask(to, partial(_clear, healed))
     except CliError as error:
         stays = f"what the master holds against the cables stays: {error.refusal.what}"
         typer.echo(stays, err=True)

@@ -10,7 +10,7 @@ Fewer NPUs than the size are told, and the group stays Ready: the other nodes ma
 cluster.
 
 A chip reports itself once for each die, and whether a size counts chips or dies is not documented;
-so only what is too many for both, or too few for both, is told.
+so the findings name only a number that is too large, or too small, under both readings.
 
 Cost: O(1) to put, O(nodes of the super pod) to judge. A node that joins a sound super pod has no
 other node placed again but the one that owns what is found: 1,000 nodes that join one by one would

@@ -34,7 +34,7 @@ class Fall(NamedTuple):
 
 @dataclass(slots=True)
 class NodeLinks:
-    """What is followed of a node. `counted_in` is the boot whose counters were read last.
+    """The links of a node. `counted_in` is the boot whose counters the worker read last.
 
     `down`: ports that fell and were not seen up since, with their falls.
     `is_gone`: nobody knows the node any more; it stays for as long as something is held against it.
