@@ -1,6 +1,6 @@
 """What findings about cables cost, by the nodes at their ends."""
 
-from topo.diagnosis.wiring.compare import CableState, CableVerdict, Finding
+from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict
 from topo.diagnosis.wiring.cost import Cost, Costs, Job, NodeAt
 from topo.facts.plans.plan import End
 
@@ -18,9 +18,9 @@ JOBS = (
 )
 
 
-def finding(*devices: str) -> Finding:
+def finding(*devices: str) -> CableFinding:
     one, other = (End(device, "1") for device in devices)
-    return Finding(CableVerdict.MISSING, (CableState(one, other, None),), "")
+    return CableFinding(CableVerdict.MISSING, (CableState(one, other, None),), "")
 
 
 def test_a_dead_cable_of_a_pair_costs_its_groups_its_gpus_and_its_jobs() -> None:

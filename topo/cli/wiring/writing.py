@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from topo.diagnosis.wiring.compare import CableState, CableVerdict, Finding
+from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict
 from topo.diagnosis.wiring.cost import Cost
 from topo.diagnosis.wiring.document import Compared
 from topo.diagnosis.wiring.report import (
@@ -52,7 +52,7 @@ def _heading(place: Place) -> str:
     return f"{place.name}: {cables}, {moves} {place.mended}"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _finding(finding: CableFinding) -> Iterator[str]:
     for cable in finding.cables:
         said = _cable(finding, cable)
         said += f" [{cable.plan.label}]" if cable.plan is not None and cable.plan.label else ""
@@ -74,7 +74,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _cable(finding: Finding, cable: CableState) -> str:
+def _cable(finding: CableFinding, cable: CableState) -> str:
     if finding.moves:
         return f"{cable.end} is connected with {cable.found}, not with {cable.planned}"
     said = f"{cable.end} - {cable.planned or cable.found}"

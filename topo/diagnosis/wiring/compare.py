@@ -76,7 +76,7 @@ class CableState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CableFinding:
     """Cables that are not as planned, for one reason; `moves` in the order of their making."""
 
     verdict: CableVerdict
@@ -95,7 +95,7 @@ class Finding:
 class Comparison:
     """The findings, and how many cables of the plan are there as planned."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CableFinding, ...]
     planned: int
     right: int
 
@@ -135,7 +135,7 @@ def compare(plan: CablePlan, seen: Seen) -> Comparison | Refusal:
             if found.setdefault(end, edge) is not edge and is_named:
                 return Refusal(f"{end} is in two cables", "what is seen", _DOUBLED)
     judge = _Judge(wanted, seen.covers)
-    findings: list[Finding] = []
+    findings: list[CableFinding] = []
     right: list[_Edge] = []
     done: set[End] = set()
     for edge in (*planned, *there):
@@ -171,7 +171,7 @@ def _is_circle(chain: list[_Edge]) -> bool:
     return all(count == 2 for count in ends.values())
 
 
-def _circle(chain: list[_Edge]) -> Finding:
+def _circle(chain: list[_Edge]) -> CableFinding:
     """Return the finding of cables whose plugs are exchanged in a ring."""
     if chain[0].planned is None:
         chain = [*chain[1:], chain[0]]
@@ -196,7 +196,7 @@ def _circle(chain: list[_Edge]) -> Finding:
         CableState(end, planned, found, wanted.planned, _rate(there))
         for end, planned, found, wanted, there in rows
     )
-    return Finding(CableVerdict.SWAP, cables, f"{what}{where}", moves)
+    return CableFinding(CableVerdict.SWAP, cables, f"{what}{where}", moves)
 
 
 def _rate(edge: _Edge) -> str:
@@ -219,7 +219,7 @@ class _Judge:
         for end, edge in wanted.items():
             self._fars.setdefault(end.device, set()).add(edge.far(end).device)
 
-    def chain(self, chain: list[_Edge]) -> Iterator[Finding]:
+    def chain(self, chain: list[_Edge]) -> Iterator[CableFinding]:
         """Yield the findings of a chain, each move after the one that frees its port."""
         if chain[0].planned is None and (chain[-1].planned is not None or len(chain) == 1):
             chain.reverse()
@@ -229,30 +229,30 @@ class _Judge:
         for wanted, there in zip_longest(chain[0::2], chain[1::2]):
             yield self._missing(wanted) if there is None else self._moved(wanted, there)
 
-    def _unplanned(self, edge: _Edge) -> Iterator[Finding]:
+    def _unplanned(self, edge: _Edge) -> Iterator[CableFinding]:
         """Yield the finding of a cable that no plan has; of a device outside the plan none."""
         if self._planned_devices.issuperset(end.device for end in edge.ends):
             text = f"{edge.ends[0]} and {edge.ends[1]} are connected, and no plan has them"
             one, other = edge.ends
-            yield Finding(
+            yield CableFinding(
                 CableVerdict.UNPLANNED, (CableState(one, None, other, None, _rate(edge)),), text
             )
 
-    def _missing(self, edge: _Edge) -> Finding:
+    def _missing(self, edge: _Edge) -> CableFinding:
         cables = (CableState(*edge.ends, None, edge.planned),)
         if not any(map(self._covers, edge.ends)):
             text = "no source saw a device at either end: nothing is known"
-            return Finding(CableVerdict.UNSEEN, cables, text)
+            return CableFinding(CableVerdict.UNSEEN, cables, text)
         text = "nothing is connected: the cable, a plug or a port is out"
-        return Finding(CableVerdict.MISSING, cables, text)
+        return CableFinding(CableVerdict.MISSING, cables, text)
 
-    def _moved(self, wanted: _Edge, there: _Edge) -> Finding:
+    def _moved(self, wanted: _Edge, there: _Edge) -> CableFinding:
         (fixed,) = set(wanted.ends) & set(there.ends)
         target, source = wanted.far(fixed), there.far(fixed)
         cables = (CableState(fixed, target, source, wanted.planned, _rate(there)),)
         if source.device.startswith(UNNAMED):
             text = f"what is at {fixed} has no name of a host; it is likely {target}"
-            return Finding(CableVerdict.UNNAMED, cables, text)
+            return CableFinding(CableVerdict.UNNAMED, cables, text)
         if source.device == target.device:
             verdict = CableVerdict.WRONG_PORT
         elif source.device in self._fars.get(fixed.device, ()):
@@ -260,10 +260,10 @@ class _Judge:
         else:
             verdict = CableVerdict.WRONG_END
         text = f"{fixed} is connected with {source}, not with {target}"
-        return Finding(verdict, cables, text, (Move(source, target),))
+        return CableFinding(verdict, cables, text, (Move(source, target),))
 
 
-def _slow(right: Iterable[_Edge]) -> Iterator[Finding]:
+def _slow(right: Iterable[_Edge]) -> Iterator[CableFinding]:
     """Yield the cables below the speed that the plan names, else that most of their like have."""
     edges = [edge for edge in right if edge.seen is not None and edge.seen.gbps]
     speeds: dict[tuple[str, bool], Counter[float]] = {}
@@ -283,7 +283,7 @@ def _slow(right: Iterable[_Edge]) -> Iterator[Finding]:
             said = "planned" if edge.planned.gbps else "usual there"
             text = f"runs at {edge.seen.rate}: {edge.seen.gbps:g} of {expected:g} Gbit/s {said}"
             cables = (CableState(*edge.ends, None, edge.planned, edge.seen.rate),)
-            yield Finding(CableVerdict.SLOW, cables, text)
+            yield CableFinding(CableVerdict.SLOW, cables, text)
 
 
 def _like(edge: _Edge) -> Iterator[tuple[str, bool]]:

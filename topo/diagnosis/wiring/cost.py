@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.compare import Finding
+from topo.diagnosis.wiring.compare import CableFinding
 from topo.diagnosis.wiring.seen import short_name
 
 _WORD = re.compile(r"[\w.-]+", re.ASCII)
@@ -69,11 +69,11 @@ class Costs:
             for word in dict.fromkeys(_WORD.findall(job.would_fit)):
                 self._wanted.setdefault(word.rstrip("."), []).append(job.name)
 
-    def of(self, finding: Finding) -> Cost:
+    def of(self, finding: CableFinding) -> Cost:
         """Return what a finding costs; nothing where no node is at its ends."""
         return self.total((finding,))
 
-    def total(self, findings: Iterable[Finding]) -> Cost:
+    def total(self, findings: Iterable[CableFinding]) -> Cost:
         """Return what findings cost together: a node at the ends of several counts once."""
         ends = (end for finding in findings for end in finding.ends)
         folded = dict.fromkeys(end.device.casefold() for end in ends)

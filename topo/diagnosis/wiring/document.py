@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.compare import CableState, CableVerdict, Comparison, Finding, Move
+from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict, Comparison, Move
 from topo.diagnosis.wiring.cost import Cost
 from topo.diagnosis.wiring.report import action_of, counts, places
 from topo.facts.plans.plan import End, PlannedCable
@@ -15,7 +15,7 @@ from topo.model.rest.findings import (
     WiringDocument,
 )
 
-CostOf = Callable[[Finding], Cost]
+CostOf = Callable[[CableFinding], Cost]
 """What a finding costs."""
 
 
@@ -48,7 +48,7 @@ def wiring_document(compared: Compared) -> WiringDocument:
     }
 
 
-def _finding(finding: Finding, cost_of: CostOf | None) -> CableFindingDocument:
+def _finding(finding: CableFinding, cost_of: CostOf | None) -> CableFindingDocument:
     return {
         "verdict": str(finding.verdict),
         "text": finding.text,
@@ -95,7 +95,7 @@ def compared(document: WiringDocument) -> Compared:
     return Compared(comparison, document["notes"], lambda finding: found.get(finding, Cost()))
 
 
-def _read(document: WiringDocument) -> Iterator[tuple[Finding, Cost]]:
+def _read(document: WiringDocument) -> Iterator[tuple[CableFinding, Cost]]:
     known = set(CableVerdict)
     for place in document["places"]:
         for each in place["findings"]:
@@ -106,7 +106,7 @@ def _read(document: WiringDocument) -> Iterator[tuple[Finding, Cost]]:
                 for move in each["moves"]
             )
             cables = tuple(map(_state, each["cables"]))
-            finding = Finding(CableVerdict(each["verdict"]), cables, each["text"], moves)
+            finding = CableFinding(CableVerdict(each["verdict"]), cables, each["text"], moves)
             cost = each["cost"]
             yield (
                 finding,

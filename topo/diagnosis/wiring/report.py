@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.compare import CableVerdict, Comparison, Finding, Move
+from topo.diagnosis.wiring.compare import CableFinding, CableVerdict, Comparison, Move
 from topo.diagnosis.wiring.seen import UNNAMED
 from topo.facts.plans.plan import End
 from topo.model.ids import natural_key
@@ -48,7 +48,7 @@ class Place:
     """A rack or a switch with its findings, those that a move mends first."""
 
     name: str
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[CableFinding, ...] = field(default=())
 
     @property
     def moves(self) -> int:
@@ -66,9 +66,9 @@ class Place:
         return sum(len(each.cables) for each in self.findings if each.verdict in _MENDED)
 
 
-def places(findings: Iterable[Finding]) -> tuple[Place, ...]:
+def places(findings: Iterable[CableFinding]) -> tuple[Place, ...]:
     """Return the findings by place, the place that mends most by a move first."""
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[CableFinding]] = {}
     for finding in findings:
         found.setdefault(_place(finding), []).append(finding)
     made = (
@@ -88,7 +88,7 @@ def places(findings: Iterable[Finding]) -> tuple[Place, ...]:
     )
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: CableFinding) -> str:
     for cable in finding.cables:
         if cable.plan is not None and any(cable.plan.racks):
             return cable.plan.racks[1] or cable.plan.racks[0]
@@ -113,7 +113,7 @@ def say_move(move: Move) -> str:
     return f"move the plug from {move.source} to {move.target}"
 
 
-def lines(all_places: Sequence[Place]) -> Iterator[tuple[Finding, CableLine]]:
+def lines(all_places: Sequence[Place]) -> Iterator[tuple[CableFinding, CableLine]]:
     """Yield a line for each cable; of several with common moves the first line has these."""
     for place in all_places:
         for finding in place.findings:
@@ -132,7 +132,7 @@ def lines(all_places: Sequence[Place]) -> Iterator[tuple[Finding, CableLine]]:
                 yield finding, line
 
 
-def action_of(finding: Finding) -> tuple[str, ...]:
+def action_of(finding: CableFinding) -> tuple[str, ...]:
     """Return what is to be done, in the order in which it can be."""
     others = STEPS.get(finding.verdict)
     return tuple(map(say_move, finding.moves)) or ((others,) if others else ())
