@@ -16,6 +16,12 @@ _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 _NODE_LEASES = "kube-node-lease"
 _OF_A_PROCESS = "apiserver.kubernetes.io/identity"
 """Label of the lease by which an API server says that it runs: it makes a lost one anew, late."""
+_OF_THE_CLUSTER = {
+    "serviceaccounts": "default",
+    "configmaps": "kube-root-ca.crt",
+    "clustertrustbundles": "kubernetes.io:kube-apiserver-serving:",
+}
+"""Kinds, and how the names of the objects begin that controllers make, late, and make anew."""
 _IN_BACKGROUND = {"namespaces", "endpoints", "endpointslices", "controllerrevisions"}
 """What Kubernetes' own controllers take away, later, once their owner is gone."""
 _LOOK_S = 0.02
@@ -51,14 +57,19 @@ class Baseline:
         return await _objects(api, self.collections) - self.objects
 
     async def restore(self, api: Api) -> None:
-        """Deletes what came and mends the nodes; raises `TimeoutError` where something stays."""
-        async with asyncio.timeout(CEILING_S):
-            while added := await self.added(api):
-                await asyncio.gather(*(_remove(api, kept) for kept in added))
-                if all(_kind(kept) in _IN_BACKGROUND for kept in added):
-                    break
-                await asyncio.sleep(_LOOK_S)
-            await self.mend(api)
+        """Deletes what came and mends the nodes; raises `TimeoutError` naming what stays."""
+        added = set[Kept]()
+        try:
+            async with asyncio.timeout(CEILING_S):
+                while added := await self.added(api):
+                    await asyncio.gather(*(_remove(api, kept) for kept in added))
+                    if all(_kind(kept) in _IN_BACKGROUND for kept in added):
+                        break
+                    await asyncio.sleep(_LOOK_S)
+                await self.mend(api)
+        except TimeoutError:
+            stays = sorted(kept.path for kept in added)
+            raise TimeoutError(f"there still, or there again: {', '.join(stays)}") from None
 
     async def mend(self, api: Api) -> None:
         """Puts the nodes back: those that are lost, what was written on others; new ones go."""
@@ -107,6 +118,8 @@ def _kept(path: str, listed: Any, *, scoped: bool) -> Iterator[Kept]:
         metadata = each["metadata"]
         if metadata.get("namespace") == _NODE_LEASES or _OF_A_PROCESS in metadata.get("labels", {}):
             continue  # they come and go with nodes and processes
+        if metadata["name"].startswith(_OF_THE_CLUSTER.get(resource, "/")):
+            continue  # they come and go with namespaces and processes
         own = f"{base}/namespaces/{metadata['namespace']}/{resource}" if scoped else path
         yield Kept(own, f"{own}/{metadata['name']}", metadata["uid"])
 
