@@ -5,9 +5,11 @@ the copy in its volume.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ LESS_S = 30.0
 LOOK_S = 0.2
 LABEL = f"{DOMAIN}/dragonfly"
 ORIGIN = "Topo-Origin"
+SAVED = "topo_master_state_saved_timestamp_seconds"
 
 
 @dataclass
@@ -77,6 +80,7 @@ async def test_masters_answer_all_the_time_and_act_rightly_when_it_is_back(
     await release.install(*masters)
     await eventually_nothing(lambda: doubts(release))
     before = await release.node_group()
+    await eventually(partial(_is_saved, release, time.time()))
     path = f"{NODES}/node-sample5"
     right = (await release.api.get(path))["metadata"]["labels"][LABEL]
     watched = [Watched(pod) for pod in release.kubelet.pods("topo-master")]
@@ -105,6 +109,16 @@ async def test_masters_answer_all_the_time_and_act_rightly_when_it_is_back(
     release.hosts.heal()
     await eventually_nothing(lambda: doubts(release))
     assert await release.node_group() == before
+
+
+async def _is_saved(release: Release, since_s: float) -> bool:
+    """Whether the leader has saved its state since then, so that its copy shows what was then."""
+    for pod in release.kubelet.pods("topo-master"):
+        async with release.session.get(f"http://{pod.listens_at}:9001/metrics") as answer:
+            found = re.search(rf"^{SAVED} (\S+)$", await answer.text(), re.MULTILINE)
+        if found is not None and float(found[1]) >= since_s:
+            return True
+    return False
 
 
 async def _has_status(release: Release, status: str, *nodes: str) -> bool:
