@@ -14,6 +14,8 @@ from tests.parse.answers import items, matrix_of, refused, understood
 from topo.facts import decode, parse, recognise
 from topo.model.errors import Refusal
 from topo.model.machine import (
+    FabricDomain,
+    FabricKind,
     Gpu,
     GpuFabric,
     LinkKind,
@@ -73,7 +75,7 @@ class Fabric:
     format: str
     gpus: int
     fabrics: int
-    member_of: tuple[str, int] | None
+    member_of: FabricDomain | None
     healthy: bool | None
     state: str = "Completed"
     warnings: int = 0
@@ -122,8 +124,9 @@ def halves(first: str, second: str) -> tuple[str, ...]:
 
 SPLIT = (0, 0, 0, 0, 1, 1, 1, 1)
 UNSAID8 = (None,) * 8
-GB200 = ("00000001-0000-0000-0000-000000000001", 2)
-UNHEALTHY = ("dc6e40c4-d722-4357-9ba6-5291dd461278", 2)
+SUPER_POD = FabricDomain("superpod-0", kind=FabricKind.SUPER_POD)
+GB200 = FabricDomain("00000001-0000-0000-0000-000000000001", 2)
+UNHEALTHY = FabricDomain("dc6e40c4-d722-4357-9ba6-5291dd461278", 2)
 NV = "nvidia-smi-topo"
 
 EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Neighbours | Refused] = {
@@ -232,7 +235,7 @@ EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Neighbours | Refused] = {
     "mx-smi-dmon-header.c600-like-testdata.csv": known("mx-smi-monitor"),
     "mxvs-bandwidth.c500-8gpu-excerpt.txt": known("mxvs"),
     "netq-nmx-compute-nodes.test.json": known("nmx-compute-nodes"),
-    "npu-smi-spod-info.a3-384.txt": Fabric("npu-smi-spod-info", 1, 1, ("superpod-0", 0), None),
+    "npu-smi-spod-info.a3-384.txt": Fabric("npu-smi-spod-info", 1, 1, SUPER_POD, None),
     "npu-smi.910b3-8npu.txt": known("npu-smi-table"),
     "nvidia-smi-topo-p2p-rw.rtx5090-2gpu.txt": known("nvidia-smi-p2p"),
     "ppu-smi-icn-r.alibaba-ppu-excerpt.txt": known("ppu-smi"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.parse.answers import items, refused, understood
 from topo.facts import parse
 from topo.model.errors import Refusal
-from topo.model.machine import Gpu, GpuFabric
+from topo.model.machine import FabricDomain, FabricKind, Gpu, GpuFabric
 from topo.model.observation import DeclaredForest, DeclaredGroup
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared/data/fabrics/ascend"
@@ -65,7 +65,9 @@ def test_each_chip_of_a_host_is_read_with_its_pod_server_and_size(pod, server, s
     found = understood(host(range(dies), pod=pod, server=server, size=size))
     assert [gpu.index for gpu in items(found, Gpu)] == list(range(dies))
     fabrics = items(found, GpuFabric)
-    assert {fabric.member_of for fabric in fabrics} == {(f"superpod-{pod}", 0)}
+    assert {fabric.member_of for fabric in fabrics} == {
+        FabricDomain(f"superpod-{pod}", 0, FabricKind.SUPER_POD)
+    }
     assert {(fabric.server, fabric.size) for fabric in fabrics} == {(server, size)}
     assert found.warnings == ()
 

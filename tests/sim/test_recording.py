@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from topo.facts import parse, recognise
 from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
-from topo.model.machine import PortState, ProbeState
+from topo.model.machine import FabricDomain, PortState, ProbeState
 from topo.recording.bundle import BUNDLE_FILE, Bundle, RecordedProbe, read, write
 from topo.sim.bundles import bundle_of, write_bundle
 from topo.sim.probe_outputs import addresses, metax
@@ -148,5 +148,5 @@ def test_the_facts_of_a_bundle_are_those_of_its_world(name: str) -> None:
     remotes = facts.peers.remotes if facts.peers else ()
     assert tuple(peer.uuid for peer in remotes) == node.peers
     fabric = node.fabric
-    expected = {(fabric.cluster_uuid, fabric.clique)} if fabric is not None else set()
+    expected = {FabricDomain(fabric.cluster_uuid, fabric.clique)} if fabric is not None else set()
     assert {member.member_of for member in facts.fabrics} == expected

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf, BootId, GpuUuid, NodeName, ServerUuid
 from topo.model.machine import (
+    FabricDomain,
     Gpu,
     GpuFabric,
     Link,
@@ -171,10 +172,10 @@ def test_an_nvlink_slows_and_stays_up() -> None:
 def test_a_broken_fabric_is_no_membership_and_a_degraded_one_is() -> None:
     """Broken leaves the domain; degraded stays a member in bad health."""
     broken = bent("fabric of gpu 0 of node-3 breaks").fabrics
-    assert [fabric.member_of for fabric in broken] == [None, ("uuid", 7)]
+    assert [fabric.member_of for fabric in broken] == [None, FabricDomain("uuid", 7)]
     degraded = bent("fabric of gpu 1 of node-3 degrades").fabrics
     assert [fabric.healthy for fabric in degraded] == [True, False]
-    assert degraded[1].member_of == ("uuid", 7)
+    assert degraded[1].member_of == FabricDomain("uuid", 7)
 
 
 def test_silence_changes_no_fact() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from topo.facts.link_counts import link_counts
-from topo.model.machine import MAX_LINK_ERRORS, NodeIdentity, ProbeState
+from topo.model.machine import MAX_LINK_ERRORS, FabricDomain, NodeIdentity, ProbeState
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world, nvlink_world
 from worker import host_facts
@@ -193,7 +193,7 @@ def test_an_nvlink_tray_needs_no_nvidia_smi() -> None:
     host.add("nvml", ok({t.probe: t.text for t in bundle_of(TRAY).probes}["nvml"]))
     assert host.settled()
     assert {fabric.member_of for fabric in host.facts().fabrics} == {
-        (TRAY.fabric.cluster_uuid, TRAY.fabric.clique) if TRAY.fabric else None
+        FabricDomain(TRAY.fabric.cluster_uuid, TRAY.fabric.clique) if TRAY.fabric else None
     }
 
 

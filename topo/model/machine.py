@@ -6,11 +6,19 @@ Every class here is a frozen value; pydantic validates the same classes at the w
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
-from topo.model.ids import Bdf, BootId, GpuUuid, NodeName, ServerUuid
+from topo.model.ids import (
+    NVLINK_DOMAIN,
+    SUPER_POD,
+    Bdf,
+    BootId,
+    GpuUuid,
+    NodeName,
+    ServerUuid,
+)
 
 Text = Annotated[str, MaxLen(256)]
 """A short free text: a model name, a reason."""
@@ -232,6 +240,26 @@ class ServerPeers:
     remotes: Annotated[tuple[Peer, ...], MaxLen(64)] = ()
 
 
+class FabricKind(StrEnum):
+    """What the GPUs of several nodes are joined in, by the kind of the outermost group."""
+
+    NVLINK = NVLINK_DOMAIN
+    SUPER_POD = SUPER_POD
+
+
+class FabricDomain(NamedTuple):
+    """(clusterUuid, cliqueId) of an NVLink domain, or `superpod-0` and 0: it has no cliques."""
+
+    cluster: str
+    clique: int = 0
+    kind: FabricKind = FabricKind.NVLINK
+
+    def __str__(self) -> str:
+        """Return the domain as people write it: `UUID.CLIQUE`, `superpod-0`."""
+        is_super_pod = self.kind is FabricKind.SUPER_POD
+        return self.cluster if is_super_pod else f"{self.cluster}.{self.clique}"
+
+
 @dataclass(frozen=True, slots=True)
 class GpuFabric:
     """One GPU's state in the fabric between nodes: NVLink, or that of an Ascend super pod.
@@ -253,16 +281,14 @@ class GpuFabric:
     tray: Text | None = None
     server: Annotated[int, Ge(0), Le(MAX_SERVERS)] | None = None
     size: Annotated[int, Ge(1), Le(MAX_SUPER_POD)] | None = None
+    kind: FabricKind = FabricKind.NVLINK
 
     @property
-    def member_of(self) -> tuple[str, int] | None:
-        """(clusterUuid, cliqueId) of the multi-node domain, or None outside one.
-
-        Super pods have no cliques, and count with 0.
-        """
+    def member_of(self) -> FabricDomain | None:
+        """The multi-node domain, or None outside one."""
         if self.state != "Completed" or self.status != "Success" or self.cluster_uuid is None:
             return None
-        return self.cluster_uuid, self.clique or 0
+        return FabricDomain(self.cluster_uuid, self.clique or 0, self.kind)
 
 
 @dataclass(frozen=True, slots=True)

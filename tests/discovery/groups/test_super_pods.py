@@ -10,7 +10,7 @@ from tests.discovery.hosts import restarted, told
 from topo.discovery.modes import Mode
 from topo.model.forest import Status
 from topo.model.ids import BootId, NodeName
-from topo.model.machine import Gpu, GpuFabric, NodeFacts, NodeIdentity
+from topo.model.machine import FabricKind, Gpu, GpuFabric, NodeFacts, NodeIdentity
 from topo.model.observation import NodeRemoved, WorkerReported
 
 
@@ -22,7 +22,7 @@ def npus(node: str, pod: int | None, server: int, *, size: int = 32, dies: int =
         else GpuFabric(0, "Completed", "Success", f"superpod-{pod}", server=server, size=size)
     )
     identity = NodeIdentity(NodeName(node), BootId("boot-1"))
-    fabrics = tuple(replace(fabric, gpu=die) for die in range(dies))
+    fabrics = tuple(replace(fabric, gpu=die, kind=FabricKind.SUPER_POD) for die in range(dies))
     return NodeFacts(identity, tuple(Gpu(die) for die in range(dies)), fabrics=fabrics)
 
 
@@ -43,6 +43,15 @@ def test_nodes_that_state_one_super_pod_are_one_group_called_by_its_number(mode)
         ("superpod", 1, Status.READY)
     }
     assert (codes(state), not_ready(state)) == (set(), set())
+    state.validate()
+
+
+def test_an_nvlink_cluster_is_no_super_pod_whatever_it_is_called() -> None:
+    facts = npus("a", 0, 0)
+    nvlink = tuple(replace(each, kind=FabricKind.NVLINK) for each in facts.fabrics)
+    state = told(discovery(Mode.AUTO), 0.0, replace(facts, fabrics=nvlink), npus("b", 0, 1))
+    kinds = [group.kind for group in groups(state).values()]
+    assert kinds == ["nvlink-domain", "nvlink-clique", "superpod"]
     state.validate()
 
 

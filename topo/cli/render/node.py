@@ -19,6 +19,7 @@ from topo.cli.render.words import amount_text, path_text, reason_lines, status_m
 from topo.model.durations import age
 from topo.model.forest import LinkState
 from topo.model.machine import (
+    FabricKind,
     Gpu,
     GpuFabric,
     LinkKind,
@@ -131,7 +132,7 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
     if detail["peers"] is not None or detail["wires"]:
         yield "servers at the other end", _peers(detail, glyphs)
     if fabrics := detail["fabrics"]:
-        is_super_pod = any(fabric.server is not None for fabric in fabrics)
+        is_super_pod = any(fabric.kind is FabricKind.SUPER_POD for fabric in fabrics)
         title = "super pod" if is_super_pod else "NVLink fabric"
         yield title, _fabrics(fabrics, glyphs, is_super_pod=is_super_pod)
     yield from _network(detail, glyphs)

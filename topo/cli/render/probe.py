@@ -24,6 +24,7 @@ from topo.facts.vendors import device
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
 from topo.model.machine import (
+    FabricKind,
     Gpu,
     GpuFabric,
     LinkErrors,
@@ -273,8 +274,8 @@ def _fabric(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> tuple[str, ...]:
         domain = fabric.member_of
         words = f"in no domain ({fabric.state}{', ' * bool(fabric.status)}{fabric.status})"
         if domain:
-            words = f"cluster {domain[0]} clique {domain[1]}"
-        if fabric.server is not None:
+            words = f"cluster {domain.cluster} clique {domain.clique}"
+        if domain and domain.kind is FabricKind.SUPER_POD:
             words = f"{fabric.cluster_uuid} of {fabric.size} NPUs, server {fabric.server}"
         told[words].append(f"GPU{fabric.gpu}")
     bad = [f"GPU {f.gpu} unhealthy: {f.trouble}" for f in fabrics if f.healthy is False]

@@ -21,7 +21,7 @@ from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.groups.super_pods import SuperPodFinding, SuperPods, seat_of
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
-from topo.discovery.node.record import NodeRecord, is_super_pod
+from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.fabric import normalized_guid
@@ -99,10 +99,9 @@ class Membership:
         self.wiring.update(node, record.local, record.claims)
         self.machines.update_names(node, _names(record, listed))
         self._update_fabric(node, record, listed)
-        names = self.nvlink.names(node)
-        is_in_pod = any(map(is_super_pod, names))
+        pod = self.nvlink.super_pod(node)
         is_reseated = self.super_pods.put(node, seat_of(record.facts))
-        if not (self._stand_above_domains or is_in_pod or is_reseated):
+        if not (self._stand_above_domains or pod is not None or is_reseated):
             return self.nvlink.update(node, record.domain)
         before = self.nvlink.members(node)
         moved = self.nvlink.update(node, record.domain)
@@ -111,15 +110,14 @@ class Membership:
             # The groups above follow a whole domain: if it changes, its other nodes may move, too.
             touched = moved | before | self.nvlink.members(node)
         if moved or is_reseated:
-            touched = touched | self._judged_anew(node, {*names, *self.nvlink.names(node)})
+            touched = touched | self._judged_anew(node, {pod, self.nvlink.super_pod(node)})
         return touched
 
-    def _judged_anew(self, node: NodeName, names: Iterable[GroupName]) -> set[NodeName]:
+    def _judged_anew(self, node: NodeName, pods: Iterable[GroupName | None]) -> set[NodeName]:
         """Return the nodes of these super pods that differ since `node` joined, left or moved."""
         found: set[NodeName] = set()
-        for name in names:
-            if is_super_pod(name):
-                found |= self.super_pods.judged_anew(name, self.nvlink.members_of(name), node)
+        for pod in filter(None, pods):
+            found |= self.super_pods.judged_anew(pod, self.nvlink.members_of(pod), node)
         return found
 
     def update_unreported(self, node: NodeName, listed: ListedNode | None) -> None:
@@ -195,10 +193,10 @@ class Membership:
         self._dragonfly_names.forget(node)
         self.update_unreported(node, listed)
         domain = self.nvlink.members(node) if self._stand_above_domains else frozenset()
-        names = self.nvlink.names(node)
+        pod = self.nvlink.super_pod(node)
         self.super_pods.put(node, None)
         touched = {*self.nvlink.forget(node), *domain, node}
-        return touched | self._judged_anew(node, names)
+        return touched | self._judged_anew(node, (pod,))
 
     def declares(self, node: NodeName) -> bool:
         """Return whether the config file names this node."""

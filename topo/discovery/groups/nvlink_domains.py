@@ -1,10 +1,10 @@
 """NVLink domains and super pods: groups whose members all state the same key, and their names.
 
-Result: for each node the names of its NVLink cluster and of the clique inside it, or the name of
-its Ascend super pod, or None.
+Result: for each node the kind and name of its NVLink cluster and of the clique inside it, or those
+of its Ascend super pod, or none.
 
 A node belongs to a multi-node NVLink domain as its GPUs say (`GpuFabric.member_of`), so membership
-is equality of keys: (clusterUuid) for the cluster, (clusterUuid, cliqueId) for the clique. Two
+is equality of keys: a kind with the clusterUuid, for the clique also with the cliqueId. Two
 cliques of one cluster cannot reach each other over NVLink. A super pod has no cliques.
 
 Why names are not keys: Fabric Manager may hand out new ids when it restarts. A name therefore
@@ -19,30 +19,50 @@ the old name, so readers see no rename.
 """
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from topo.discovery.groups.naming import NameBook, NameRecord
-from topo.discovery.node.record import Domain, is_super_pod
 from topo.model.errors import require
-from topo.model.ids import NVLINK_CLIQUE, NVLINK_DOMAIN, GroupName, NodeName
+from topo.model.ids import NVLINK_CLIQUE, NVLINK_DOMAIN, SUPER_POD, GroupName, Kind, NodeName
+from topo.model.machine import FabricDomain, FabricKind
 
-Key = tuple[str, ...]
+
+class FabricGroup(NamedTuple):
+    """A group that GPUs state: its kind and its name."""
+
+    kind: Kind
+    name: GroupName
+
+
+class _Key(NamedTuple):
+    """What the members of a group state alike: its kind, and the words that name it."""
+
+    kind: Kind
+    words: tuple[str, ...]
+
+
+_LEVELS: Mapping[FabricKind, tuple[Kind, ...]] = {
+    FabricKind.NVLINK: (NVLINK_DOMAIN, NVLINK_CLIQUE),
+    FabricKind.SUPER_POD: (SUPER_POD,),
+}
+"""The kinds of the groups that a domain is, outermost first."""
 
 
 class NvlinkDomains:
     """Who states which cluster and clique. Mutable; owned by the discovery state."""
 
     def __init__(self, records: Collection[NameRecord]) -> None:
-        self._books = {1: NameBook(NVLINK_DOMAIN, records), 2: NameBook(NVLINK_CLIQUE, records)}
-        self._of_node: dict[NodeName, Domain] = {}
-        self._members: dict[Key, set[NodeName]] = {}
-        self._names: dict[Key, GroupName] = {}
+        self._books = {kind: NameBook(kind, records) for kind in _LEVELS[FabricKind.NVLINK]}
+        self._of_node: dict[NodeName, FabricDomain] = {}
+        self._members: dict[_Key, set[NodeName]] = {}
+        self._names: dict[_Key, GroupName] = {}
 
     @property
     def records(self) -> tuple[NameRecord, ...]:
         """All name records, for the state file."""
         return tuple(record for book in self._books.values() for record in book.records)
 
-    def restore(self, domains: Mapping[NodeName, Domain | None]) -> None:
+    def restore(self, domains: Mapping[NodeName, FabricDomain | None]) -> None:
         """Take what all nodes stated before a restart, so that names have their majorities.
 
         One by one, the first half of a group would take a new name and drop the old record.
@@ -55,7 +75,7 @@ class NvlinkDomains:
         for key in sorted(self._members):
             self._rename(key)
 
-    def update(self, node: NodeName, domain: Domain | None) -> frozenset[NodeName]:
+    def update(self, node: NodeName, domain: FabricDomain | None) -> frozenset[NodeName]:
         """Take what a node states; the nodes whose groups may be named differently now."""
         before = self._of_node.get(node)
         if before == domain:
@@ -79,29 +99,35 @@ class NvlinkDomains:
             book.forget(node)
         return touched
 
-    def names(self, node: NodeName) -> tuple[GroupName, ...]:
-        """Return the names of the node's cluster and clique, or of its super pod; none outside."""
-        return tuple(self._names[key] for key in _keys(self._of_node.get(node)))
+    def groups(self, node: NodeName) -> tuple[FabricGroup, ...]:
+        """Return the node's cluster and clique, or its super pod; none outside."""
+        keys = _keys(self._of_node.get(node))
+        return tuple([FabricGroup(key.kind, self._names[key]) for key in keys])
+
+    def super_pod(self, node: NodeName) -> GroupName | None:
+        """Return the super pod that the node's NPUs state, None in none."""
+        groups = self.groups(node)
+        return groups[0].name if groups and groups[0].kind == SUPER_POD else None
 
     def members(self, node: NodeName) -> frozenset[NodeName]:
         """Return the nodes of the node's cluster, itself included. O(members)."""
         domain = self._of_node.get(node)
         return frozenset((node,) if domain is None else self._members[_keys(domain)[0]])
 
-    def members_of(self, cluster: str) -> frozenset[NodeName]:
-        """Return the nodes that state a cluster, or a super pod by its name. O(members)."""
-        return frozenset(self._members.get((cluster,), ()))
+    def members_of(self, super_pod: GroupName) -> frozenset[NodeName]:
+        """Return the nodes that state a super pod. O(members)."""
+        return frozenset(self._members.get(_Key(SUPER_POD, (super_pod,)), ()))
 
     def validate(self) -> None:
         """Check that members state the key, and that every key with members has a name."""
-        stated: dict[Key, set[NodeName]] = {}
+        stated: dict[_Key, set[NodeName]] = {}
         for node, domain in self._of_node.items():
             for key in _keys(domain):
                 stated.setdefault(key, set()).add(node)
         require(stated == self._members, "members of an NVLink domain do not state it")
         require(stated.keys() == self._names.keys(), "an NVLink domain has no name, or a gone one")
 
-    def _rename(self, key: Key) -> set[NodeName]:
+    def _rename(self, key: _Key) -> set[NodeName]:
         members = frozenset(self._members[key])
         if not members:
             del self._members[key]
@@ -113,19 +139,20 @@ class NvlinkDomains:
         self._names[key] = name
         return set(members)
 
-    def _name(self, key: Key, members: frozenset[NodeName]) -> GroupName:
-        if is_super_pod(key[0]):
-            return GroupName(key[0])
-        book = self._books[len(key)]
-        name = book.name("/".join(key), members)
+    def _name(self, key: _Key, members: frozenset[NodeName]) -> GroupName:
+        book = self._books.get(key.kind)
+        if book is None:
+            return GroupName(key.words[0])
+        name = book.name("/".join(key.words), members)
         # A key that is still losing or gaining members must not shrink the record it is named by.
         if members >= book.base(name):
             book.record(name, members)
         return name
 
 
-def _keys(domain: Domain | None) -> tuple[Key, ...]:
+def _keys(domain: FabricDomain | None) -> tuple[_Key, ...]:
     if domain is None:
         return ()
-    cluster, clique = domain
-    return ((cluster,),) if is_super_pod(cluster) else ((cluster,), (cluster, str(clique)))
+    words = domain.cluster, str(domain.clique)
+    levels = enumerate(_LEVELS[domain.kind], start=1)
+    return tuple([_Key(kind, words[:number]) for number, kind in levels])

@@ -28,6 +28,7 @@ from topo.model.ids import (
     DRAGONFLY,
     NVLINK_CLIQUE,
     NVLINK_DOMAIN,
+    SUPER_POD,
     GroupName,
     Kind,
     NodeName,
@@ -143,12 +144,15 @@ def _managed(membership: Membership, node: NodeName, members: Members) -> Path |
     return Reason(NodeCondition.NOT_MANAGED, text)
 
 
+_IN_WORDS: Mapping[Kind, str] = {NVLINK_DOMAIN: "an NVLink domain", SUPER_POD: "a super pod"}
+
+
 def _wired(membership: Membership, node: NodeName) -> Path | Reason:
     """Return the dragonfly of confirmed peer links."""
     component = membership.wiring.component(node)
     if len(component) < 2:
-        if membership.nvlink.names(node):
-            text = "its GPUs state an NVLink domain, and it sees no server"
+        if groups := membership.nvlink.groups(node):
+            text = f"its GPUs state {_IN_WORDS[groups[0].kind]}, and it sees no server"
             return Reason(NodeCondition.OTHER_FABRIC, text)
         return Reason(NodeCondition.NO_PEER, _why_alone(membership, node))
     return membership.dragonfly(component)
@@ -166,19 +170,15 @@ def _why_alone(membership: Membership, node: NodeName) -> str:
 
 def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
     """Return the NVLink cluster and the clique that the node's GPUs state, or the super pod."""
-    names = membership.nvlink.names(node)
-    if not names:
+    groups = membership.nvlink.groups(node)
+    if not groups:
         if membership.wiring.has(node):
             text = "its worker reports servers over MetaXLink, and its GPUs state no NVLink domain"
             return Reason(NodeCondition.OTHER_FABRIC, text)
         return Reason.of(NodeCondition.NO_FABRIC)
-    if len(names) == 1:
-        return (membership.super_pod(node, names[0]),)
-    cluster, clique = names
-    return (
-        PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS, generated=True),
-        PathGroup(NVLINK_CLIQUE, clique, clique, WORKERS, generated=True),
-    )
+    if groups[0].kind == SUPER_POD:
+        return (membership.super_pod(node, groups[0].name),)
+    return tuple([PathGroup(kind, name, name, WORKERS, generated=True) for kind, name in groups])
 
 
 def _alone(_membership: Membership, node: NodeName) -> Members:
@@ -194,7 +194,7 @@ def _domain(membership: Membership, node: NodeName) -> Members:
 
 
 def _either(membership: Membership, node: NodeName) -> Members:
-    in_domain = bool(membership.nvlink.names(node))
+    in_domain = bool(membership.nvlink.groups(node))
     return (_domain if in_domain else _component)(membership, node)
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from topo.discovery.node.health import Subject
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
-from topo.model.machine import GpuFabric, NodeFacts
+from topo.model.machine import FabricKind, GpuFabric, NodeFacts
 
 _UNSUPPORTED = frozenset({"", "n/a", "not supported"})
 _NO_FAILURE = _UNSUPPORTED | {"success"}
@@ -58,7 +58,7 @@ def judge_fabric(facts: NodeFacts) -> dict[Subject, Reason]:
 
 
 def _kind(facts: NodeFacts) -> str:
-    is_super_pod = any(fabric.server is not None for fabric in facts.fabrics)
+    is_super_pod = any(fabric.kind is FabricKind.SUPER_POD for fabric in facts.fabrics)
     return "super pod" if is_super_pod else "NVLink domain"
 
 

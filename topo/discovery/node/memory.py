@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from topo.model.forest import Reason
 from topo.model.ids import ServerUuid
-from topo.model.machine import NodeIdentity
+from topo.model.machine import FabricDomain, NodeIdentity
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
+    """One node as last judged. `claims` are (server UUID, slot); a domain
+    without a kind is one of NVLink, as 1.0 wrote it.
 
     `room` is how many cables the node has, `stale` whether its worker was silent for too long.
     What it has shown at most: GPUs (None where that is not known yet), (GPU, wired link ports),
@@ -21,8 +22,8 @@ class NodeMemory:
     local: ServerUuid | None
     claims: tuple[tuple[ServerUuid, int], ...]
     room: int
-    domain: tuple[str, int] | None
-    stated: tuple[tuple[str, int], ...]
+    domain: FabricDomain | None
+    stated: tuple[FabricDomain, ...]
     reasons: tuple[tuple[str, str, Reason], ...]
     gpu_type: str = ""
     stale: bool = False

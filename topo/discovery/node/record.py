@@ -14,23 +14,8 @@ from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
-from topo.model.ids import SUPER_POD, NodeName, ServerUuid
-from topo.model.machine import Gpu, NodeFacts, NodeIdentity
-
-Domain = tuple[str, int]
-"""(clusterUuid, cliqueId) that a node's GPUs state, or (`superpod-0`, 0)."""
-
-
-def is_super_pod(cluster: str) -> bool:
-    """Return whether the first part of a domain is a super pod's; a UUID has hex digits only."""
-    return cluster.startswith(f"{SUPER_POD}-")
-
-
-def say(domain: Domain) -> str:
-    """Return a domain as people write it: `UUID.CLIQUE`, `superpod-0`."""
-    cluster, clique = domain
-    return cluster if is_super_pod(cluster) else f"{cluster}.{clique}"
-
+from topo.model.ids import NodeName, ServerUuid
+from topo.model.machine import FabricDomain, FabricKind, Gpu, NodeFacts, NodeIdentity
 
 DOMAIN: Subject = ("domain", "")
 """The subject of a node that no longer states the NVLink domain it counts into."""
@@ -64,8 +49,8 @@ class NodeRecord:
     local: ServerUuid | None = None
     claims: Claims = field(default_factory=dict)
     cables: int = 0
-    domain: Domain | None = None
-    stated: tuple[Domain, ...] = ()
+    domain: FabricDomain | None = None
+    stated: tuple[FabricDomain, ...] = ()
     stale: bool = False
     _reading: dict[Subject, Reason] = field(default_factory=dict)
 
@@ -148,9 +133,9 @@ class NodeRecord:
     def _judge_domain(self) -> dict[Subject, Reason]:
         if self.domain is None or self.stated == (self.domain,):
             return {}
-        kind = "" if is_super_pod(self.domain[0]) else "NVLink domain "
-        now = " and ".join(map(say, self.stated)) or "none"
-        text = f"its GPUs belonged to {kind}{say(self.domain)} and now state {now}"
+        kind = "" if self.domain.kind is FabricKind.SUPER_POD else "NVLink domain "
+        now = " and ".join(map(str, self.stated)) or "none"
+        text = f"its GPUs belonged to {kind}{self.domain} and now state {now}"
         return {DOMAIN: Reason(NodeCondition.DOMAIN_LOST, text)}
 
     def _see_links(self) -> None:
@@ -285,7 +270,7 @@ def _gpu_type(facts: NodeFacts) -> str:
     return models.pop() if len(models) == 1 else "+".join(sorted(models))
 
 
-def _domains(facts: NodeFacts) -> tuple[Domain, ...]:
+def _domains(facts: NodeFacts) -> tuple[FabricDomain, ...]:
     if not facts.fabrics:
         return ()
     return tuple(sorted({d for f in facts.fabrics if (d := f.member_of) is not None}))

@@ -11,7 +11,7 @@ from enum import Enum
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
-from topo.discovery.node.record import NodeRecord, say
+from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Reason, UnjoinedMachine
@@ -63,9 +63,9 @@ def _of_super_pod(
     """Yield what does not fit of a super pod, for its least member."""
     if settings.mode not in _IN_DOMAINS or membership.super_pods.seat(node) is None:
         return
-    names = membership.nvlink.names(node)
-    if len(names) == 1 and node == membership.least(membership.nvlink.members(node)):
-        found = membership.super_pod_finding(node, names[0])
+    pod = membership.nvlink.super_pod(node)
+    if pod is not None and node == membership.least(membership.nvlink.members(node)):
+        found = membership.super_pod_finding(node, pod)
         if found is not None:
             yield _conflict(found.code, found.nodes, found.text)
 
@@ -122,8 +122,8 @@ def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
 
 
 def _disagreement(record: NodeRecord) -> Conflict:
-    stated = ", ".join(map(say, record.stated))
-    text = f"the GPUs of {record.name} state different NVLink domains: {stated}"
+    stated = ", ".join(map(str, record.stated))
+    text = f"the GPUs of {record.name} state different domains: {stated}"
     return _conflict(ConflictCondition.GPUS_DISAGREE, (record.name,), text)
 
 

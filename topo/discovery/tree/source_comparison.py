@@ -124,8 +124,8 @@ def _keys(membership: Membership, source: SourceName, node: NodeName) -> Keys:
     """Return the keys of the groups that a source states, outermost first."""
     if source != WORKERS:
         return tuple([key for key, _ in _written_groups(membership, source, node)])
-    if names := membership.nvlink.names(node):
-        return names
+    if groups := membership.nvlink.groups(node):
+        return tuple([group.name for group in groups])
     component = membership.wiring.component(node)
     return (membership.least(component),) if len(component) > 1 else ()
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from topo.facts.reading.text import WHOLE_TEXT, numbered_lines, stated
 from topo.model.errors import Refusal
 from topo.model.ids import SUPER_POD
-from topo.model.machine import MAX_GPUS, MAX_SERVERS, Gpu, GpuFabric
+from topo.model.machine import MAX_GPUS, MAX_SERVERS, FabricKind, Gpu, GpuFabric
 from topo.model.observation import ParsedProbe
 
 FORMAT = "npu-smi-spod-info"
@@ -106,7 +106,7 @@ def _understood(chips: list[_Chip]) -> ParsedProbe:
 def _fabric(device: int, chip: _Chip) -> GpuFabric:
     pod, size, server = map(chip.number, (_POD, _SIZE, _SERVER))
     if pod is None or not size or server is None or server > MAX_SERVERS:
-        return GpuFabric(device, "N/A")
+        return GpuFabric(device, "N/A", kind=FabricKind.SUPER_POD)
     rack = chip.number(_RACK)
     return GpuFabric(
         device,
@@ -116,4 +116,5 @@ def _fabric(device: int, chip: _Chip) -> GpuFabric:
         server=server,
         size=size,
         rack=None if rack is None else str(rack),
+        kind=FabricKind.SUPER_POD,
     )
