@@ -1,5 +1,6 @@
 """Which links are suspected, when, for how long, and on what evidence."""
 
+from dataclasses import replace
 from math import log2
 from operator import itemgetter
 from typing import Any
@@ -168,6 +169,52 @@ def test_a_neighbour_that_is_rebooted_all_day_casts_no_suspicion():
     assert links(state, "a") == {"slot 1": "2 flaps"}
 
 
+def test_a_server_that_boots_after_its_neighbour_was_forgotten_breaks_nothing():
+    state = settled(facts("a", ["b"]), facts("b", ["a"]))
+    state.forget(NodeName("b"))
+    state.advance(1.0)
+    assert not state.advance(2.0, WorkerReported(facts("a", ["b"], boot="boot-2")))
+    state.validate()
+
+
+def test_a_flap_that_is_taken_back_lets_the_rest_of_the_suspicion_end_as_it_would_alone():
+    state = settled(facts("a", ["b"]), facts("b", ["a"]))
+    for at_s in (0.0, 0.0, 0.0, DAY_S):
+        flap(state, at_s, (facts("a", ["b"], unplugged=["b"]), facts("a", ["b"])))
+    state.advance(DAY_S + 600, WorkerReported(facts("b", ["a"], boot="boot-2")))
+    state.validate()
+
+
+def test_a_port_that_is_down_stays_told_through_a_reading_without_adapters():
+    state = settled(host("a"))
+    out = host("a", down=["mlx5_3"])
+    state.advance(0.0, WorkerReported(out))
+    state.advance(10.0, WorkerReported(replace(out, nics=())))
+    state.advance(20.0, WorkerReported(out))
+    assert links(state, "a") == {PORT: "is down"}
+    state.advance(30.0, WorkerReported(replace(out, nics=out.nics[:3])))
+    state.advance(40.0, decided("a", OperatorAct.CLEAR))
+    assert links(state, "a") == {}
+    state.advance(50.0, WorkerReported(out))
+    assert links(state, "a") == {}
+    state.validate()
+
+
+def test_a_port_that_another_boot_does_not_have_is_down_no_more():
+    state = settled(host("a"))
+    state.advance(0.0, WorkerReported(host("a", down=["mlx5_3"])))
+    state.advance(10.0, WorkerReported(replace(host("a", boot="boot-2"), nics=())))
+    assert links(state, "a") == {}
+
+
+def test_a_restart_remembers_at_what_rate_a_port_fell():
+    state = settled(host("a"))
+    state.advance(0.0, WorkerReported(host("a", down=["mlx5_3"])))
+    state = restored(state, 1.0)
+    state.advance(2.0, WorkerReported(host("a", slow=["mlx5_3"])))
+    assert links(state, "a") == {PORT: "1 flap and 1 slowdown"}
+
+
 def test_a_fall_that_is_seen_and_counted_is_one():
     state = settled(host("a"))
     state.advance(0.0, counted("a", {}))
@@ -210,7 +257,8 @@ def test_a_link_that_runs_slower_again_and_again_is_suspected():
 
 def test_a_port_that_comes_back_slower_than_it_fell_is_suspected_at_once():
     state = settled(host("a"))
-    flap(state, 0.0, (host("a", down=["mlx5_3"]), host("a", slow=["mlx5_3"])))
+    state.advance(0.0, WorkerReported(host("a", down=["mlx5_3"])))
+    state.advance(HOUR_S, WorkerReported(host("a", slow=["mlx5_3"])))
     assert links(state, "a") == {PORT: "1 flap and 1 slowdown"}
 
 
@@ -289,11 +337,16 @@ def happen(state: Suspicions, now_s: float, step: tuple[str, Any], counts: dict[
         state.advance(now_s, decided("a", which, reason="why"))
 
 
-def reborn(state: Suspicions, now_s: float) -> Suspicions:
+def restored(state: Suspicions, now_s: float) -> Suspicions:
     state.advance(now_s)
     kept = MEMORY.validate_json(MEMORY.dump_json(state.persistent_state()))
     later = Suspicions()
     later.restore(kept, {NodeName("a"): BootId("boot-1")}, now_s)
+    return later
+
+
+def reborn(state: Suspicions, now_s: float) -> Suspicions:
+    later = restored(state, now_s)
     later.advance(now_s, WorkerReported(host("a")))
     later.validate()
     return later

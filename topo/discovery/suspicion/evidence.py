@@ -42,7 +42,7 @@ class Kind(NamedTuple):
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         FLAP: Kind(0.6, "flap"),
-        SLOWDOWN: Kind(0.4, "slowdown"),
+        SLOWDOWN: Kind(0.5, "slowdown"),
         LinkErrorKind.LINK_DOWNED: Kind(0.6, "flap"),
         LinkErrorKind.RECOVERY: Kind(0.1, "recovery"),
         LinkErrorKind.RECOVERY_FAILED: Kind(1.0, "failed recovery"),

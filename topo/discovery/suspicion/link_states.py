@@ -79,13 +79,13 @@ def _gpu_of(link: str) -> str:
     return gpu if of_gpu else ""
 
 
-def ports_down(facts: NodeFacts) -> frozenset[str]:
-    """Return the ports of adapters that are down, those that are switched off aside. O(ports)."""
-    return frozenset(
-        hca_port(nic.hca, nic.port)
+def ports_shown(facts: NodeFacts) -> dict[str, bool]:
+    """Return whether each port of an adapter is down, which is switched off is not. O(ports)."""
+    return {
+        hca_port(nic.hca, nic.port): not (nic.up or _SWITCHED_OFF in nic.phys_state.lower())
         for nic in facts.nics
-        if not (nic.up or nic.virtual or _SWITCHED_OFF in nic.phys_state.lower())
-    )
+        if not nic.virtual
+    }
 
 
 def _states(facts: NodeFacts) -> Iterator[tuple[str, ShownLink]]:

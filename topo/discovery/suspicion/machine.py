@@ -24,7 +24,7 @@ and deterministic. Cost: O(links of the node) for a reading that differs, else O
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from math import inf, log
 
@@ -122,10 +122,10 @@ class Suspicions:
             node = self._nodes[name] = NodeLinks(boot, quiet_until_s=now_s + QUIET_S)
         before, node.seen = node.seen, facts
         node.is_gone = False
-        if node.down and (up := node.down.keys() - link_states.ports_down(facts)):
-            self._note_return(name, up, facts, now_s)
-            self._changed.add(name)
-        self._note_owner(name, before, facts)
+        if node.down:
+            self._note_return(name, facts, now_s)
+        if facts.peers is not None:
+            self._note_owner(name, facts.peers.local)
         if node.boot != boot:
             node.boot, node.quiet_until_s = boot, now_s + QUIET_S
             self._forgive(before, facts, now_s)
@@ -137,7 +137,8 @@ class Suspicions:
                 link_states.slot(peer.slot): peer.uuid
                 for peer in (before.peers.remotes if before.peers is not None else ())
             }
-            if fell := link_states.ports_down(facts) & set(down):
+            ports = link_states.ports_shown(facts)
+            if fell := [link for link in down if link in ports]:
                 rates = link_states.states(before)
                 node.down |= {link: Fall(now_s, rates[link].rate) for link in fell}
                 self._fell.append((now_s + DOWN_S, name))
@@ -150,24 +151,30 @@ class Suspicions:
                 if record is not None and link in cables:
                     record.far = cables[link]
 
-    def _note_return(
-        self, name: NodeName, links: Collection[str], facts: NodeFacts, now_s: float
-    ) -> None:
-        """Note ports that are down no more; one that runs slower than before has slowed down."""
-        node, seen = self._nodes[name], link_states.states(facts)
+    def _note_return(self, name: NodeName, facts: NodeFacts, now_s: float) -> None:
+        """Note ports that are down no more; one that runs slower than before has slowed down.
+
+        Of a port that is not shown nothing is said until another boot shows none of that name.
+        """
+        node, shown = self._nodes[name], link_states.ports_shown(facts)
+        is_rebooted = node.boot != facts.identity.boot_id
+        links = {link for link in node.down if not shown.get(link, not is_rebooted)}
+        if not links:
+            return
+        seen = link_states.states(facts)
         slower = [link for link in links if link in seen and seen[link].rate < node.down[link].rate]
         node.down = {link: fall for link, fall in node.down.items() if link not in links}
         self._note(name, SLOWDOWN, _each_once(SLOWDOWN, slower), now_s)
+        self._changed.add(name)
 
-    def _note_owner(self, name: NodeName, before: NodeFacts | None, after: NodeFacts) -> None:
+    def _note_owner(self, name: NodeName, server: ServerUuid | None) -> None:
         """Remember which node is the server that others name at the ends of their cables."""
-        if after.peers is None:
-            return
-        local = after.peers.local
-        was = before.peers.local if before is not None and before.peers is not None else local
-        if was != local and self._owner.get(was) == name:
-            del self._owner[was]
-        self._owner[local] = name
+        node = self._nodes[name]
+        if node.server is not None and self._owner.get(node.server) == name:
+            del self._owner[node.server]
+        node.server = server
+        if server is not None:
+            self._owner[server] = name
 
     def _forgive(self, before: NodeFacts | None, after: NodeFacts, now_s: float) -> None:
         """Take back the flaps that the far ends of a node's cables saw while it booted."""
@@ -175,10 +182,11 @@ class Suspicions:
         local = {each.peers.local for each in readings if each.peers is not None}
         far = {p.uuid for each in readings if each.peers is not None for p in each.peers.remotes}
         for other in {self._owner[uuid] for uuid in far if uuid in self._owner}:
-            for record in self._nodes[other].links.values():
+            for link, record in self._nodes[other].links.items():
                 flaps = record.evidence.get(FLAP)
                 if record.far in local and flaps and now_s - flaps.last_s <= FORGIVEN_S:
                     record.take_back_flap(now_s)
+                    self._schedule(other, link, record)
                     self._changed.add(other)
 
     def _count(self, event: LinksCounted, now_s: float) -> None:
@@ -276,14 +284,16 @@ class Suspicions:
         else:
             if not event.link:
                 node.quarantine = None
-            for link in [event.link] if event.link else list(node.links):
+            for link in [event.link] if event.link else [*node.links, *node.down]:
+                node.down.pop(link, None)
                 if link in node.links:
                     node.links[link].clear()
 
     def forget(self, name: NodeName) -> None:
         """Forget a node that nobody knows any more, unless something is held against it."""
-        if name in self._nodes:
-            self._nodes[name].is_gone, self._nodes[name].seen = True, None
+        if (node := self._nodes.get(name)) is not None:
+            self._note_owner(name, None)
+            node.is_gone, node.seen = True, None
             self._changed.add(name)
 
     # -- what time does ----------------------------------------------------------------------
@@ -368,7 +378,10 @@ class Suspicions:
             if kept.quarantine is not None:
                 reason, age_s = kept.quarantine
                 node.quarantine = Quarantine(reason, as_of_s - age_s)
-            node.down = {link: Fall(as_of_s - age) for link, age in kept.down[:MAX_LINKS_OF_NODE]}
+            node.down = {
+                link: Fall(as_of_s - age_s, rate)
+                for link, age_s, rate in kept.down[:MAX_LINKS_OF_NODE]
+            }
             if node.down:
                 self._fell.append((as_of_s + DOWN_S, kept.node))
             for link in kept.links[:MAX_LINKS_OF_NODE]:
@@ -390,7 +403,10 @@ class Suspicions:
                 require(0 <= record.score <= HIGHEST, f"{name} {link} has the score {record.score}")
                 require(not record.is_blank, f"nothing is known of {name} {link}")
                 waits = record.next_s < inf
-                require(not waits or record.due_s < inf, f"{name} {link} is never lifted")
+                is_due = record.due_s <= record.next_s
+                require(not waits or is_due, f"{name} {link} is lifted late or never")
+        owners = set(self._owner.values())
+        require(owners <= self._nodes.keys(), "a node that is forgotten owns a server")
         number = sum(len(node.links) for node in self._nodes.values())
         require(number == self._number <= MAX_LINKS, "the links are counted wrongly")
 

@@ -23,13 +23,13 @@ class LinkMemory:
 class NodeLinksMemory:
     """The links of one node of which something is known; the reason and age of its quarantine.
 
-    `down` are ports that fell and were not seen up since, with how long ago they fell.
+    `down` are ports that fell and were not seen up since, with how long ago, and at what rate.
     """
 
     node: NodeName
     links: tuple[LinkMemory, ...] = ()
     quarantine: tuple[str, float] | None = None
-    down: tuple[tuple[str, float], ...] = ()
+    down: tuple[tuple[str, float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

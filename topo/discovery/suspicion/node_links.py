@@ -6,7 +6,7 @@ from typing import NamedTuple
 from topo.discovery.suspicion.memory import NodeLinksMemory
 from topo.discovery.suspicion.record import LinkRecord
 from topo.model.forest import NodeSuspicion
-from topo.model.ids import BootId, NodeName, natural_key
+from topo.model.ids import BootId, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeFacts
 
 DOWN_S = 3.0
@@ -36,12 +36,14 @@ class Fall(NamedTuple):
 class NodeLinks:
     """The links of a node. `counted_in` is the boot whose counters the worker read last.
 
-    `down`: ports that fell and were not seen up since, with their falls.
+    `server`: the one that others name at the ends of their cables to this node. `down`: ports that
+    fell and were not seen up since, with their falls.
     `is_gone`: nobody knows the node any more; it stays for as long as something is held against it.
     """
 
     boot: BootId
     seen: NodeFacts | None = None
+    server: ServerUuid | None = None
     quiet_until_s: float = 0.0
     counted_in: BootId | None = None
     links: dict[str, LinkRecord] = field(default_factory=dict)
@@ -79,5 +81,5 @@ class NodeLinks:
             name,
             tuple(each.persistent_state(link, now_s) for link, each in self.links.items()),
             None if kept is None else (kept.reason, now_s - kept.at_s),
-            tuple((link, now_s - fall.at_s) for link, fall in self.down.items()),
+            tuple((link, now_s - fall.at_s, fall.rate) for link, fall in self.down.items()),
         )
