@@ -27,7 +27,7 @@ from typing import Any
 import networkx as nx
 
 from topo.facts.vendors import device
-from topo.model.forest import ROOT, Forest, Group, Node
+from topo.model.forest import ROOT, Forest, Group, LinkState, Node
 from topo.model.ids import NODE, GroupPath, NodeName
 from topo.model.machine import Gpu, LinkKind, LinkMatrix, NetworkPort, NodeFacts
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeCounts
@@ -75,7 +75,11 @@ def fabric_graph(
         if peer not in graph:
             kind = "node" if wire.peer is not None else "server"
             graph.add_node(peer, type=kind, name=wire.peer or wire.server)
-        graph.add_edge(_node_id(wire.node), peer, type="wire", state=wire.state.value, ends=at)
+        state, beside = wire.state.value, graph.get_edge_data(_node_id(wire.node), peer)
+        if beside is not None:
+            state = beside["state"] if beside["state"] == LinkState.DOWN else state
+            at = f"{beside['ends']}, {at}"
+        graph.add_edge(_node_id(wire.node), peer, type="wire", state=state, ends=at)
     return graph
 
 

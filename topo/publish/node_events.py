@@ -9,7 +9,7 @@ is the state at the first call, so that a restart repeats nothing; its later rec
 Cost: O(what differs): subtrees that nothing touched are the same objects and are skipped.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,6 +46,10 @@ REASONS: Mapping[str, EventType] = {
 """Every reason that there is; docs/kubernetes.md says what each means."""
 
 
+_Cable = tuple[NodeName, ServerUuid, int]
+"""A node, the server at the other end, and which of the cables between them."""
+
+
 class EventContent(NamedTuple):
     """What happened to an object: `reason` in a word, `note` in a sentence; equal ones repeat.
 
@@ -80,7 +84,7 @@ class NodeEventTracker:
 
     def __init__(self) -> None:
         self._forest: Forest | None = None
-        self._cut: set[tuple[NodeName, ServerUuid]] = set()
+        self._cut: set[_Cable] = set()
         self._left: set[NodeName] = set()
         self._good: set[SourceName] = set()
         self._failing: set[SourceName] = set()
@@ -92,9 +96,9 @@ class NodeEventTracker:
         # The first call only takes note: a restart must not repeat what was reported.
         if before is None:
             self._cut = {
-                (node.name, wire.server)
+                cable
                 for node in snapshot.forest.nodes()
-                for wire in node.wires
+                for cable, wire in _cables(node.name, node.wires).items()
                 if wire.state is LinkState.DOWN
             }
             return ()
@@ -108,7 +112,7 @@ class NodeEventTracker:
         old, new = _placed(before, after), _placed(after, before)
         for name in old.keys() - new.keys():
             self._left.discard(name)
-            self._cut -= {(name, wire.server) for wire in old[name].node.wires}
+            self._cut -= _cables(name, old[name].node.wires).keys()
         for name, now in new.items():
             was = old.get(name)
             yield from self._links(now.node, () if was is None else was.node.wires)
@@ -116,14 +120,14 @@ class NodeEventTracker:
                 yield from self._moved(name, was, now)
 
     def _links(self, node: Node, before: tuple[Wire, ...]) -> Iterator[Occurrence]:
-        now = {wire.server for wire in node.wires}
-        for wire in before:
+        now = _cables(node.name, node.wires)
+        for key, wire in _cables(node.name, before).items():
             # The dead link's server is gone from the slots: another cable replaced it.
-            if wire.server not in now and (node.name, wire.server) in self._cut:
-                self._cut.discard((node.name, wire.server))
-                yield _link(node, wire, "LinkReplaced")
-        for wire in node.wires:
-            key = node.name, wire.server
+            if key not in now and key in self._cut:
+                self._cut.discard(key)
+                if (*key[:2], 0) not in now:
+                    yield _link(node, wire, "LinkReplaced")
+        for key, wire in now.items():
             if wire.state is LinkState.DOWN and key not in self._cut:
                 self._cut.add(key)
                 yield _link(node, wire, "LinkDown")
@@ -215,6 +219,19 @@ _LINKS: Mapping[str, str] = {
     "LinkUp": "is up again",
     "LinkReplaced": "is replaced by another",
 }
+
+
+def _cables(node: NodeName, wires: Iterable[Wire]) -> dict[_Cable, Wire]:
+    """Return the cables of a node; drivers number slots anew, so the server tells which is which,
+    and of several to one server their order.
+    """
+    found: dict[_Cable, Wire] = {}
+    for wire in wires:
+        number = 0
+        while (node, wire.server, number) in found:
+            number += 1
+        found[node, wire.server, number] = wire
+    return found
 
 
 def _link(node: Node, wire: Wire, reason: str) -> Occurrence:

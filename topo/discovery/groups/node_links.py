@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from topo.discovery.groups.wiring import Wiring
-from topo.discovery.node.peer_claims import Claim, link_subject
+from topo.discovery.node.peer_claims import Claim, cables_subject, link_subject
 from topo.discovery.node.record import NodeRecord
 from topo.model.forest import LinkState, Wire
 from topo.model.ids import NodeName, ServerUuid
@@ -32,13 +32,15 @@ class NodeLink:
 
 def node_links(record: NodeRecord, wiring: Wiring) -> tuple[NodeLink, ...]:
     """Return the links of a node by slot. O(its claims)."""
-    claims = sorted(record.claims.values(), key=lambda claim: (claim.slot, claim.uuid))
-    return tuple(_link(record, wiring, claim) for claim in claims)
+    ends = ((slot, claim) for claim in record.claims.values() for slot in claim.slots)
+    in_order = sorted(ends, key=lambda end: (end[0], end[1].uuid))
+    return tuple(_link(record, wiring, slot, claim) for slot, claim in in_order)
 
 
 def wires(record: NodeRecord, wiring: Wiring) -> tuple[Wire, ...]:
-    """Return the links of a node by slot, without the words: what every node shows. O(its
-    claims).
+    """Return the links of a node by slot, without the words: what every node shows. O(its slots).
+
+    A server behind two slots has two.
     """
     node, dead = record.name, record.dead_claims()
     found = []
@@ -48,17 +50,22 @@ def wires(record: NodeRecord, wiring: Wiring) -> tuple[Wire, ...]:
             state = LinkState.DOWN
         else:
             state = LinkState.UNCONFIRMED if peer is None else LinkState.UP
-        found.append(Wire(claim.slot, uuid, peer, state))
+        for slot in claim.slots:
+            is_lost = slot in claim.lost and record.verdict.is_down(cables_subject(uuid))
+            found.append(Wire(slot, uuid, peer, LinkState.DOWN if is_lost else state))
     if len(found) > 1:
         found.sort(key=_SLOT)
     return tuple(found)
 
 
-def _link(record: NodeRecord, wiring: Wiring, claim: Claim) -> NodeLink:
+def _link(record: NodeRecord, wiring: Wiring, slot: int, claim: Claim) -> NodeLink:
     other = wiring.neighbour_behind(record.name, claim.uuid)
     nodes = wiring.owners(claim.uuid) if other is None else (other,)
     state, text = _state(record, claim, nodes, is_confirmed=other is not None)
-    return NodeLink(claim.slot, claim.uuid, nodes, state, text)
+    fewer = record.verdict.down.get(cables_subject(claim.uuid)) if slot in claim.lost else None
+    if fewer is not None:
+        state, text = LinkState.DOWN, fewer.text
+    return NodeLink(slot, claim.uuid, nodes, state, text)
 
 
 def _state(

@@ -9,9 +9,10 @@ from topo.model.machine import FabricDomain, NodeIdentity
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """One node as last judged. `claims` are (server UUID, slot); a domain
-    without a kind is one of NVLink, as 1.0 wrote it.
+    """One node as last judged.
 
+    `claims` are (server UUID, slot), `slots` (server UUID, further slots, lost ones) of a server
+    behind several; a domain without a kind is one of NVLink, as 1.0 wrote it.
     `room` is how many cables the node has, `stale` whether its worker was silent for too long.
     What it has shown at most: GPUs (None where that is not known yet), (GPU, wired link ports),
     (GPU, GPUs reached by fast links), network ports.
@@ -31,3 +32,4 @@ class NodeMemory:
     most_ports: tuple[tuple[int, int], ...] = ()
     most_links: tuple[tuple[str, int], ...] = ()
     most_nics: int = 0
+    slots: tuple[tuple[ServerUuid, tuple[int, ...], tuple[int, ...]], ...] = ()

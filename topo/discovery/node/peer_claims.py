@@ -11,43 +11,66 @@ Why a new server waits: a node has as many cables as it has shown at once. While
 would displace is not judged dead, both may be one cable in the act of moving, and counting both
 would wire three nodes together.
 
-Cost: O(claims), and there are at most a few.
+Why cables are counted: both slots of a server may lead to the same other one. While one of them is
+there the link holds; that the other is lost is a bad reading of its own, `CABLES`, which makes no
+node NotReady. A slot that a new server took is not lost.
+
+Cost: O(slots), and there are at most a few.
 
 Example, two cables: a shows {1: B, 2: D}, then {1: D}. B is kept, not seen; D is found in another
 slot (drivers compact their list) and stays. Once B is judged dead, a shows {1: D, 2: X}: X takes
 the place of B.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import NamedTuple
 
 from topo.discovery.node.health import Subject
-from topo.model.conditions.tree import NodeCondition
+from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import ServerUuid
 from topo.model.machine import Peer, ServerPeers
+from topo.model.words import counted, listed
 
 
 class Claim(NamedTuple):
-    """A remote server that a node sees, or saw, behind one slot."""
+    """A remote server that a node sees, or saw, behind one slot, and behind `more` of them.
+
+    `lost`: slots that led there, too, and are not seen or not connected.
+    """
 
     uuid: ServerUuid
     slot: int
     seen: bool = True
     connected: bool = True
+    more: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """All of its slots, in order."""
+        return tuple(sorted((self.slot, *self.more))) if self.more else (self.slot,)
 
 
 Claims = dict[ServerUuid, Claim]
 
 
 LINK = "link"
+CABLES = "cables"
+"""The kind of a link that has fewer cables than it had."""
 _SLOT = attrgetter("slot")
 
 
 def link_subject(uuid: ServerUuid) -> Subject:
     """Return the subject under which the health of this claim is counted."""
     return LINK, uuid
+
+
+def cables_subject(uuid: ServerUuid) -> Subject:
+    """Return the subject under which it is counted whether all cables of a claim are there."""
+    return CABLES, uuid
 
 
 def merge(
@@ -57,25 +80,26 @@ def merge(
 
     `cables` is the most remotes that this node has shown at once. A new server takes the place of a
     claim that is judged dead, first of the one in its own slot, then of any. A server behind two
-    slots counts once, under the lower slot.
+    slots is one claim, under the lower slot.
     """
     shown = _by_uuid(peers)
     # The same servers as before, or the first ones: nothing is displaced.
     if shown.keys() == claims.keys() or not claims:
-        return {uuid: _shown(peer, claims.get(uuid)) for uuid, peer in shown.items()}
+        return {uuid: _shown(ends, claims.get(uuid)) for uuid, ends in shown.items()}
     missing = {c.slot: c for uuid, c in sorted(claims.items()) if uuid not in shown}
-    merged = {uuid: _shown(peer, claims[uuid]) for uuid, peer in shown.items() if uuid in claims}
+    taken = {peer.slot for uuid, ends in shown.items() if uuid not in claims for peer in ends}
+    merged = {u: _shown(ends, claims[u], taken) for u, ends in shown.items() if u in claims}
     gone = set(dead)
-    for peer in (p for u, p in shown.items() if u not in claims):
+    for peer, *more in (ends for uuid, ends in shown.items() if uuid not in claims):
         # While all cables are accounted for, a new server may be one cable on the move: it waits.
         slot = _slot_for(peer, missing, gone, full=len(merged) + len(missing) >= cables)
         if slot is None:
             continue
         missing.pop(slot, None)
-        merged[peer.uuid] = _shown(peer)
+        merged[peer.uuid] = _shown([peer, *more])
     # A claim that is no longer seen stays, as a bad link, until another server takes its place.
     for claim in missing.values():
-        merged[claim.uuid] = Claim(claim.uuid, claim.slot, seen=False, connected=False)
+        merged[claim.uuid] = claim._replace(seen=False, connected=False, lost=())
     return merged
 
 
@@ -93,24 +117,38 @@ def _slot_for(
     return next((slot for slot, claim in sorted(missing.items()) if claim.uuid in gone), None)
 
 
-def _shown(peer: Peer, before: Claim | None = None) -> Claim:
-    """Return the claim of a peer that is named. Where nothing is said of its connection, what was
+def _shown(
+    ends: Sequence[Peer], before: Claim | None = None, taken: AbstractSet[int] = frozenset()
+) -> Claim:
+    """Return the claim of a peer that is named, at these slots in order; others have `taken` some.
+
+    It is connected where one of its cables is. Where nothing is said of its connection, what was
     said last holds, unless it was gone in between.
     """
-    connected = peer.connected
-    if connected is None:
+    first, stated = ends[0], {peer.connected for peer in ends}
+    connected = True in stated
+    if not connected and None in stated:
         connected = before is None or not before.seen or before.connected
-    return Claim(peer.uuid, peer.slot, True, connected)
+    if len(ends) == 1 and (before is None or not before.more):
+        return Claim(first.uuid, first.slot, True, connected)
+    now = {peer.slot for peer in ends}
+    known = () if before is None else before.slots
+    # No more than were there at once: a driver may number them anew.
+    gone = [slot for slot in known if slot not in now | taken][: max(0, len(known) - len(now))]
+    out = {peer.slot for peer in ends if peer.connected is False}
+    more = tuple(sorted({*now, *gone} - {first.slot}))
+    lost = tuple(sorted({*gone, *out})) if connected else ()
+    return Claim(first.uuid, first.slot, True, connected, more, lost)
 
 
-def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:
+def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, list[Peer]]:
     if peers is None:
         return {}
-    shown: dict[ServerUuid, Peer] = {}
+    shown: dict[ServerUuid, list[Peer]] = {}
     remotes = peers.remotes if len(peers.remotes) < 2 else sorted(peers.remotes, key=_SLOT)
     for peer in remotes:
         if peer.uuid != peers.local:
-            shown.setdefault(peer.uuid, peer)
+            shown.setdefault(peer.uuid, []).append(peer)
     return shown
 
 
@@ -119,8 +157,17 @@ def judge_links(claims: Claims) -> dict[Subject, Reason]:
     bad: dict[Subject, Reason] = {}
     for claim in claims.values():
         if claim.seen and claim.connected:
+            if claim.lost:
+                bad[cables_subject(claim.uuid)] = _fewer_cables(claim)
             continue
         how = "is named but not connected" if claim.seen else "is no longer seen"
         text = f"remote {claim.slot} (server {claim.uuid}) {how}"
         bad[link_subject(claim.uuid)] = Reason(NodeCondition.LINK_DOWN, text)
     return bad
+
+
+def _fewer_cables(claim: Claim) -> Reason:
+    slots = listed([str(slot) for slot in claim.lost])
+    has = f"{len(claim.slots) - len(claim.lost)} of {counted(len(claim.slots), 'cable')}"
+    text = f"the link to server {claim.uuid} has {has}: remote {slots} is not there"
+    return Reason(ConflictCondition.LINK_DEGRADED, text)

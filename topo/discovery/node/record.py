@@ -11,7 +11,15 @@ from topo.discovery.node.hardware import GPUS, ShownHardware, is_missing
 from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unmentioned
 from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.memory import NodeMemory
-from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
+from topo.discovery.node.peer_claims import (
+    CABLES,
+    Claim,
+    Claims,
+    cables_subject,
+    judge_links,
+    link_subject,
+    merge,
+)
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
 from topo.model.ids import NodeName, ServerUuid
@@ -19,6 +27,10 @@ from topo.model.machine import FabricDomain, FabricKind, Gpu, NodeFacts, NodeIde
 
 DOMAIN: Subject = ("domain", "")
 """The subject of a node that no longer states the NVLink domain it counts into."""
+
+
+_DEGRADED = frozenset({SLOW, CABLES})
+"""The kinds of subjects that make no node NotReady."""
 
 
 class JudgedGpu(NamedTuple):
@@ -145,6 +157,7 @@ class NodeRecord:
         self.claims = merge(before, peers, self.dead_claims(), self.cables)
         for uuid in [uuid for uuid in before if uuid not in self.claims]:
             self._forget(link_subject(uuid))
+            self._forget(cables_subject(uuid))
 
     def _forget(self, subject: Subject) -> None:
         self.verdict.forget(subject)
@@ -169,7 +182,8 @@ class NodeRecord:
         if self.verdict.settled:
             return frozenset()
         wiring = {link_subject(uuid) for uuid in self.dead_claims()}
-        return wiring | {s for s in self.verdict.down if s == DOMAIN or is_missing(s)}
+        down = self.verdict.down
+        return wiring | {s for s in down if s == DOMAIN or s[0] == CABLES or is_missing(s)}
 
     def drop(self, losses: AbstractSet[Subject], settings: DiscoverySettings) -> None:
         """Forget what has been gone for too long, unless it is shown again."""
@@ -186,23 +200,33 @@ class NodeRecord:
             if link_subject(uuid) in losses and not self.claims[uuid].seen:
                 del self.claims[uuid]
                 self._forget(link_subject(uuid))
+        for uuid, claim in self.claims.items():
+            if cables_subject(uuid) in losses:
+                self.claims[uuid] = claim._replace(more=self._shown_slots(claim)[1:], lost=())
+                self._forget(cables_subject(uuid))
         if DOMAIN in losses and not self.stated:
             self.domain = None
             self._forget(DOMAIN)
+
+    def _shown_slots(self, claim: Claim) -> tuple[int, ...]:
+        """Return the slots at which the last reading shows this claim."""
+        peers = self.facts.peers if self.facts is not None else None
+        remotes = peers.remotes if peers is not None else ()
+        return tuple(sorted(peer.slot for peer in remotes if peer.uuid == claim.uuid))
 
     @property
     def troubles(self) -> Mapping[Subject, Reason]:
         """What of the node's own hardware is down, by subject; empty when it is well."""
         if self.verdict.settled:
             return {}
-        return {s: reason for s, reason in self.verdict.down.items() if s[0] != SLOW}
+        return {s: reason for s, reason in self.verdict.down.items() if s[0] not in _DEGRADED}
 
     @property
     def slow_links(self) -> tuple[Reason, ...]:
-        """The links that are up and degraded, in the order of their ports."""
+        """The links that are up and degraded, or have lost cables, in the order of their ports."""
         if self.verdict.settled:
             return ()
-        return tuple(reason for s, reason in sorted(self.verdict.down.items()) if s[0] == SLOW)
+        return tuple(reason for s, reason in sorted(self.verdict.down.items()) if s[0] in _DEGRADED)
 
     def persistent_state(self) -> NodeMemory:
         """Return what a state file keeps of this node."""
@@ -212,6 +236,7 @@ class NodeRecord:
             gpu_type=self.gpu_type,
             local=self.local,
             claims=tuple((c.uuid, c.slot) for c in self.claims.values()),
+            slots=tuple((c.uuid, c.more, c.lost) for c in self.claims.values() if c.more),
             room=self.cables,
             domain=self.domain,
             stated=self.stated,
@@ -253,7 +278,7 @@ class NodeRecord:
                 nics=memory.most_nics,
             ),
             local=memory.local,
-            claims={uuid: Claim(uuid, slot) for uuid, slot in memory.claims},
+            claims=_claims(memory),
             cables=memory.room,
             domain=memory.domain,
             stated=memory.stated,
@@ -268,6 +293,15 @@ def _gpu_type(facts: NodeFacts) -> str:
     """
     models = {gpu.model for gpu in facts.gpus if gpu.model}
     return models.pop() if len(models) == 1 else "+".join(sorted(models))
+
+
+def _claims(memory: NodeMemory) -> Claims:
+    more = {uuid: slots for uuid, slots, _ in memory.slots}
+    lost = {uuid: slots for uuid, _, slots in memory.slots}
+    return {
+        uuid: Claim(uuid, slot, more=more.get(uuid, ()), lost=lost.get(uuid, ()))
+        for uuid, slot in memory.claims
+    }
 
 
 def _domains(facts: NodeFacts) -> tuple[FabricDomain, ...]:

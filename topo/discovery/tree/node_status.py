@@ -67,10 +67,8 @@ def is_shown(record: NodeRecord, shown: Node | None) -> bool:
     """Return whether a node is shown with the GPUs and in the slots that it states now."""
     if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
         return False
-    claims = record.claims
-    return len(shown.wires) == len(claims) and all(
-        wire.server in claims and claims[wire.server].slot == wire.slot for wire in shown.wires
-    )
+    claimed = {(slot, uuid) for uuid, claim in record.claims.items() for slot in claim.slots}
+    return claimed == {(wire.slot, wire.server) for wire in shown.wires}
 
 
 def _reasons(

@@ -246,8 +246,9 @@ class ConflictCondition(Condition):
     )
     LINK_DEGRADED = Row(
         "link-degraded",
-        "a link is up and far slower than its siblings",
-        "`nvidia-smi nvlink -s` and `-e` on NODE show it; reset that GPU, and until it is well "
+        "a link is up and far slower than its siblings, or has lost one of its cables",
+        "`topo node NODE` shows it, `nvidia-smi nvlink -s` and `-e` there say more; mend the cable "
+        "or reset that GPU, and until it is well "
         "`topo place --exclude NODE` keeps a job off it",
     )
     LINK_SUSPECTED = Row(
