@@ -1,12 +1,22 @@
 """Vendor libraries, built once for all tests of the worker."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.ports import own_ports
+from tests.worker.masters import TestMaster
 from tests.worker.probes.compiling import compile_library
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world
+
+
+@pytest.fixture
+def away() -> Iterator[TestMaster]:
+    """A master that does not listen yet, on a port that no other test takes meanwhile."""
+    with own_ports() as (port, *_):
+        yield TestMaster(beat_s=2, port=port)
 
 
 @pytest.fixture(scope="session")

@@ -129,12 +129,10 @@ async def test_a_node_that_starts_silent_speaks_when_its_silence_ends(recording:
 
 
 async def test_a_master_that_was_away_hears_everything_once_it_is_back(
-    recording: Path, lines: Lines
+    recording: Path, lines: Lines, away: TestMaster
 ) -> None:
     """Started before the master, through an outage, and no line per try in the log."""
-    master = TestMaster(beat_s=2)
-    async with listening(master):
-        pass
+    master = away
     async with agent(master, recording):
         line = await logged(lines, "reports do not arrive")
         assert line["reason"] == "network"

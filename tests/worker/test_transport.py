@@ -236,14 +236,11 @@ async def test_redirects_are_not_followed() -> None:
         assert (await lost(side)).trouble is Trouble.REFUSED
 
 
-async def test_nobody_there_is_a_network_trouble() -> None:
+async def test_nobody_there_is_a_network_trouble(away: TestMaster) -> None:
     """The master is down; when it is back, the same client reaches it."""
-    master = TestMaster()
-    async with listening(master):
-        pass
-    async with client(master) as side:
+    async with client(away) as side:
         assert (await lost(side)).trouble is Trouble.NETWORK
-        async with listening(master):
+        async with listening(away):
             await side.send(REPORT)
 
 
