@@ -206,8 +206,7 @@ class ProvisioningController:
         there = {known.value.uid for known in self.requests.objects.values()}
         held = self.bookings.holds()
         for uid in {*self._uids, *held} - there:
-            if (key := self._uids.pop(uid, None)) is not None:
-                self._marked.pop(key, None)
+            self._uids.pop(uid, None)
             self._holds.pop(uid, None)
             yield Vanished(uid, held[uid].id if uid in held else None)
 

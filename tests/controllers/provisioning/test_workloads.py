@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from master.controllers.provisioning.held_jobs import HeldJobs
+from master.kube.errors import KubeError
 from master.kube.objects import PODS
 from master.kube.schedulers.topologies import KUEUE_FLAVORS
 from master.kube.schedulers.workloads import ADMISSION_CHECKS, HELD, WORKLOADS
@@ -194,3 +195,15 @@ async def test_pods_get_what_was_booked_before_there_was_quota_also_if_letting_g
         assert {node_of(pod) for pod in pods} == booked
         await asyncio.sleep(2)
         assert master.booked.keys() == booked, "the pods have taken the booking over"
+
+
+async def test_a_job_is_let_go_however_often_that_was_refused():
+    """The queue of writes keeps a refused write back for longer each time, and says nothing."""
+    cluster = KueueCluster()
+    async with cluster.master():
+        denied = KubeError("may not patch jobs", status=403)
+        cluster.api.refusals[JOBS_AT] = refusals = [denied] * 7
+        cluster.queue("one", 2, WORDS.whole_groups)
+        await asyncio.sleep(500)
+        assert not refusals
+        assert cluster.gates("one") == ""
