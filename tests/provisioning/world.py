@@ -5,7 +5,7 @@ and the engine are the real ones.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -112,13 +112,19 @@ class Leader:
         default_factory=list
     )
     _begun: bool = False
+    _refused: list[WriteRefused] = field(default_factory=list)
+    """Answers to writes, which come after the turn that sent them."""
+    _unseen: Collection[RequestUid] = ()
 
-    def turn(self) -> None:
-        """Observe everything and do what is due, until nothing is."""
+    def turn(self, unseen: Collection[RequestUid] = ()) -> None:
+        """Observe all but the unseen requests, of which nothing came yet, and do what is due."""
         world = self.world
         self.bookings.advance(world.now_s)
+        self._unseen = unseen
         changed = [uid for uid in world.api.requests if self._may_differ(uid)]
-        events: list[Event] = [*self._vanished(), *map(self._observed, changed), RoomGrew()]
+        refused, self._refused = self._refused, []
+        seen = map(self._observed, changed)
+        events: list[Event] = [*refused, *self._vanished(), *seen, RoomGrew()]
         if not self._begun:
             events.append(Leading())
             self._begun = True
@@ -135,7 +141,9 @@ class Leader:
         return next((each for each in self.bookings if each.wish.key == KEY + uid), None)
 
     def _may_differ(self, uid: RequestUid) -> bool:
-        """Whether a request is new, or has a booking, or changed, or may yet change."""
+        """Whether a request that is seen is new, has a booking, changed, or may yet change."""
+        if uid in self._unseen:
+            return False
         known, found = self.machine.find(uid), self.world.api.requests[uid]
         is_same = known is not None and known.request.version == found.version
         return not (is_same and found.phase.is_over and self.hold_of(uid) is None)
@@ -154,7 +162,8 @@ class Leader:
     def _vanished(self) -> Iterator[Vanished]:
         known = {each.request.uid for each in self.machine.records()}
         held = {RequestUid((each.wish.key or "").removeprefix(KEY)) for each in self.bookings}
-        for uid in sorted((known | held) - self.world.api.requests.keys()):
+        gone = (known | held) - self.world.api.requests.keys()
+        for uid in sorted(gone.difference(self._unseen)):
             hold = self.hold_of(uid)
             yield Vanished(uid, hold.id if hold is not None else None)
 
@@ -209,10 +218,12 @@ class Leader:
                     self.late = []
                     world.judge()
                     world.step()
-                    yield self._observed(each.request.uid)
+                    if each.request.uid not in self._unseen:
+                        yield self._observed(each.request.uid)
                 else:
                     self.late = []
-                    yield WriteRefused(each.request.uid, each.request.version, world.now_s)
+                    uid, version = each.request.uid, each.request.version
+                    self._refused.append(WriteRefused(uid, version, world.now_s))
 
     def _hold(self, uid: RequestUid, plan: Plan, hold_s: float) -> Event:
         world = self.world
