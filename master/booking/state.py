@@ -74,6 +74,11 @@ class BookingState:
     # Views for readers: no call below changes the state.
 
     @property
+    def most_holds(self) -> int:
+        """How many holds there may be at once."""
+        return self._limits.holds
+
+    @property
     def capacity(self) -> CapacityView:
         """The capacity now, for questions within one turn of the loop; `copy` it for a thread.
 

@@ -68,8 +68,8 @@ class Record:
     """What is known of a request.
 
     `written`: what was written for the version that is known, and is not seen yet. `again_s`: when
-    a write that was refused, or is not seen by then, is decided anew. `refused`: why there is no room, until there is more. `told`:
-    what was told of that.
+    a write that was refused, or is not seen by then, is decided anew. `refused`: why there is no
+    room, until there is more. `told`: what was told of that.
     """
 
     seen: Observed
@@ -291,7 +291,8 @@ class Provisioning:
                 yield self._write(record, Phase.FAILED, asked.text, now_s)
         elif isinstance(asked, Terms) and not self._unfenced:
             self._put(replace(record, is_booking=True), is_settled=True)
-            yield Book(request.uid, request.full_name, asked, request.times.booking_s + SLACK_S)
+            hold_s = request.times.booking_s + SLACK_S
+            yield Book(request.uid, request.full_name, asked, hold_s, is_free=request.is_gated)
 
     def _say_why(
         self, record: Record, text: str, said: str, now_s: float

@@ -89,13 +89,14 @@ Event = Observed | Vanished | Leading | Booked | NoRoom | RoomGrew | WriteRefuse
 class Book:
     """Find whole groups for a request and book them for `hold_s` seconds.
 
-    `name` is its namespace and name, for people.
+    `name` is its namespace and name. `is_free`: nobody's quota bounds how many may ask.
     """
 
     uid: RequestUid
     name: str
     terms: Terms
     hold_s: float
+    is_free: bool = False
 
 
 @dataclass(frozen=True, slots=True)

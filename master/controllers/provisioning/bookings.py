@@ -4,6 +4,7 @@ Runs on the event loop without awaiting, so nothing else is booked between a sea
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 
@@ -14,6 +15,7 @@ from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import Kind, NodeName
 from topo.model.limits import MAX_KEY_CHARS, REQUEST_KEYS
+from topo.model.words import counted
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
@@ -40,6 +42,7 @@ class RequestBookings:
     label_keys: Mapping[Kind, str]
     server_now: Callable[[], float]
     _holds: dict[RequestUid, Hold] = field(default_factory=dict)
+    _by_namespace: Counter[str] = field(default_factory=Counter)
     _version: object = None
     _taken: dict[HoldId, None] = field(default_factory=dict)
     """Holds that pods took over, the latest last."""
@@ -54,6 +57,7 @@ class RequestBookings:
         if self._version != self.state.bookings.version:
             found = ((self._request_of(hold), hold) for hold in self.state.bookings)
             self._holds = {uid: hold for uid, hold in found if uid is not None}
+            self._by_namespace = Counter(map(_namespace_of, self._holds.values()))
             self._version = self.state.bookings.version
         return self._holds
 
@@ -106,6 +110,8 @@ class RequestBookings:
     def book(self, asked: Book) -> Held | NoRoom:
         """Book the best whole groups; or return why there are none."""
         request = asked.terms.request
+        if asked.is_free and (why := self._beyond_share(asked.name)):
+            return NoRoom(asked.uid, why)
         # What nodes have beside GPUs has no version, so that a refusal counts for a second.
         if self._refused_at != (at := (self.state.version, int(self.state.clock()))):
             self._refused, self._refused_at = {}, at
@@ -133,6 +139,15 @@ class RequestBookings:
                 groups=found.groups,
             ),
         )
+
+    def _beyond_share(self, name: str) -> str:
+        """Return why no more is booked for a namespace without quota; empty where it may be."""
+        namespace, most = name.partition("/")[0], max(1, self.state.most_holds // SHARES)
+        self.holds()
+        if self._by_namespace[namespace] < most:
+            return ""
+        what = f"namespace {namespace} has groups booked for {counted(most, 'job')}"
+        return f"{what} without pods, the most of one namespace (a part of --max-holds)"
 
     def rebook(self, asked: Rebook) -> Held | NoRoom:
         """Book the recorded nodes; or return why they are not free."""
@@ -203,10 +218,18 @@ class RequestBookings:
 
 
 _REMEMBERED = 1000
+SHARES = 10
+"""A namespace may have this part of all holds for jobs that have no quota yet: whoever may create
+jobs in one queue must not take the holds of all others, nor those of gangs."""
 
 
 def _new_hold() -> HoldId:
     return HoldId(f"hold-{secrets.token_hex(6)}")
+
+
+def _namespace_of(hold: Hold) -> str:
+    _, _, name = (hold.wish.key or "").split("/", 2)
+    return name.partition("/")[0]
 
 
 def _pods_of(hold: Hold) -> list[Pods]:

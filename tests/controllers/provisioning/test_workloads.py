@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from master.controllers.provisioning import bookings
 from master.controllers.provisioning.held_jobs import HeldJobs
 from master.kube.errors import KubeError
 from master.kube.objects import PODS
@@ -113,6 +114,26 @@ async def test_the_oldest_job_is_let_go_once_its_groups_are_booked_and_the_other
         cluster.api.remove(WORKLOADS, "job-first", "jobs")
         await until(lambda: cluster.gates("first") != "" and cluster.gates("second") == "")
         assert master.booked == dict.fromkeys(FLIES[0], 8), "the deleted job gave them back"
+
+
+async def test_of_one_namespace_only_so_many_jobs_without_quota_have_groups_booked(monkeypatch):
+    monkeypatch.setattr(bookings, "SHARES", 1000)
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("first", 2, WORDS.whole_groups)
+        await asyncio.sleep(1)
+        cluster.queue("second", 2, WORDS.whole_groups)
+        cluster.queue("with-quota", 2)
+        cluster.give_quota("with-quota", "topo")
+        await asyncio.sleep(3)
+        assert cluster.gates("first") == ""
+        assert cluster.gates("second") == WORDS.whole_groups
+        assert cluster.check("with-quota")["state"] == "Ready"
+        (why,) = {each.refused.text for each in master.controller.machine.records() if each.refused}
+        assert why.startswith("namespace jobs has groups booked for 1 job without pods")
+        for name in ("job-first", "job-with-quota"):
+            cluster.api.remove(WORKLOADS, name, "jobs")
+        await until(lambda: cluster.gates("second") == "")
 
 
 async def test_a_check_is_active_ready_with_a_pin_and_tried_again_when_a_group_breaks():
