@@ -11,6 +11,7 @@ from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_op
 from tests.controllers.nomination.masters import NODE_NAMES
 from tests.controllers.nomination.objects import GPU, WORDS
 from topo.gangs.annotation_keys import POD_GROUP
+from topo.gangs.machine.instructions import Place
 from topo.gangs.stamp import Stamp
 from topo.publish import gpu_annotations
 
@@ -25,7 +26,7 @@ def states(world: GangWorld, node: str, score: int, loss: int) -> None:
         world.api.edit(NODES, node, ("metadata", "annotations", key), json.dumps({"2": number}))
 
 
-def lone(world: GangWorld, name: str, *, gpus: int = 2, group: str = "") -> Any:
+def lone(world: GangWorld, name: str, *, gpus: int = 2, group: str = "", priority: int = 0) -> Any:
     """A pod of a Deployment as the webhook leaves it."""
     annotations = {
         **Stamp(1, 0, 1).annotations(WORDS),
@@ -46,7 +47,11 @@ def lone(world: GangWorld, name: str, *, gpus: int = 2, group: str = "") -> Any:
             "annotations": annotations,
             "ownerReferences": [{**OWNER, "controller": True}],
         },
-        spec={"schedulingGates": [{"name": WORDS.gate}], "containers": [container]},
+        spec={
+            "schedulingGates": [{"name": WORDS.gate}],
+            "containers": [container],
+            "priority": priority,
+        },
         status={"phase": "Pending"},
     )
 
@@ -63,6 +68,24 @@ async def test_each_pod_gets_the_node_of_the_best_score_less_half_the_loss() -> 
         assert all(is_open(pod) for pod in pods)
         # Four pods of two GPUs fill the best node; the fifth gets the next one.
         assert sorted(map(nominated, pods)) == sorted([*[best] * 4, second])
+
+
+async def test_a_pod_that_goes_first_waits_for_no_long_row_of_others() -> None:
+    async with gang_world() as world:
+        many = [lone(world, f"web-{number:02}", gpus=1) for number in range(60)]
+        first: list[Any] = []
+        place, placed = world.nomination.answers.place, list[str]()
+
+        def noted(asked: Place, evictable: Any) -> Any:
+            if not first:
+                first.append(lone(world, "first", gpus=1, priority=10))
+            placed.append(asked.wanted[0].name)
+            return place(asked, evictable)
+
+        world.nomination.answers.place = noted  # type: ignore[method-assign]
+        await asyncio.sleep(3)
+        assert all(map(is_open, (*many, *first)))
+        assert 0 < placed.index("first") < 50
 
 
 async def test_without_room_it_waits_and_one_that_is_deleted_keeps_nothing() -> None:
