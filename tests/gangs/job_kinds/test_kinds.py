@@ -172,7 +172,7 @@ def test_a_set_with_exclusive_topology_is_left_to_it() -> None:
     assert all(rank(pod) is None for pod in pods_of_job_set(made.admitted(wanted)))
 
 
-def pods_of_group(found: Any, group: int) -> list[Any]:
+def pods_of_group(found: Any, group: int, revision: str = "5d4f") -> list[Any]:
     """The pods of one group that LeaderWorkerSet 0.9 makes."""
     template = found["spec"]["leaderWorkerTemplate"]
     leader = template.get("leaderTemplate", template["workerTemplate"])
@@ -181,6 +181,7 @@ def pods_of_group(found: Any, group: int) -> list[Any]:
         labels = {f"{_LWS}/name": "train", f"{_LWS}/group-index": str(group)}
         labels |= {
             f"{_LWS}/worker-index": str(index),
+            f"{_LWS}/template-revision-hash": revision,
             "apps.kubernetes.io/pod-index": str(index or group),
         }
         pods.append(made.pod(template["workerTemplate"] if index else leader, labels, SETS))
@@ -197,6 +198,13 @@ def test_each_group_of_a_leader_worker_set_is_a_gang_with_its_leader_first(
     assert ranked == list(range(size - (leader_gpus == 0)))
     assert gang_of(first[-1]) != gang_of(second[-1])
     assert len({gang_of(pod) for pod in first if rank(pod) is not None}) == 1
+
+
+def test_a_group_of_another_revision_is_another_gang() -> None:
+    """Its leader comes while workers of the one before still leave."""
+    found = made.admitted(made.leader_worker_set(4))
+    before, (leader, *_) = pods_of_group(found, 0), pods_of_group(found, 0, "7c9a")
+    assert gang_of(leader) not in set(map(gang_of, before))
 
 
 @pytest.mark.parametrize("leader_gpus", [None, 0, 8])

@@ -4,14 +4,18 @@
     → three gangs of 4 pods; the leader has rank 0, worker 3 rank 3
 
 Size: `spec.leaderWorkerTemplate.size`, less one where the leader has no GPUs. Identity: the labels
-name and group-index; no controller owns exactly one group. Rank: the label worker-index, which
-LeaderWorkerSet's own webhook writes, 0 for the leader.
+name, group-index and template-revision-hash; no controller owns exactly one group. At an update a
+leader comes while workers of the revision before still leave: another gang. No label tells apart
+two attempts of one revision (group-key is a hash of the leader's name); there the leader goes last
+at a restart, so that the pods of two attempts meet only where the set itself is deleted. Rank: the
+label worker-index, which LeaderWorkerSet's own webhook writes, 0 for the leader.
 
 With startupPolicy LeaderReady the workers are made once the leader is ready, so they come late.
 With exclusive-topology they are made once the leader is bound, and get its domain. Deleting one
 gated pod costs the whole group: it is made again under the same names.
 
-Source: sigs.k8s.io/lws v0.9.0, api/leaderworkerset/v1, pkg/webhooks/pod_webhook.go.
+Source: sigs.k8s.io/lws v0.9.0, api/leaderworkerset/v1, pkg/webhooks/pod_webhook.go,
+pkg/controllers/pod_controller.go.
 """
 
 from collections.abc import Mapping
@@ -63,10 +67,11 @@ def _waits(spec: Mapping[str, Any]) -> Wait | None:
 
 
 def _gang(pod: PodFacts) -> GangName | None:
-    name, group = (pod.labels.get(f"{_PREFIX}/{key}", "") for key in ("name", "group-index"))
+    keys = ("name", "group-index", "template-revision-hash")
+    name, group, revision = (pod.labels.get(f"{_PREFIX}/{key}", "") for key in keys)
     if not name or not group:
         return None
-    return GangName(gang_of(NAME, pod.namespace, name, group), f"{name}-{group}")
+    return GangName(gang_of(NAME, pod.namespace, name, group, revision), f"{name}-{group}")
 
 
 LEADER_WORKER_SET = JobKind(
