@@ -15,7 +15,7 @@ OLDEST := $(addprefix tests/e2e/kubernetes/test_,chart.py hypernodes.py policy.p
 	tests/e2e/scheduling/test_whole_fit.py
 E2E := tests/e2e tests/helm tests/image tests/page
 PAGE := tests/page
-SUITE := -n 2 --dist worksteal -m "not slow and not oracle and not e2e"
+SUITE := -n 2 --dist worksteal -m "not slow and not deep and not e2e"
 # What a lock brings, for who waits; measured on two cores.
 WHAT_requirements-run.lock := what runs, 260 MB, a minute the first time
 WHAT_requirements.lock := what runs, its tests and their tools, 740 MB, up to four minutes the first time
@@ -23,7 +23,7 @@ WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a m
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test floors test-slow e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-kinds e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
+.PHONY: help install run test floors test-slow test-deep e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-kinds e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -77,24 +77,28 @@ floors: $(STAMP)
 
 # Three at a time: a third of their time they wait for other processes.
 test-slow: $(STAMP) $(PUBLISH) ## the suites that take minutes
-	$(PYTEST) -n 3 --dist loadfile -m slow
+	$(PYTEST) -n 3 --dist loadfile -m "slow and not deep"
+
+# A property that the other suites hold for some cases, for so many that nobody waits for them.
+test-deep: $(STAMP) ## what `make test` and `make test-slow` hold, over far more cases; a quarter of an hour
+	$(PYTEST) -n 2 -m deep
 
 BUILT_PROGRAMS := if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
 
-# Three at a time: half of their time they wait for programs of others. In the order of the folders,
-# so that the control plane of a folder ends before that of the next one starts.
+# Three at a time: half of their time they wait for programs of others. A folder with a
+# control plane of its own stays with one of them (tests/conftest.py).
 e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@$(BUILT_PROGRAMS)
-	$(PYTEST) -m e2e -n 3 --dist loadfile --no-loadscope-reorder $(E2E)
+	$(PYTEST) -m "e2e and not deep" -n 3 --dist loadfile --no-loadscope-reorder $(E2E)
 
 # The demos, of which one runs at a time, leave half of a core to the others.
 test-long: $(STAMP) $(PUBLISH) ## test-slow and e2e in one run, which takes less than one after the other
 	@$(BUILT_PROGRAMS)
-	$(PYTEST) -m "slow or e2e" -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "(slow or e2e) and not deep" -n 3 --dist loadfile --no-loadscope-reorder
 
 e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi
-	TOPO_E2E_KUBERNETES=oldest $(PYTEST) -m e2e -n 2 --dist loadfile -k "not (whole_fit and volcano)" $(OLDEST)
+	TOPO_E2E_KUBERNETES=oldest $(PYTEST) -m "e2e and not deep" -n 2 --dist loadfile -k "not (whole_fit and volcano)" $(OLDEST)
 
 # The harness needs no more than the product does, so that trying it installs no tools of tests.
 cluster: $(RUNTIME) ## a real control plane with the chart installed, to try kubectl on; needs Go
@@ -152,7 +156,7 @@ chaos-elected: $(STAMP) ## two elected masters under faults on a real API server
 	$(BIN)/python -m tests.e2e.elected.run --minutes $(MINUTES) --seed $(SEED)
 
 oracle: $(STAMP) ## placements beside the best that CP-SAT finds: 400 + 400 instances
-	$(PYTEST) -n 2 -m oracle -rP
+	$(PYTEST) -n 2 -m deep -rP tests/placement/test_oracle.py
 
 lint: $(STAMP) page ## ruff, mypy strict, the layer contracts, the page's types
 	$(BIN)/ruff check .

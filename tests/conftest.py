@@ -23,15 +23,19 @@ pytest_plugins = ["pytester"]
 DEMOS = "tests/e2e"
 """The folder whose own files run demos on the usual ports, one at a time."""
 LONGEST = (
-    "tests/image/test_images.py",
     "tests/e2e/kubernetes/test_api_server_away.py",
     "tests/e2e/kubernetes/test_lifecycle.py",
+    "tests/e2e/kubernetes",
+    "tests/e2e/scheduling",
     DEMOS,
-    "tests/chaos/test_chaos.py",
-    "tests/bench/test_bench.py",
+    "tests/page",
+    "tests/image",
+    "tests/chaos",
+    "tests/e2e/jobkinds",
+    "tests/bench",
     "tests/gangs/test_every_order.py",
 )
-"""Minutes each, though few tests: begun last, one of them would be waited for by an idle core."""
+"""Files and folders of minutes: begun last, one of them would be waited for by an idle core."""
 
 _BY_SPEED = (HealthCheck.too_slow,)
 """The health checks that measure time. A property that names its own list names these, too."""
@@ -72,10 +76,22 @@ def pytest_configure() -> None:
         os.environ.pop(name, None)
 
 
-class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
-    """A file at a time on each core, as `--dist loadfile`; the files of the demos are one.
+def _folder(unit: str) -> str:
+    return unit if unit == DEMOS else str(PurePath(unit).parent)
 
-    It would begin with the files of most tests; here the longest come before them.
+
+def _place(unit: str) -> int:
+    """How soon a file begins, among those that have a place; the others come after them."""
+    listed = (unit in LONGEST and unit, _folder(unit) in LONGEST and _folder(unit))
+    return min((LONGEST.index(each) for each in listed if each), default=len(LONGEST))
+
+
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
+    """A file at a time on each process, as `--dist loadfile`; the files of the demos are one.
+
+    A process goes on with the folder that it is in, whose control plane, images or browser it has
+    started, and begins with one that no other is in, the longest first. Only when nothing else is
+    left it starts all that once more, to help another one.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -83,15 +99,21 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no 
         return DEMOS if str(PurePath(file).parent) == DEMOS else file
 
     def _assign_work_unit(self, node: Any) -> None:
-        longest = next((each for each in LONGEST if each in self.workqueue), None)
-        if longest is not None:
-            self.workqueue.move_to_end(longest, last=False)
+        given = {each: list(units)[-1:] for each, units in self.assigned_work.items()}
+        own = {_folder(unit) for unit in given.pop(node, [])}
+        of_others = {_folder(unit) for units in given.values() for unit in units}
+
+        def rank(unit: str) -> tuple[bool, bool, int]:
+            folder = _folder(unit)
+            return folder not in own, folder in of_others, _place(unit)
+
+        self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
         super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """Of the files that `--dist loadfile` gives to two cores, no two have a demo."""
+    """In the place of `--dist loadfile`: no two processes have a demo at once."""
     return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PROPERTIES = "hypothesis and not slow and not oracle and not e2e"
+PROPERTIES = "hypothesis and not slow and not deep and not e2e"
 CUT = 2
 """Pytest's exit code after SIGINT."""
 

@@ -178,7 +178,7 @@ def test_any_answer_is_shown_or_refused_in_words(
     meets(master, *drawn)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @given(asked())
 @settings(max_examples=150)
 def test_many_answers_are_shown_or_refused_in_words(

@@ -197,7 +197,7 @@ def test_any_answer_to_any_call_is_one_or_a_failure(
     in_virtual_time(meets(tmp_path_factory.mktemp("source"), call, answer, holds=holds))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @given(bent_calls)
 @settings(max_examples=100)
 def test_many_answers_to_any_call_are_ones_or_failures(

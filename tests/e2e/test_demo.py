@@ -64,7 +64,21 @@ def _shows(demo: RunningDemo, *texts: str) -> bool:
     return all(text in shown for text in texts)
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(("master", "workers", "manager"))))
+KINDS = ("master", "workers", "manager")
+FORWARD_AND_BACK = (KINDS, KINDS[::-1])
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        *FORWARD_AND_BACK,
+        *(
+            pytest.param(each, marks=pytest.mark.deep)
+            for each in itertools.permutations(KINDS)
+            if each not in FORWARD_AND_BACK
+        ),
+    ],
+)
 def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies(
     own_demo: RunningDemo, order: tuple[str, ...]
 ) -> None:

@@ -216,7 +216,7 @@ def test_no_plan_breaks_a_promise_while_everything_changes():
     assert world.refused > 50
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(2, 5))
 def test_no_plan_breaks_a_promise_in_thirty_thousand_requests(seed):
     lived(seed, 10_000)

@@ -25,7 +25,8 @@ from tests.placement.oracle.worlds import capacities, policies, requests, reserv
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import Request
 
-QUICK, FULL = 25, 400
+QUICK, LONG, FULL = 25, 100, 400
+"""Instances of each kind at every run, in `make test-slow`, and by `make oracle`."""
 WAYS = 3_000
 LARGER_DOMAINS, LARGER_PODS = 30, 40
 STAGES = (
@@ -46,17 +47,27 @@ LATE = ("",)
 LATER = ("", "free_profile_tier1", "newly_broken")
 """The same in larger worlds, where exact search has a budget."""
 
-VENDOR, VENDOR_FULL = 20, 200
-"""Instances in dragonflies of two nodes that are judged at every run, and by `make oracle`."""
+VENDOR, VENDOR_LONG, VENDOR_FULL = 20, 50, 200
+"""The same of instances in dragonflies of two nodes."""
 OPTIMAL = 0.95
 """The share of plans in dragonflies of two nodes that are the best in every number but penalty."""
 
-WIDE, WIDE_FULL = 8, 60
-"""Instances of 60 to 260 nodes whose groups must be split: at every run, and by `make oracle`."""
+WIDE, WIDE_LONG, WIDE_FULL = 8, 20, 60
+"""The same of instances of 60 to 260 nodes whose groups must be split."""
 BEST_SPLITS = 0.95
 """The share of them that are the best in every number."""
 EFFORT, UNJUDGED = 2.0, 0.25
 """The solver's work on each number, and the share of instances for which that may be too little."""
+
+
+def many(long: int, full: int) -> pytest.MarkDecorator:
+    """The number of instances: some in `make test-slow`, far more by `make oracle`."""
+    counts = (
+        pytest.param(long, marks=pytest.mark.slow),
+        pytest.param(full, marks=pytest.mark.deep),
+    )
+    return pytest.mark.parametrize("instances", counts)
+
 
 wide = pytest.mark.parametrize("instance", [torn_wide, torn_uneven], ids=["vendor", "uneven"])
 vendor = pytest.mark.parametrize("instance", [nested, torn, kept], ids=["nested", "torn", "kept"])
@@ -92,10 +103,10 @@ def test_plans_are_as_good_as_the_best_and_no_certificate_is_wrong(instance, sha
     holds(tally, shares, certified, over=1)
 
 
-@pytest.mark.oracle
+@many(LONG, FULL)
 @several
-def test_plans_keep_the_accepted_shares_over_many_instances(instance, shares, certified):
-    holds(tallied(instance, FULL), shares, certified)
+def test_plans_keep_the_accepted_shares_over_many_instances(instance, shares, certified, instances):
+    holds(tallied(instance, instances), shares, certified)
 
 
 def nearly_all_are_the_best(tally: Tally, *, over: int = 0) -> None:
@@ -110,10 +121,10 @@ def test_plans_on_dragonflies_of_two_split_reserved_or_not_are_the_best_in_every
     nearly_all_are_the_best(tally)
 
 
-@pytest.mark.oracle
+@many(VENDOR_LONG, VENDOR_FULL)
 @vendor
-def test_plans_on_dragonflies_of_two_keep_their_share_over_many_instances(instance):
-    nearly_all_are_the_best(tallied(instance, VENDOR_FULL))
+def test_plans_on_dragonflies_of_two_keep_their_share_over_many_instances(instance, instances):
+    nearly_all_are_the_best(tallied(instance, instances))
 
 
 def splits_are_the_best(instance: Callable[[int], Instance], instances: int) -> None:
@@ -135,10 +146,10 @@ def test_splits_at_60_to_260_nodes_are_the_best_in_every_number(instance):
     splits_are_the_best(instance, WIDE)
 
 
-@pytest.mark.oracle
+@many(WIDE_LONG, WIDE_FULL)
 @wide
-def test_splits_at_60_to_260_nodes_keep_their_share_over_many_instances(instance):
-    splits_are_the_best(instance, WIDE_FULL)
+def test_splits_at_60_to_260_nodes_keep_their_share_over_many_instances(instance, instances):
+    splits_are_the_best(instance, instances)
 
 
 def as_good_as_the_best(
@@ -168,19 +179,30 @@ def test_small_worlds_of_every_kind_are_placed_as_looking_at_every_way_does(data
     small(data)
 
 
-@pytest.mark.oracle
+@pytest.mark.deep
 @settings(any_world, max_examples=2_000)
 @given(st.data())
 def test_many_small_worlds_are_placed_as_looking_at_every_way_does(data):
     small(data)
 
 
-@pytest.mark.oracle
-@settings(any_world, max_examples=500)
-@given(st.data())
-def test_larger_worlds_of_every_kind_are_placed_as_the_solver_does(data):
+def larger(data: st.DataObject) -> None:
     capacity = data.draw(capacities(data.draw(policies), LARGER_DOMAINS))
     as_good_as_the_best((capacity, data.draw(requests(LARGER_PODS))), cpsat.best, LATER)
+
+
+@pytest.mark.slow
+@settings(any_world, max_examples=60)
+@given(st.data())
+def test_larger_worlds_of_every_kind_are_placed_as_the_solver_does(data):
+    larger(data)
+
+
+@pytest.mark.deep
+@settings(any_world, max_examples=500)
+@given(st.data())
+def test_many_larger_worlds_are_placed_as_the_solver_does(data):
+    larger(data)
 
 
 @settings(any_world, max_examples=25)

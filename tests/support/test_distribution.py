@@ -1,5 +1,6 @@
 """Which tests may run beside each other."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,36 @@ def test_no_two_files_of_demos_run_at_once(
     result.assert_outcomes(passed=3)
     core = {Path(file).name: (pytester.path / Path(file).name).read_text() for file in files}
     assert core["test_demo"] == core["test_readme"] != core["test_other"]
+
+
+@pytest.mark.slow
+def test_the_files_of_a_folder_stay_on_one_core_and_help_comes_last(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two folders of five files on two cores; a core that has none left takes one of the other."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest("from tests.conftest import *")
+    notes_its_core = """
+        import os
+        import pytest
+        from pathlib import Path
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_core(number):
+            core = os.environ["PYTEST_XDIST_WORKER"]
+            with (Path(__file__).parents[3] / "order").open("a") as order:
+                order.write(f"{core} {Path(__file__).parent.name}\\n")
+        """
+    folders = ("tests/e2e/kubernetes", "tests/e2e/scheduling")
+    files = [f"{folder}/test_{number}" for number in range(5) for folder in folders]
+    pytester.makepyfile(**dict.fromkeys(files, notes_its_core))
+    result = pytester.runpytest_subprocess(
+        *("-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", "--import-mode=importlib")
+    )
+    result.assert_outcomes(passed=30)
+    lines = [each.split() for each in (pytester.path / "order").read_text().splitlines()]
+    of_core = {core: [folder for each, folder in lines if each == core] for core, _ in lines}
+    assert {ran[0] for ran in of_core.values()} == {"kubernetes", "scheduling"}
+    for ran in of_core.values():
+        changes = sum(before != after for before, after in pairwise(ran))
+        assert changes <= 1, of_core

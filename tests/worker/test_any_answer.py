@@ -65,7 +65,7 @@ def test_any_answer_is_one_or_a_lost_report(answer: bytes, *, holds: bool) -> No
     in_virtual_time(meets(answer, holds=holds))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @given(answer=bent_answers, holds=st.booleans())
 @settings(max_examples=100)
 def test_many_answers_are_ones_or_lost_reports(answer: bytes, *, holds: bool) -> None:

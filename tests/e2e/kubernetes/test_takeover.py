@@ -1,4 +1,4 @@
-"""The end of a leader in the middle of a thousand writes, on a control plane of its own.
+"""The end of a leader in the middle of hundreds of writes, on a control plane of its own.
 
 `make bench-kube` measures the same: how soon another leads is a figure, and no verdict.
 """
@@ -7,7 +7,7 @@ from bench.kubernetes import takeover
 from master.kube.leader_election.election import LeaseTimes
 from master.kube.writing.writer import CONCURRENCY
 
-NODES = 1000
+NODES = 500
 LEASE_S = 45.0
 """Long enough for masters on a busy machine: one that cannot renew its lease ends."""
 

@@ -296,7 +296,7 @@ async def test_after_some_minutes_what_is_free_is_what_another_client_counts(
     await lived(180, seed, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 async def test_after_an_hour_what_is_free_is_what_another_client_counts(tmp_path: Path) -> None:
     """The same, for longer."""
     await lived(3600, 10, tmp_path)
