@@ -15,7 +15,7 @@ from aiohttp import web
 from master.api.answers import CACHED, has_known_tag, json_response, refuse_when_full
 from master.api.events.step_events import change_document
 from master.api.requests.reading import Parameter, Query
-from master.api.requests.tree_part import find_tree_part
+from master.api.requests.tree_part import find_fabric, find_tree_part
 from master.service import SERVICE, Service
 from master.tree import findings, topology_document
 from master.tree.document_cache import GZIP_LEVEL
@@ -226,11 +226,14 @@ def _answer(
 
 
 def _topology_body(picture: PastForest, query: Query, mode: str) -> bytes | web.Response:
-    moment, forest = picture.moment, picture.forest()
-    part = find_tree_part(forest, query)
+    moment = picture.moment
+    whole = TopologyView(Snapshot(moment.generation, picture.forest()))
+    view = find_fabric(whole, mode, query)
+    if isinstance(view, web.Response):
+        return view
+    part = find_tree_part(view.snapshot.forest, query)
     if isinstance(part, web.Response):
         return part
-    view = TopologyView(Snapshot(moment.generation, forest))
     document = topology_document.document(view, mode, 0.0, part, run=moment.run)
     document["as_of"] = {"at": time_text(moment.at_s)}
     return topology_document.serialize(document)

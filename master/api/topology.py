@@ -17,10 +17,11 @@ from master.api.answers import (
 )
 from master.api.history import AT, topology_at_moment
 from master.api.requests.reading import Parameter, Query
-from master.api.requests.tree_part import find_tree_part
+from master.api.requests.tree_part import find_fabric, find_tree_part
 from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
+from master.tree.fabrics import node_places
 from master.tree.topology_document import Part, TopologyView
 from topo.discovery.node_detail import NodeDetail
 from topo.model.ids import NodeName
@@ -30,6 +31,7 @@ PARAMETERS = (
     Parameter("group", "string", "a group's name, or its path joined with /"),
     Parameter("node", "string", "a node's name; adds what its worker said"),
     Parameter("depth", "integer", "levels of children to show, from 0"),
+    Parameter("fabric", "string", "the groups of another fabric, such as scale-out"),
     AT,
 )
 
@@ -90,7 +92,7 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
     """Return what makes the answer in any thread, from values frozen now on the loop."""
     service = request.app[SERVICE]
     view = service.topology.view()
-    render = _renderer(service, view, query)
+    mode, render = service.settings.mode, _renderer(service, query)
     headers, known = dict(CACHED), False
     if "node" not in query:  # what a worker said may change without a new generation
         tag = topology_document.entity_tag(view.version, request.query_string)
@@ -98,12 +100,15 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
         known = has_known_tag(request.headers.get("If-None-Match"), tag)
 
     def made() -> web.Response:
-        part = find_tree_part(view.snapshot.forest, query)
+        shown = find_fabric(view, mode, query)
+        if isinstance(shown, web.Response):
+            return shown
+        part = find_tree_part(shown.snapshot.forest, query)
         if isinstance(part, web.Response):
             return part
         if known:
             return web.Response(status=304, headers=headers)
-        body = render(part)
+        body = render(shown, part)
         if zipped:
             body = gzip.compress(body, GZIP_LEVEL, mtime=0)
         return json_response(body, headers, zipped=zipped)
@@ -111,17 +116,20 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
     return made
 
 
-def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[Part], bytes]:
+def _renderer(service: Service, query: Query) -> Callable[[TopologyView, Part], bytes]:
     """Return what makes a part's bytes in any thread."""
     engine, node = service.engine, query.get("node")
-    mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()
+    mode, run, now_s = service.settings.mode, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
     held = None if node is None else engine.suspicion(NodeName(node))
 
-    def render(part: Part) -> bytes:
-        document = topology_document.document(view, mode, now_s, part, run=run)
-        if detail is not None:
-            document["node"] = {**_node_detail(detail, now_s), "suspicion": held}
+    def render(view: TopologyView, part: Part) -> bytes:
+        document = topology_document.document(view, mode.value, now_s, part, run=run)
+        if node is not None and detail is not None:
+            about: NodeDetailDocument = {**_node_detail(detail, now_s), "suspicion": held}
+            if places := node_places(view, mode, part, node):
+                about["places"] = places
+            document["node"] = about
         return topology_document.serialize(document)
 
     return render

@@ -14,6 +14,7 @@ import orjson
 from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from master.tree.status_times import Times
+from topo.discovery.tree.fabric_forests import summaries
 from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Reason, Snapshot, SourceState
 from topo.model.ids import GroupPath, NodeName
 from topo.model.rest.topology import (
@@ -46,6 +47,7 @@ class TopologyView:
     """The values that a document is made of: the forest, the bookings, the times of changes.
 
     `times` are on the clock of the snapshot's sources. `warnings` are about the master itself.
+    `fabric`: of which one the forest is, where that was asked for.
     """
 
     snapshot: Snapshot
@@ -53,6 +55,7 @@ class TopologyView:
     cards: CardsSnapshot = NO_CARDS
     times: Times = field(default_factory=Times)
     warnings: tuple[WarningDocument, ...] = ()
+    fabric: str = ""
 
     @property
     def version(self) -> object:
@@ -143,7 +146,7 @@ def document(
     snapshot, forest = view.snapshot, view.snapshot.forest
     writer = _Writer(view, part.path, now_s)
     groups = [writer.group(group, above, part.depth) for above, group in _shown(view, part)]
-    return {
+    answer: TopologyDocument = {
         "generation": snapshot.generation,
         "run": run,
         "capacity_version": view.capacity_version,
@@ -167,6 +170,14 @@ def document(
         "sources": [_source(state, now_s) for state in snapshot.sources],
         "warnings": list(view.warnings),
     }
+    if view.fabric:
+        answer["fabric"] = view.fabric
+    elif fabrics := summaries(forest, mode):
+        answer["fabrics"] = [
+            {"fabric": each.fabric, "kinds": each.kinds, "groups": each.groups, "nodes": each.nodes}
+            for each in fabrics
+        ]
+    return answer
 
 
 def _shown(view: TopologyView, part: Part) -> tuple[Selected, ...]:

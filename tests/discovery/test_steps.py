@@ -6,7 +6,6 @@ import pytest
 
 from tests.builders import discovery, facts, managed, report, ring
 from topo.discovery.groups.membership import Membership
-from topo.discovery.groups.path import PathGroup
 from topo.discovery.groups.tiers import Position, position, tiers_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
@@ -18,7 +17,7 @@ from topo.discovery.tree.node_status import NO_WORKER, judge_reported
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import BrokenInvariantError
-from topo.model.forest import Conflict, Node, Reason, Status
+from topo.model.forest import Conflict, Node, PathGroup, Reason, Status
 from topo.model.ids import DRAGONFLY, GroupName, NodeName
 from topo.model.observation import (
     CLUSTER_MANAGER,

@@ -10,6 +10,8 @@ from topo.model.forest import (
     Group,
     LinkState,
     Node,
+    NodeSuspicion,
+    PathGroup,
     Reason,
     Status,
     UnjoinedMachine,
@@ -21,6 +23,19 @@ names = st.sampled_from(["a", "b", "n-1", "n-2", "\u202e<b>", "", 'q"'])
 statuses = st.sampled_from(Status)
 reasons = st.lists(st.builds(Reason, names, names), max_size=2).map(tuple)
 wires = st.builds(Wire, st.integers(0, 9), names, st.none() | names, st.sampled_from(LinkState))
+path_groups = st.builds(
+    PathGroup,
+    names,
+    names,
+    names,
+    names,
+    st.none() | st.integers(0, 9),
+    st.booleans(),
+    reasons,
+    st.booleans(),
+)
+places = st.tuples(names, st.lists(path_groups, min_size=1, max_size=2).map(tuple))
+suspicions = st.builds(NodeSuspicion, st.just((("slot 1", "flapped"),)), st.none() | names)
 nodes = st.builds(
     Node,
     names,
@@ -29,6 +44,8 @@ nodes = st.builds(
     st.integers(0, 8),
     names,
     st.lists(wires, max_size=2).map(tuple),
+    st.none() | suspicions,
+    st.lists(places, max_size=1).map(tuple),
 )
 
 

@@ -106,7 +106,18 @@ declare namespace Api {
     first_age_s: number;
     last_age_s: number;
   }
+  interface Fabric {
+    fabric: string;
+    kinds: string[];
+    groups: number;
+    nodes: number;
+  }
   type FabricKind = "nvlink-domain" | "superpod";
+  interface FabricPlace {
+    fabric: string;
+    path: string[];
+    kinds: string[];
+  }
   interface Finding {
     severity: "wrong" | "note";
     code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "not-in-fabric" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "super-pod-doubled" | "super-pod-incomplete" | "oversize-group" | "link-degraded" | "link-suspected" | "links-suspected-together" | "quarantined" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "fabric-cable-astray" | "fabric-cable-slow" | "several-neighbours" | "neighbour-lost" | "off-rail" | "fabric-node-vanished" | "adapter-doubled" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-fabric" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "wiring-plan-file" | "cables-differ-from-plan" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "hypernode-conflict" | "topology-conflict" | "topology-outdated" | "kueue-chooses-nodes" | "admission-certificate" | "gpu-quota" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "pod-groups-unserved" | "provisioning-unserved" | "kueue-unserved" | "pod-groups-unheeded" | "composite-pod-groups-unheeded" | "pod-groups-unconstrained" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "compute-domain-split" | "compute-domains-share-clique" | "not-read";
@@ -388,6 +399,7 @@ declare namespace Api {
     wires: NodeWire[];
     stated: StatedPath[];
     suspicion: NodeSuspicion | null;
+    places?: FabricPlace[];
     stale: boolean;
     beat_age_s: number | null;
   }
@@ -549,6 +561,8 @@ declare namespace Api {
     unjoined: Unjoined[];
     sources: Source[];
     warnings: Warning[];
+    fabrics?: Fabric[];
+    fabric?: string;
     node?: NodeDetail | null;
     as_of?: AsOf | null;
   }

@@ -16,7 +16,7 @@ from topo.cli.render.safe import plain
 from topo.kit.files import AbsentFile, NotAFile, read_bounded, replace_whole
 from topo.model.errors import Refusal
 from topo.model.forest import Forest
-from topo.model.ids import Kind, natural_key
+from topo.model.ids import FabricName, Kind, natural_key
 from topo.model.rest.topology import NodeDocument, TopologyDocument, is_group, walk
 from topo.publish.node_features import MANAGED_BY, can_name, manifest, node_features
 from topo.publish.node_labels import label_keys
@@ -45,9 +45,14 @@ class ForestFile:
     remarks: tuple[str, ...] = ()
 
 
-def slurm(forest: Forest, choice: SlurmChoice, output: Path | None) -> ForestFile:
-    """Return Slurm's file; names of the one at `output` stay. Raises `CliError`."""
-    made = slurm_file(forest, choice, _there(output))
+def slurm(
+    forest: Forest, choice: SlurmChoice, output: Path | None, others: Mapping[FabricName, Forest]
+) -> ForestFile:
+    """Return Slurm's file; names of the one at `output` stay. Raises `CliError`.
+
+    `others` are the forests of further fabrics.
+    """
+    made = slurm_file(forest, choice, _there(output), others)
     if isinstance(made, Refusal):
         raise CliError(Exit.REFUSED, made)
     remarks = (

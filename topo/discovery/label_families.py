@@ -71,7 +71,8 @@ class LabelFamily(NamedTuple):
     """The levels of one writer, outermost first.
 
     `replaces` names the family that the same writer wrote before. `is_found`: it is looked for
-    without being named.
+    without being named. `switch_levels`: so many, from the outermost on, are groups of the switches
+    between adapters; what follows are wires between GPUs.
     """
 
     name: str
@@ -79,11 +80,17 @@ class LabelFamily(NamedTuple):
     writer: str
     replaces: str = ""
     is_found: bool = True
+    switch_levels: int = 0
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys, each once, outermost first."""
         return tuple(dict.fromkeys(level.key for level in self.levels))
+
+    @property
+    def of_switches(self) -> "LabelFamily":
+        """The family without its levels of wires between GPUs."""
+        return self._replace(levels=self.levels[: self.switch_levels])
 
 
 def _levels(prefix: str, *names: str) -> tuple[LabelLevel, ...]:
@@ -108,17 +115,20 @@ FAMILIES: tuple[LabelFamily, ...] = (
         ),
         "topograph 1.0",
         "topograph-2026",
+        switch_levels=5,
     ),
     LabelFamily(
         "topograph-2026",
         _levels(_NVIDIA, "core?", "spine?", "leaf", "accelerator?"),
         "topograph since 2026-02",
         "topograph-2025",
+        switch_levels=3,
     ),
     LabelFamily(
         "topograph-2025",
         _levels(_NVIDIA, "datacenter?", "spine?", "block", "accelerator?"),
         "topograph until 2025",
+        switch_levels=3,
     ),
     LabelFamily(
         "gke",
@@ -128,9 +138,13 @@ FAMILIES: tuple[LabelFamily, ...] = (
         ),
         "GKE since 1.31",
         "gke-daemon",
+        switch_levels=2,
     ),
     LabelFamily(
-        "gke-daemon", _levels("topology.gke.io/", "cluster", "rack"), "GKE's daemon before 1.31"
+        "gke-daemon",
+        _levels("topology.gke.io/", "cluster", "rack"),
+        "GKE's daemon before 1.31",
+        switch_levels=2,
     ),
     LabelFamily(
         "aws",
@@ -146,6 +160,7 @@ FAMILIES: tuple[LabelFamily, ...] = (
             LabelLevel("topology.k8s.aws/ultraserver-id", Kind("ultraserver"), is_optional=True),
         ),
         "AWS cloud-controller-manager, SageMaker HyperPod",
+        switch_levels=4,
     ),
     LabelFamily(
         "oci",
@@ -155,6 +170,7 @@ FAMILIES: tuple[LabelFamily, ...] = (
             LabelLevel("oci.oraclecloud.com/rdma.local_block_id", Kind("local-block")),
         ),
         "OKE",
+        switch_levels=3,
     ),
     LabelFamily(
         "coreweave",
@@ -164,11 +180,13 @@ FAMILIES: tuple[LabelFamily, ...] = (
         ),
         "CoreWeave",
         "coreweave-ib",
+        switch_levels=3,
     ),
     LabelFamily(
         "coreweave-ib",
         _levels("ib.coreweave.cloud/", "fabric", "superpod", "leafgroup"),
         "CoreWeave, the older keys",
+        switch_levels=3,
     ),
     LabelFamily(
         "alibaba",
@@ -177,6 +195,7 @@ FAMILIES: tuple[LabelFamily, ...] = (
             LabelLevel("alibabacloud.com/asw-id", Kind("asw")),
         ),
         "lingjun-networktopology-collector",
+        switch_levels=2,
     ),
     LabelFamily(
         "crusoe",
@@ -185,6 +204,7 @@ FAMILIES: tuple[LabelFamily, ...] = (
             LabelLevel("crusoe.ai/pod.id", Kind("leaf-pod")),
         ),
         "Crusoe",
+        switch_levels=2,
     ),
     LabelFamily(
         "ascend",
@@ -213,6 +233,7 @@ FAMILIES: tuple[LabelFamily, ...] = (
             LabelLevel("dce.unifabric.io/scaleup-group", Kind("scaleup"), is_optional=True),
         ),
         "Unifabric",
+        switch_levels=1,
     ),
     LabelFamily(
         "gpustack",

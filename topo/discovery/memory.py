@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.naming import NameRecord
-from topo.discovery.groups.path import PathGroup
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.memory import NodeMemory
 from topo.discovery.suspicion.memory import SuspicionMemory
+from topo.model.forest import PathGroup
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.model.observation import FABRIC, DeclaredForest, ListedNode, ManagedTopology
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
+from topo.discovery.groups.fabrics import Fabrics
 from topo.discovery.groups.labelled import doubts
 from topo.discovery.groups.membership import Membership
-from topo.discovery.groups.tiers import Position, position, tiers_of
+from topo.discovery.groups.tiers import Position
 from topo.discovery.manager import contract
 from topo.discovery.marks import Marks
 from topo.discovery.memory import Memory, membership_of, memory_of
@@ -55,7 +56,7 @@ class Discovery:
     def __init__(self, settings: DiscoverySettings, sources: tuple[Source, ...] = SOURCES) -> None:
         self._settings = settings
         self._table = sources
-        self._tiers = tiers_of(settings.mode, settings.stated)
+        self._fabrics = Fabrics(settings)
         self._sources = SourceStates(sources, settings.mode, settings.precedence)
         self._workers = Workers(settings)
         self._cluster = ClusterNodes()
@@ -326,9 +327,7 @@ class Discovery:
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):
-            shown = self._judged(node, record)
-            held = self.suspicions.of(node)
-            self._placed.show(replace(shown, suspicion=held) if held is not None else shown)
+            self._placed.show(self._judged(node, record), self.suspicions.of(node))
 
     def _forest(self) -> Forest:
         """Return the forest now; the same object as before if nothing in it differs."""
@@ -356,10 +355,9 @@ class Discovery:
 
     def _position(self, node: NodeName, record: NodeRecord | None) -> Position:
         """Return where a node belongs; one that only the cluster names waits for its worker."""
-        mode = self._settings.mode
-        if record is None and not self._membership.declares(node) and mode in REPORTED.needed_in:
-            return Position((), NO_WORKER)
-        return position(self._membership, self._tiers, node)
+        membership, mode = self._membership, self._settings.mode
+        waits = record is None and not membership.declares(node) and mode in REPORTED.needed_in
+        return self._fabrics.position(membership, node, NO_WORKER if waits else None)
 
     def _conflicts_of(self, record: NodeRecord | None) -> tuple[Conflict, ...]:
         if record is None:
@@ -487,7 +485,8 @@ class Discovery:
         self._comparison.validate(self._membership, positions)
         self._gpu_counts.validate({node: self._gpu_place(node) for node in records})
         for node, record in records.items():
-            judged = replace(self._judged(node, record), suspicion=self.suspicions.of(node))
+            against, other = self.suspicions.of(node), positions[node].elsewhere
+            judged = replace(self._judged(node, record), suspicion=against, elsewhere=other)
             require(self._placed.nodes[node] == judged, f"{node} is judged of old")
         self._conflicts.validate(
             {node: self._conflicts_of(record) for node, record in records.items()},

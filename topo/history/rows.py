@@ -8,13 +8,14 @@ from topo.model.forest import (
     LinkState,
     Node,
     NodeSuspicion,
+    PathGroup,
     Reason,
     Status,
     UnjoinedMachine,
     Unplaced,
     Wire,
 )
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName, ServerUuid, SourceName
+from topo.model.ids import FabricName, GroupName, GroupPath, Kind, NodeName, ServerUuid, SourceName
 
 Json = Any
 
@@ -24,10 +25,11 @@ class BrokenEditError(ValueError):
 
 
 def of_node(node: Node) -> Json:
-    """Return a node with its reasons and wires."""
+    """Return a node with its reasons and wires; what few nodes have is at the end, or absent."""
     wires = [[w.slot, w.server, w.peer, w.state.value] for w in node.wires]
     held = node.suspicion
-    against = [] if held is None else [[list(map(list, held.links)), held.quarantine]]
+    against = None if held is None else [list(map(list, held.links)), held.quarantine]
+    elsewhere = [[fabric, list(map(_of_path_group, path))] for fabric, path in node.elsewhere]
     return [
         node.name,
         node.status.value,
@@ -35,13 +37,15 @@ def of_node(node: Node) -> Json:
         node.gpus,
         node.gpu_type,
         wires,
-        *against,
+        *([against] if against or elsewhere else ()),
+        *([elsewhere] if elsewhere else ()),
     ]
 
 
 def node(row: Json) -> Node:
     """Return the node of a row."""
-    name, status, why, gpus, gpu_type, wires, *against = row
+    name, status, why, gpus, gpu_type, wires, *more = row
+    against, elsewhere = (*more, None, None)[:2]
     return Node(
         NodeName(name),
         Status(status),
@@ -52,8 +56,18 @@ def node(row: Json) -> Node:
             Wire(slot, ServerUuid(server), None if peer is None else NodeName(peer), _LINKS[state])
             for slot, server, peer, state in wires
         ),
-        _suspicion(*against[0]) if against else None,
+        _suspicion(*against) if against else None,
+        tuple((FabricName(name), tuple(map(_path_group, path))) for name, path in elsewhere or ()),
     )
+
+
+def _of_path_group(group: PathGroup) -> Json:
+    return [*group[:-2], _of_reasons(group.troubles), group.generated]
+
+
+def _path_group(row: Json) -> PathGroup:
+    kind, key, name, source, expected, exact, troubles, generated = row
+    return PathGroup(kind, key, name, source, expected, exact, _reasons(troubles), generated)
 
 
 def _suspicion(links: Json, quarantine: str | None) -> NodeSuspicion:

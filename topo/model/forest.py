@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 
 from topo.model.conditions.condition import Condition
 from topo.model.ids import (
+    FabricName,
     Generation,
     GroupName,
     GroupPath,
@@ -72,11 +73,33 @@ class NodeSuspicion:
     quarantine: str | None = None
 
 
+class PathGroup(NamedTuple):
+    """One group on a node's path. `key` is its identity below its parent, `name` what people read.
+
+    `expected` is the number of nodes that make the group complete, `exact` whether more is a fault.
+    `troubles` are reasons of the group's own. `generated`: the name is made by discovery.
+    """
+
+    kind: Kind
+    key: str
+    name: GroupName
+    source: SourceName
+    expected: int | None = None
+    exact: bool = False
+    troubles: tuple[Reason, ...] = ()
+    generated: bool = False
+
+
+Path = tuple[PathGroup, ...]
+"""Where a node belongs: the groups from the outermost to its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A leaf. `reasons` is empty if and only if the status is Ready.
 
     `gpus`: GPUs reported; `gpu_type` their model, "" where nobody says. `wires` by slot.
+    `elsewhere`: its groups in each other fabric that has any for it.
     """
 
     name: NodeName
@@ -86,6 +109,7 @@ class Node:
     gpu_type: str = ""
     wires: tuple[Wire, ...] = ()
     suspicion: NodeSuspicion | None = None
+    elsewhere: tuple[tuple[FabricName, Path], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

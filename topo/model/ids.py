@@ -12,6 +12,8 @@ GroupPath = NewType("GroupPath", tuple[GroupName, ...])
 """Names from a root down to a group: the group's identity. Equal names under two parents differ."""
 Kind = NewType("Kind", str)
 """What a group is: `dragonfly`, `switchbox`, `nvlink-domain`, …; a leaf is `node`."""
+FabricName = NewType("FabricName", str)
+"""An interconnect with groups of its own: `scale-up`, `scale-out`."""
 ServerUuid = NewType("ServerUuid", str)
 """A server's identity on the inter-node interconnect, lower case."""
 GpuUuid = NewType("GpuUuid", str)
@@ -39,6 +41,11 @@ KNOWN_KINDS = (
     Kind("leaf"),
 )
 """Who writes nearly one of these most likely means it; others are words of their own."""
+
+SCALE_UP = FabricName("scale-up")
+"""The wires between GPUs of several nodes: dragonflies, NVLink domains, super pods."""
+SCALE_OUT = FabricName("scale-out")
+"""The switches between adapters: leaves and spines of InfiniBand or Ethernet."""
 
 _DIGITS = re.compile(r"(\d+)", re.ASCII)
 

@@ -4,11 +4,21 @@ from aiohttp import web
 
 from master.api.answers import unknown_group, unknown_node
 from master.api.requests.reading import Query
+from master.tree.fabrics import view_of_fabric
 from master.tree.selection import find_groups, find_path
-from master.tree.topology_document import Part
-from topo.kit.serving.problem import problem
+from master.tree.topology_document import Part, TopologyView
+from topo.kit.serving.problem import problem, refusal
+from topo.model.errors import Refusal
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
+
+
+def find_fabric(view: TopologyView, mode: str, query: Query) -> TopologyView | web.Response:
+    """Return the view of the fabric that the query names, or the 404; the view if it names none."""
+    if (name := query.get("fabric")) is None:
+        return view
+    found = view_of_fabric(view, mode, name)
+    return refusal(404, found) if isinstance(found, Refusal) else found
 
 
 def find_tree_part(forest: Forest, query: Query) -> Part | web.Response:

@@ -90,6 +90,7 @@ export const ENGLISH = {
   matrix_none: "Its worker has reported no link matrix.",
   uplinks: "Cables to switches",
   rail: "rail {n}",
+  places: "Its groups in each fabric",
   unseen: "switch not seen for {time}",
   ports_bad: "Ports that are not up",
   probes_bad: "Probes that fail",

@@ -59,6 +59,7 @@ function ofNode(picture, name, detail) {
     wireSection(name, wires, detail),
     gpuSection(node, detail),
     uplinksSection(detail),
+    placesSection(detail),
     partsSection(detail),
     saidBy(picture, path, detail),
     conflictsOf(picture, name),
@@ -344,6 +345,27 @@ function uplinksSection(detail) {
         "ul",
         { class: "plain" },
         shown.map((each) => h("li", {}, uplinkWords(each).join(" · "))),
+      ),
+    )
+  );
+}
+
+/**
+ * Its groups in each fabric, where there are several.
+ * @param {Api.NodeDetail | null} detail
+ */
+function placesSection(detail) {
+  const places = detail?.places ?? [];
+  return (
+    places.length > 0 &&
+    section(
+      t("places"),
+      h(
+        "ul",
+        { class: "plain" },
+        places.map((each) =>
+          h("li", {}, `${each.fabric}: ${each.path.join(" / ") || t("unplaced")}`),
+        ),
       ),
     )
   );

@@ -89,6 +89,7 @@ export const CHINESE = {
   matrix_none: "其 worker 未上报链路矩阵。",
   uplinks: "到交换机的线缆",
   rail: "轨道 {n}",
+  places: "在各互连网络中所属的组",
   unseen: "已 {time} 未看到该交换机",
   ports_bad: "未连通的端口",
   probes_bad: "失败的探测",

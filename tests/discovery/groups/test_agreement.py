@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.discovery.groups.agreement import Agreement, Disagreement
-from topo.discovery.groups.path import Path, PathGroup
+from topo.model.forest import Path, PathGroup
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName, SourceName
 from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, WORKERS
 

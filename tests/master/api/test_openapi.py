@@ -245,7 +245,8 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         if name.endswith(("Document", "Summary", "Problem"))
     }
     assert {name: keys for name, keys in absent.items() if keys} == {
-        "TopologyDocument": {"node", "as_of"},
+        "TopologyDocument": {"node", "as_of", "fabric", "fabrics"},
+        "NodeDetailDocument": {"places"},
         "NodeDocument": {"cards", "pool", "quarantine", "shared", "suspected"},
         "UnplacedDocument": {"cards", "pool", "quarantine", "shared", "suspected"},
         "FindingDocument": {"jobs"},

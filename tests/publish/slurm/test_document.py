@@ -6,9 +6,11 @@ from tests.publish.forests import VENDOR, box, fly, forest, group, node
 from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import Refusal
 from topo.model.forest import Forest, Reason, Unplaced
-from topo.model.ids import Kind
+from topo.model.ids import SCALE_OUT, SCALE_UP, Kind
 from topo.publish.slurm.document import SlurmChoice, SlurmFile, SlurmFormat, slurm_file
 from topo.publish.slurm.files import HEADER
+from topo.publish.slurm.reading import read_yaml
+from topo.publish.slurm.topology import Unit
 
 TREE = """\
 SwitchName=cluster Switches=switchbox-[1-2]
@@ -76,6 +78,34 @@ def test_a_node_in_no_group_is_a_leaf_alone_and_no_block() -> None:
     made = slurm_file(world, SlurmChoice(format=SlurmFormat.BLOCK), "")
     assert isinstance(made, SlurmFile)
     assert made.in_no_block == ("c",)
+
+
+def test_each_fabric_has_a_topology_of_its_own() -> None:
+    """Dragonflies across two leaves: the tree as it is, the leaves beside it; and the other way."""
+    flies = forest(fly("fly-1", ["a", "b"]), fly("fly-2", ["c", "d"]))
+    leaves = forest(
+        group("leaf-1", Kind("leaf"), 1, [node("a"), node("c")]),
+        group("leaf-2", Kind("leaf"), 1, [node("b"), node("d")]),
+    )
+    yaml_of = SlurmChoice(format=SlurmFormat.YAML)
+    made = slurm_file(flies, yaml_of, "", {SCALE_OUT: leaves})
+    assert isinstance(made, SlurmFile)
+    found = read_yaml(made.text)
+    assert not isinstance(found, Refusal)
+    assert [each.name for each in found] == ["fabric", "scale-out", "dragonfly"]
+    assert set(found[1].units) == {
+        Unit("cluster", switches=("leaf-1", "leaf-2")),
+        Unit("leaf-1", ("a", "c")),
+        Unit("leaf-2", ("b", "d")),
+    }
+    again = slurm_file(flies, yaml_of, made.text, {SCALE_OUT: leaves})
+    assert again == made
+    assert isinstance(slurm_file(flies, yaml_of, made.text), Refusal), "a partition may name it"
+    other = slurm_file(leaves, yaml_of, "", {SCALE_UP: flies})
+    assert isinstance(other, SlurmFile)
+    assert [f'topology: "{name}"' in other.text for name in ("leaf", "dragonfly")] == [True, True]
+    blocks = SlurmChoice(format=SlurmFormat.BLOCK)
+    assert slurm_file(leaves, blocks, "", {SCALE_UP: flies}) == slurm_file(leaves, blocks, "")
 
 
 def test_a_name_that_is_none_in_a_hostlist_is_left_out_and_told() -> None:

@@ -151,7 +151,7 @@ def _forest_file(
     from topo.cli.client import connection
     from topo.cli.client.decoding import decode
     from topo.cli.forest_document import forest_of
-    from topo.model.ids import Kind
+    from topo.model.ids import FabricName, Kind
     from topo.model.rest.topology import TopologyDocument
     from topo.publish.slurm.document import SlurmChoice, SlurmFormat
 
@@ -172,7 +172,16 @@ def _forest_file(
         base=tree.block_size,
         is_forgetful=tree.forget,
     )
-    return forest_files.slurm(forest, choice, output)
+    others = {
+        FabricName(each["fabric"]): forest_of(
+            decode(
+                TopologyDocument,
+                connection.document(options, _TREE_PATH, fabric=each["fabric"]),
+            )
+        )
+        for each in document["fabrics"][1:]
+    }
+    return forest_files.slurm(forest, choice, output, others)
 
 
 def _export_graph(

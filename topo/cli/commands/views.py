@@ -40,6 +40,10 @@ def tree(
     depth: Annotated[
         int | None, typer.Option(min=0, help="Levels of children to show; 0 shows roots only.")
     ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The groups of another fabric, such as scale-out."),
+    ] = None,
     problems: Annotated[
         bool, typer.Option("--problems", help="Only what is not as it should be.")
     ] = False,
@@ -60,7 +64,7 @@ def tree(
             return only_problems(raw), picture.ALL_READY
         return raw, picture.NO_NODES
 
-    query: dict[str, str | int | None] = {"group": group, "depth": depth}
+    query: dict[str, str | int | None] = {"group": group, "depth": depth, "fabric": fabric}
     if watch:
         _watch(options, query, output, view)
         return

@@ -38,7 +38,6 @@ from topo.model.rest.topology import (
     NodeDetailDocument,
     NodeDocument,
     NodeWireDocument,
-    StatedPathDocument,
     TopologyDocument,
     is_group,
     walk,
@@ -117,8 +116,7 @@ def _confirmations(document: TopologyDocument, path: tuple[str, ...]) -> Iterato
 
 def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
     """Yield what is known of a node, each part with its title; absent parts are left out."""
-    if stated := detail["stated"]:
-        yield "where each source puts it", _stated(stated)
+    yield from _where(detail)
     if (held := detail["suspicion"]) is not None and held["links"]:
         yield "links that were not as they should be", _held(held["links"], glyphs)
     if identity := detail["identity"]:
@@ -140,13 +138,17 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "probes", _probes(probes)
 
 
-def _stated(stated: Sequence[StatedPathDocument]) -> Rows:
-    """Return what each source writes down; the first is followed."""
-    return table(
-        "",
-        "",
-        rows=((Text(each["source"], style="dim"), path_text(each["path"])) for each in stated),
-    )
+def _where(detail: NodeDetailDocument) -> Iterator[tuple[str, RenderableType]]:
+    """Yield its groups in each fabric, the tree first, and those that each source writes down."""
+    if places := detail["places"]:
+        yield "its groups in each fabric", _paths((e["fabric"], e["path"]) for e in places)
+    if stated := detail["stated"]:
+        yield "where each source puts it", _paths((e["source"], e["path"]) for e in stated)
+
+
+def _paths(paths: Iterable[tuple[str, Sequence[str]]]) -> Rows:
+    """Return paths, each behind the name of what has it."""
+    return table("", "", rows=((Text(name, style="dim"), path_text(path)) for name, path in paths))
 
 
 def _held(links: Sequence[LinkSuspicionDocument], glyphs: Glyphs) -> Rows:

@@ -30,6 +30,7 @@ from topo.model.rest.topology import (
     UnplacedDocument,
     is_group,
 )
+from topo.model.words import counted
 
 NO_NODES = Text("no nodes yet; `topo doctor` names what is missing", style="yellow")
 ALL_READY = Text("every group and node is Ready", style="green")
@@ -81,6 +82,11 @@ def render_head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
     line = Text().append(f"generation {document['generation']}", style="bold")
     if mode := document["mode"]:
         line.append(f" {glyphs.dot} mode {plain(mode)}", style="dim")
+    if fabric := document["fabric"]:
+        line.append(f" {glyphs.dot} {plain(fabric)} alone", style="dim")
+    for each in document["fabrics"][1:]:
+        shown = f"{counted(each['groups'], 'group')} with --fabric {plain(each['fabric'])}"
+        line.append(f" {glyphs.dot} {shown}", style="dim")
     if (restored := document["restored_age_s"]) is not None:
         line.append(
             f" {glyphs.dot} from the state file, {age(restored)} old: no source has spoken yet",

@@ -30,8 +30,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from topo.discovery.groups.path import Path
 from topo.model.errors import require
+from topo.model.forest import Path
 from topo.model.ids import GroupPath, NodeName, SourceName
 
 K = TypeVar("K")

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from topo.discovery.groups.path import Path, PathGroup
 from topo.model.conditions.tree import NodeCondition
-from topo.model.forest import Reason, Status
+from topo.model.forest import Path, PathGroup, Reason, Status
 from topo.model.ids import GroupName, NodeName
 from topo.model.observation import CONFIG_FILE, DeclaredForest, DeclaredGroup, DeclaredNode
 

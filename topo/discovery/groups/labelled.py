@@ -25,11 +25,10 @@ group.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.label_families import LabelFamily, LabelLevel, LabelSource
 from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import require
-from topo.model.forest import Reason
+from topo.model.forest import Path, PathGroup, Reason
 from topo.model.ids import GroupName, NodeName, natural_key
 from topo.model.observation import CLUSTER_NODES
 
@@ -125,14 +124,18 @@ class Labelled:
         before, self.followed = self.followed, self._choice(is_complete=is_complete)
         return set() if self.followed == before else set(self._stated)
 
-    def find(self, node: NodeName) -> Path | Reason | None:
-        """Return a node's groups, or why it has none; None where no label is read."""
+    def find(self, node: NodeName, *, of_switches: bool = False) -> Path | Reason | None:
+        """Return a node's groups, or why it has none; None where no label is read.
+
+        `of_switches`: the levels of switches alone, of families that have some.
+        """
         if not self._families:
             return None
         stated = self._stated.get(node)
         why: Reason | None = None
         for family in self._followed() if stated is not None else ():
-            found = _path(family, stated.values.get(family.name, ()))  # type: ignore[union-attr]
+            values = stated.values.get(family.name, ())  # type: ignore[union-attr]
+            found = _path(family.of_switches, values) if of_switches else _path(family, values)
             if not isinstance(found, Reason):
                 return found
             why = why or found
@@ -252,7 +255,7 @@ def _path(family: LabelFamily, values: _Values) -> Path | Reason:
     """Return the groups of a family's values, or why they make none."""
     path: list[PathGroup] = []
     gap: LabelLevel | None = None
-    for level, value in zip(family.levels, values or [""] * len(family.levels), strict=True):
+    for level, value in zip(family.levels, values or [""] * len(family.levels), strict=False):
         if value and gap is not None:
             text = f"{level.key} is {value}, and {gap.key} says nothing"
             return Reason(NodeCondition.GROUP_LABEL_MISSING, text)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from topo.discovery.groups.path import Path, PathGroup
+from topo.model.forest import Path, PathGroup
 from topo.model.ids import DRAGONFLY, GroupName
 from topo.model.observation import CLUSTER_MANAGER, ManagedGroup, ManagedMachine
 

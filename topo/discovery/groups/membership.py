@@ -17,7 +17,6 @@ from topo.discovery.groups.machine_join import Machines, Named, names_of
 from topo.discovery.groups.managed import Chain, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
 from topo.discovery.groups.nvlink_domains import NvlinkDomains
-from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.groups.super_pods import SuperPodFinding, SuperPods, seat_of
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
@@ -25,7 +24,7 @@ from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.fabric import normalized_guid
-from topo.model.forest import Reason
+from topo.model.forest import Path, PathGroup, Reason
 from topo.model.ids import DRAGONFLY, SUPER_POD, GroupName, NodeName, SourceName
 from topo.model.machine import NodeFacts
 from topo.model.observation import (

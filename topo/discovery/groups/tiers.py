@@ -20,15 +20,15 @@ from typing import NamedTuple
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.naming import Members
-from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.modes import WITHOUT_WORKERS, Mode
 from topo.model.conditions.tree import NodeCondition
-from topo.model.forest import Reason
+from topo.model.forest import Path, PathGroup, Reason
 from topo.model.ids import (
     DRAGONFLY,
     NVLINK_CLIQUE,
     NVLINK_DOMAIN,
     SUPER_POD,
+    FabricName,
     GroupName,
     Kind,
     NodeName,
@@ -36,12 +36,18 @@ from topo.model.ids import (
 )
 from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 
+Elsewhere = tuple[tuple[FabricName, Path], ...]
+
 
 class Position(NamedTuple):
-    """A node's place in the tree. `missing`: why it has no path, or not its innermost tier."""
+    """A node's place in the tree. `missing`: why it has no path, or not its innermost tier.
+
+    `elsewhere`: its groups in other fabrics.
+    """
 
     path: Path
     missing: Reason | None = None
+    elsewhere: Elsewhere = ()
 
 
 class TierSource(NamedTuple):

@@ -16,12 +16,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
-from topo.discovery.groups.path import Path
 from topo.discovery.suspicion.link_states import slot
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
-from topo.model.forest import Conflict, Group, Node, NodeSuspicion, Unplaced
+from topo.model.forest import Conflict, Group, Node, NodeSuspicion, Path, Unplaced
 from topo.model.ids import GroupName, NodeName, natural_key
 from topo.model.words import counted, listed
 

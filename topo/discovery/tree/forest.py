@@ -24,9 +24,8 @@ box-1 and fly-1; `build` makes new objects for fly-1 and box-1 and takes the obj
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from topo.discovery.groups.path import Path, PathGroup
 from topo.model.conditions.tree import GroupCondition
-from topo.model.forest import Group, Node, Reason, Status
+from topo.model.forest import Group, Node, Path, PathGroup, Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName, natural_key
 
 _ROOT = PathGroup(Kind(""), "", GroupName(""), SourceName(""))

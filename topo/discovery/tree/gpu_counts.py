@@ -21,9 +21,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topo.discovery.groups.path import Path
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
+from topo.model.forest import Path
 from topo.model.ids import NodeName
 from topo.model.observation import WORKERS
 

@@ -1,12 +1,12 @@
 """Every known node as readers see it: where it stands, what its status is, what it lacks."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from topo.discovery.groups.path import Path
 from topo.discovery.groups.tiers import Position
 from topo.discovery.tree.forest import Tree
 from topo.model.errors import require
-from topo.model.forest import Group, Node, Reason, Unplaced
+from topo.model.forest import Group, Node, NodeSuspicion, Path, Reason, Unplaced
 from topo.model.ids import NodeName, natural_key
 
 
@@ -63,9 +63,15 @@ class PlacedNodes:
         position = self._positions[node]
         return position.missing if position.path else None
 
-    def show(self, node: Node) -> None:
-        """Take a node's value, in the tree or in the list of the unplaced. O(depth)."""
-        name, before = node.name, self._nodes.get(node.name)
+    def show(self, judged: Node, held: NodeSuspicion | None = None) -> None:
+        """Take a node's value, in the tree or in the list of the unplaced. O(depth).
+
+        It is as it was judged, with what is `held` against it, and where it is in other fabrics.
+        """
+        name, node, before = judged.name, judged, self._nodes.get(judged.name)
+        if held is not None or self._positions[name].elsewhere:
+            elsewhere = self._positions[name].elsewhere
+            node = replace(judged, suspicion=held, elsewhere=elsewhere)
         if node != before:
             self._nodes[name] = node
             if before is not None:

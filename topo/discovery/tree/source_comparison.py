@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 
 from topo.discovery.groups.agreement import Agreement, Disagreement, Keys
+from topo.discovery.groups.fabrics import are_of_two_fabrics
 from topo.discovery.groups.membership import Membership
-from topo.discovery.groups.path import Path
 from topo.discovery.groups.tiers import Position
 from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings
 from topo.discovery.node_detail import StatedPath
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
-from topo.model.forest import Conflict
+from topo.model.forest import Conflict, Path
 from topo.model.ids import GroupPath, NodeName, SourceName, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.words import listed
@@ -37,6 +37,7 @@ class SourceComparison:
     def __init__(
         self, settings: DiscoverySettings, paths: Callable[[], Mapping[NodeName, Path]]
     ) -> None:
+        self._settings = settings
         self._written = settings.stated
         # Where cables make groups these are shown as they are measured, and confirm themselves.
         measured = (WORKERS,) if settings.mode in WITHOUT_WORKERS else ()
@@ -83,7 +84,7 @@ class SourceComparison:
         if not self._written:
             return
         current = Agreement(_MEASURING)
-        for node, (path, _) in positions.items():
+        for node, (path, *_) in positions.items():
             current.put(node, path, self._statements(membership, node, path))
         current.settle()
         require(current.confirmed == self.confirmed, "a confirmation rests on old statements")
@@ -106,8 +107,13 @@ class SourceComparison:
         return found
 
     def _conflicts(self, membership: Membership) -> tuple[Conflict, ...]:
-        found = self._agreement.disagreements
-        return tuple(_conflict(each, _names(membership, each)) for each in found)
+        return tuple(
+            _conflict(each, _names(membership, each))
+            for each in self._agreement.disagreements
+            if not are_of_two_fabrics(
+                self._settings, membership, (each.followed, each.other), min(each.nodes)
+            )
+        )
 
 
 def _written_groups(

@@ -330,6 +330,26 @@ class NodeSuspicionDocument(TypedDict):
     links: Annotated[list[LinkSuspicionDocument], default([])]
 
 
+class FabricDocument(TypedDict):
+    """A fabric: the kinds of its groups, outermost first, their number, and that of their nodes.
+
+    The first of the list is the tree. `GET /v1/topology?fabric=` shows each.
+    """
+
+    fabric: str
+    kinds: tuple[str, ...]
+    groups: int
+    nodes: int
+
+
+class FabricPlaceDocument(TypedDict):
+    """The groups of a node in a fabric, outermost first, and their kinds."""
+
+    fabric: str
+    path: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
 class NodeDetailDocument(TypedDict):
     """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
 
@@ -337,6 +357,7 @@ class NodeDetailDocument(TypedDict):
     of dumps and of `nic_neighbours`. `stated`: where each
     source that writes groups down puts the node, the one that is followed first at the front.
     `suspicion`: links that were not as they should be, and whether an operator keeps jobs off.
+    `places`: its groups in each fabric; absent where it has none beside the tree.
     """
 
     identity: Annotated[NodeIdentity | None, default(None)]
@@ -353,6 +374,7 @@ class NodeDetailDocument(TypedDict):
     wires: Annotated[list[NodeWireDocument], default([])]
     stated: Annotated[list[StatedPathDocument], default([])]
     suspicion: Annotated[NodeSuspicionDocument | None, default(None)]
+    places: NotRequired[Annotated[list[FabricPlaceDocument], default([])]]
     stale: Annotated[bool, default(False)]
     beat_age_s: Annotated[float | None, default(None)]
 
@@ -365,6 +387,7 @@ class TopologyDocument(TypedDict):
     `restored_age_s`: the tree is that of the state file, so old, and no source has spoken yet.
     `warnings` are about the master itself; those about a source are in `sources`. `as_of` only
     where a moment was asked for: then it has no sources and nobody's GPUs are counted.
+    `fabrics` only where several are known; `fabric` is that of the groups, where it was asked for.
     """
 
     generation: int
@@ -379,5 +402,7 @@ class TopologyDocument(TypedDict):
     unjoined: Annotated[list[UnjoinedDocument], default([])]
     sources: Annotated[list[SourceDocument], default([])]
     warnings: Annotated[list[WarningDocument], default([])]
+    fabrics: NotRequired[Annotated[list[FabricDocument], default([])]]
+    fabric: NotRequired[Annotated[str, default("")]]
     node: NotRequired[Annotated[NodeDetailDocument | None, default(None)]]
     as_of: NotRequired[Annotated[AsOfDocument | None, default(None)]]

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from topo.model.errors import Refusal
 from topo.model.forest import Forest
-from topo.model.ids import Kind
+from topo.model.ids import SCALE_UP, FabricName, Kind
 from topo.publish.known_nodes import known_nodes
 from topo.publish.names import LABEL_VALUE
 from topo.publish.slurm import files, reading
@@ -53,9 +54,15 @@ class SlurmFile:
     in_no_block: tuple[str, ...]
 
 
-def slurm_file(forest: Forest, choice: SlurmChoice, there: str) -> SlurmFile | Refusal:
+def slurm_file(
+    forest: Forest,
+    choice: SlurmChoice,
+    there: str,
+    others: Mapping[FabricName, Forest] = MappingProxyType({}),
+) -> SlurmFile | Refusal:
     """Return the file; `there` is the text of the one to be replaced, "" of none.
 
+    `others` are the forests of the same nodes in further fabrics: each has a topology of its own.
     Refused is what would stop slurmctld: a forest without nodes, and the loss of a topology that
     a partition may name.
     """
@@ -67,7 +74,7 @@ def slurm_file(forest: Forest, choice: SlurmChoice, there: str) -> SlurmFile | R
     if isinstance(earlier, Refusal):
         return earlier
     found: list[Topology] = []
-    for topology in _topologies(forest, choice, earlier):
+    for topology in _topologies(forest, others, choice, earlier):
         if isinstance(topology, Refusal):
             return topology
         found.append(topology)
@@ -75,10 +82,10 @@ def slurm_file(forest: Forest, choice: SlurmChoice, there: str) -> SlurmFile | R
         found = [_without_gone(each) for each in found]
     else:
         known = {topology.name for topology in found}
-        others = [each for name, each in earlier.items() if name not in known]
-        if refused := next((each for each in others if not each.is_flat), None):
+        gone = [each for name, each in earlier.items() if name not in known]
+        if refused := next((each for each in gone if not each.is_flat), None):
             return _refuse_loss(refused)
-        found += others
+        found += gone
     text = files.yaml(found) if choice.format is SlurmFormat.YAML else files.conf(found[0])
     blocks = [unit.nodes for each in found if each.is_block for unit in each.units]
     blocked = {name for nodes in blocks for name in nodes}
@@ -101,20 +108,39 @@ def _earlier(written: SlurmFormat, there: str) -> Mapping[str, Topology] | Refus
     return {CONF_NAME: one}
 
 
-def _topologies(
-    forest: Forest, choice: SlurmChoice, earlier: Mapping[str, Topology]
-) -> Iterator[Topology | Refusal]:
+def _blocks(
+    forest: Forest, others: Mapping[FabricName, Forest], choice: SlurmChoice
+) -> Mapping[Kind, Forest]:
+    """Return the kinds of blocks, each with the first forest that has groups of it.
+
+    If nobody names any, these are what nodes stand in, and in `topology.yaml` what GPUs share.
+    """
     kinds = choice.kinds or block_kinds(forest)
-    if choice.format is SlurmFormat.BLOCK and len(kinds) != 1:
-        yield _refuse_kinds(kinds)
+    if not choice.kinds and choice.format is SlurmFormat.YAML and SCALE_UP in others:
+        kinds += block_kinds(others[SCALE_UP])
+    having = [(each, {g.kind for _, g in each.groups()}) for each in (forest, *others.values())]
+    return {kind: next((each for each, has in having if kind in has), forest) for kind in kinds}
+
+
+def _topologies(
+    forest: Forest,
+    others: Mapping[FabricName, Forest],
+    choice: SlurmChoice,
+    earlier: Mapping[str, Topology],
+) -> Iterator[Topology | Refusal]:
+    blocks = _blocks(forest, others, choice)
+    if choice.format is SlurmFormat.BLOCK and len(blocks) != 1:
+        yield _refuse_kinds(tuple(blocks))
         return
     silent = {node.name for node in forest.nodes()} - known_nodes(forest)
-    wanted: list[tuple[str, Kind | None]] = []
-    if choice.format is SlurmFormat.YAML:
-        wanted = [(TREE_NAME, None), *((_topology_name(kind), kind) for kind in kinds)]
-    else:
-        wanted = [(CONF_NAME, None if choice.format is SlurmFormat.TREE else kinds[0])]
-    for name, kind in wanted:
+    wanted: list[tuple[str, Kind | None, Forest]] = [(CONF_NAME, None, forest)]
+    if choice.format is SlurmFormat.BLOCK:
+        wanted = [(CONF_NAME, *each) for each in blocks.items()]
+    elif choice.format is SlurmFormat.YAML:
+        trees = ((str(name), None, each) for name, each in others.items() if name != SCALE_UP)
+        of_blocks = ((_topology_name(kind), kind, each) for kind, each in blocks.items())
+        wanted = [(TREE_NAME, None, forest), *trees, *of_blocks]
+    for name, kind, of in wanted:
         before = earlier.get(name)
         places = {} if choice.is_forgetful else places_of_silent(before, silent)
         before = without(before, places.keys())
@@ -123,11 +149,9 @@ def _topologies(
             return is_host(node) and node not in held
 
         if kind is None:
-            made: Topology | Refusal = tree_topology(forest, name, before, is_written)
+            made: Topology | Refusal = tree_topology(of, name, before, is_written)
         else:
-            made = block_topology(
-                forest, kind, name, before, base=choice.base, is_written=is_written
-            )
+            made = block_topology(of, kind, name, before, base=choice.base, is_written=is_written)
         yield made if isinstance(made, Refusal) else put_back(made, places)
 
 

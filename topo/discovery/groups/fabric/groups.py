@@ -29,12 +29,11 @@ from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, i
 from topo.discovery.groups.fabric.uplinks import NodeUplinks
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
-from topo.discovery.groups.path import Path, PathGroup
 from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.fabric import FabricDump, Guid, gbps
-from topo.model.forest import Reason, SourceWarning
+from topo.model.forest import Path, PathGroup, Reason, SourceWarning
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import FABRIC

@@ -1,0 +1,52 @@
+"""`topo` of a cluster with several fabrics."""
+
+from pathlib import Path
+
+import yaml
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+
+FABRICS = [
+    {"fabric": "scale-up", "kinds": ["switchbox", "dragonfly"], "groups": 3, "nodes": 4},
+    {"fabric": "scale-out", "kinds": ["leaf"], "groups": 2, "nodes": 4},
+]
+
+
+def test_a_tree_names_the_other_fabric_and_shows_it_where_it_is_asked_for(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.document["fabrics"] = FABRICS
+    assert "2 groups with --fabric scale-out" in topo("tree").stdout
+    fake_master.document = {**samples.healthy(), "fabric": "scale-out"}
+    shown = topo("tree", "--fabric", "scale-out").stdout
+    assert fake_master.asked[-1].query["fabric"] == "scale-out"
+    assert "scale-out alone" in shown.splitlines()[0]
+
+
+def test_a_node_is_shown_with_its_groups_in_each_fabric(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    places = [
+        {"fabric": "scale-up", "path": ["box-1", "fly-2"], "kinds": ["switchbox", "dragonfly"]},
+        {"fabric": "scale-out", "path": ["leaf-7"], "kinds": ["leaf"]},
+    ]
+    fake_master.document["node"] = {**samples.detail(), "places": places}
+    shown = topo("node", "node-3").stdout
+    assert "its groups in each fabric" in shown
+    assert "leaf-7" in shown
+
+
+def test_slurm_has_a_topology_of_each_fabric(
+    topo: Topo, fake_master: FakeMaster, tmp_path: Path
+) -> None:
+    fake_master.document["fabrics"] = FABRICS
+    there = tmp_path / "topology.yaml"
+    topo("export", "-f", "slurm-yaml", "-o", str(there))
+    names = [each["topology"] for each in yaml.safe_load(there.read_text())]
+    assert names == ["fabric", "scale-out", "dragonfly"]
+    assert [
+        each.query.get("fabric") for each in fake_master.asked if each.path == "/v1/topology"
+    ] == [None, "scale-out"]
+    for of_one in ("slurm-tree", "slurm-block"):
+        assert "scale-out" not in topo("export", "-f", of_one).stdout

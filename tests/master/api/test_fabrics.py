@@ -1,0 +1,99 @@
+"""Several fabrics by the API of a running master: their list, each of them, a node's groups."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.master.documents import read
+from tests.master.world import Master, facts, running
+from tests.support.fabric import Built, rails
+from tests.support.waiting import eventually
+from topo.model.machine import NetworkPort
+from topo.model.rest.topology import TopologyDocument, is_group, walk
+
+pytestmark = pytest.mark.virtual_time
+
+PEERS = {"a": ["b"], "b": ["a"], "c": ["d"], "d": ["c"]}
+"""Two dragonflies of two nodes, each across two leaves."""
+
+
+async def told(master: Master, built: Built, peers: dict[str, list[str]]) -> TopologyDocument:
+    """What the master answers once every worker has reported and the dump is read."""
+    for host, guids in built.adapters.items():
+        nics = tuple(NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=g) for n, g in enumerate(guids))
+        said = replace(facts(host, *peers.get(host, ())), nics=nics)
+        assert (await master.worker(host).full(said)).status == 200
+
+    async def is_whole() -> bool:
+        document = (await master.get("/v1/topology")).json
+        return len(document["groups"]) == 1 and len(document.get("fabrics", [0, 0])) == 2
+
+    await eventually(is_whole)
+    await master.generation()
+    return read(TopologyDocument, await master.get("/v1/topology"))
+
+
+def groups(document: TopologyDocument) -> dict[str, list[str]]:
+    """The nodes by group, of groups of nodes."""
+    found: dict[str, list[str]] = {}
+    for path, vertex in walk(document["groups"]):
+        if not is_group(vertex):
+            found.setdefault(path[-2].partition("-")[0], []).append(vertex["name"])
+    return found
+
+
+async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
+    tmp_path: Path, token_flag: str
+) -> None:
+    built = rails([["a", "c"], ["b", "d"]], 1)
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    (dumps / "subnet.txt").write_text(built.text())
+    async with running("--mode=fabric", f"--fabric-dir={dumps}", token_flag) as master:
+        whole = await told(master, built, PEERS)
+        assert whole["fabrics"] == [
+            {"fabric": "scale-out", "kinds": ("spine", "leaf"), "groups": 3, "nodes": 4},
+            {"fabric": "scale-up", "kinds": ("dragonfly",), "groups": 2, "nodes": 4},
+        ]
+        answer = await master.get("/v1/topology?fabric=scale-up")
+        beside = read(TopologyDocument, answer)
+        assert (beside["fabric"], beside["generation"]) == ("scale-up", whole["generation"])
+        flies = [(g["kind"], [n["name"] for n in g["child"]]) for g in beside["groups"]]
+        assert flies == [("dragonfly", ["a", "b"]), ("dragonfly", ["c", "d"])]
+        assert [g["capacity"]["gpus"] for g in beside["groups"]] == [2, 2]
+        again = await master.get(
+            "/v1/topology?fabric=scale-up", If_None_Match=answer.headers["ETag"]
+        )
+        assert again.status == 304
+        moment = f"&at={whole['generation']}.{whole['run']}"
+        then = read(TopologyDocument, await master.get(f"/v1/topology?fabric=scale-up{moment}"))
+        assert groups(then) == groups(beside)
+        tree = read(TopologyDocument, await master.get("/v1/topology?fabric=scale-out"))
+        assert groups(tree) == groups(whole)
+        name = beside["groups"][0]["name"]
+        one = read(TopologyDocument, await master.get(f"/v1/topology?fabric=scale-up&group={name}"))
+        assert [each["name"] for each in one["groups"]] == [name]
+        unknown = await master.get("/v1/topology?fabric=scaleup")
+        assert (unknown.status, unknown.json["field"]) == (404, "fabric")
+        assert "scale-up" in unknown.json["fix"]
+        asked = read(TopologyDocument, await master.get("/v1/topology?node=a"))
+        assert asked["node"] is not None
+        places = [(each["fabric"], each["kinds"]) for each in asked["node"]["places"]]
+        assert places == [("scale-out", ("spine", "leaf")), ("scale-up", ("dragonfly",))]
+
+
+async def test_where_one_fabric_is_known_no_answer_says_more(
+    tmp_path: Path, token_flag: str
+) -> None:
+    built = rails([["a", "c"], ["b", "d"]], 1)
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    (dumps / "subnet.txt").write_text(built.text())
+    async with running("--mode=fabric", f"--fabric-dir={dumps}", token_flag) as master:
+        await told(master, built, {})
+        assert "fabrics" not in (await master.get("/v1/topology")).json
+        assert "places" not in (await master.get("/v1/topology?node=a")).json["node"]
+        assert (await master.get("/v1/topology?fabric=scale-out")).status == 200
+        none = await master.get("/v1/topology?fabric=scale-up")
+        assert (none.status, "leave `fabric` out" in none.json["fix"]) == (404, True)
