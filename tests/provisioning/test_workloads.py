@@ -74,6 +74,7 @@ def test_each_state_of_a_check_is_a_phase_and_only_our_own_words_count_as_accept
     assert phase_of(checked("Ready", hold=HOLD)) is Phase.PROVISIONED
     assert phase_of(checked("Retry")) is Phase.FAILED
     assert phase_of(checked("Rejected")) is Phase.FAILED
+    assert phase_of(checked("OfALaterKueue")) is Phase.FAILED
 
 
 def test_one_that_can_have_no_pods_asks_for_nothing_and_keeps_no_booking() -> None:

@@ -150,9 +150,11 @@ def _request(
 
 
 def _progress(check: Check) -> int:
-    """Return how far a check is: of several of ours the least counts, and one that is over."""
-    order = (CheckState.REJECTED, CheckState.RETRY, CheckState.PENDING, CheckState.READY)
-    return order.index(CheckState(check.state))
+    """Return how far a check is: of several of ours the least counts, and one that is over.
+
+    So is one in a state that a later Kueue may know.
+    """
+    return {CheckState.PENDING.value: 1, CheckState.READY.value: 2}.get(check.state, 0)
 
 
 def _read(check: Check) -> tuple[RequestCondition, ...]:
