@@ -7,6 +7,7 @@ order: a booking is on disk before it is written that there is one.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -63,6 +64,9 @@ RETRY_S = 10.0
 PATIENCE_S = 10.0
 """So long the API server may take to list requests."""
 AT_ONCE = 16
+SEARCHES_A_TURN = 16
+"""Searches for groups before what changed meanwhile is read. Many requests may wait, and one search
+takes up to a second; what others had booked is to be ended meanwhile."""
 MOST_EVENTS = 20
 
 _log = structlog.get_logger(__name__)
@@ -103,6 +107,8 @@ class ProvisioningController:
         default_factory=dict, init=False
     )
     """The request that a write is for which has not ended."""
+    _searches: deque[Book] = field(default_factory=deque, init=False)
+    """What is to be searched for, in the order of the machine."""
     _began_s: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -139,6 +145,7 @@ class ProvisioningController:
         self._began_s = self.clock()
         self.machine = Provisioning()
         self._holds.clear()
+        self._searches.clear()
         while not self._is_known():  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(SETTLING_POLL_S)
         try:
@@ -185,7 +192,7 @@ class ProvisioningController:
         self._woken.clear()
 
     async def _turn(self, *more: Event) -> None:
-        """Observe what is marked, and carry out what follows, until nothing does."""
+        """Observe what is marked, and carry out what follows, but for searches beyond a turn's."""
         refused, self._refused = self._refused, []
         marked, self._marked = tuple(self._marked), {}
         events: list[Event] = [*refused, *self._vanished()]
@@ -195,10 +202,15 @@ class ProvisioningController:
                 await asyncio.sleep(0)
             if (known := self.requests.objects.get(key)) is not None:
                 events.append(self._observed(key, known.value, eligible))
-        out = self.machine.advance(self.server_now(), *events, *more)
-        while out:
+        out, left = self.machine.advance(self.server_now(), *events, *more), SEARCHES_A_TURN
+        while out or (self._searches and left):
             answers = await self._carry_out(out)
+            batch = [self._searches.popleft() for _ in range(min(left, len(self._searches)))]
+            left -= len(batch)
+            answers += await self._book(batch)
             out = self.machine.advance(self.server_now(), *answers) if answers else ()
+        if self._searches:
+            self._woken.set()
         self.writer.put(*self.form.standing())
 
     def _vanished(self) -> Iterator[Vanished]:
@@ -245,25 +257,36 @@ class ProvisioningController:
     # What is to be done
 
     async def _carry_out(self, instructions: Iterable[Instruction]) -> list[Event]:
-        """Carry out the instructions; return the answers to those that ask something."""
-        answers: list[Event] = []
-        new: list[Booked] = []
+        """Carry out the instructions, but for searches; return the answers to the others."""
+        again: list[Rebook] = []
         for each in instructions:
             match each:
-                case Book() | Rebook():
-                    found = self.bookings.find(each)
-                    self.metrics.count_booking(found)
-                    if isinstance(found, NoRoom):
-                        answers.append(found)
-                    else:
-                        new.append(Booked(each.uid, found))
-                    await asyncio.sleep(0)
+                case Book():
+                    self._searches.append(each)
+                case Rebook():
+                    again.append(each)
                 case Release():
                     self.bookings.release(each.hold)
                 case Write():
                     await self._write(each)
                 case Tell():
                     self._note(each.request, Phase.ACCEPTED, each.text)
+        return await self._book(again)
+
+    async def _book(self, asked: Iterable[Book | Rebook]) -> list[Event]:
+        """Book what is asked for, of requests that are still there; return the answers."""
+        answers: list[Event] = []
+        new: list[Booked] = []
+        for each in asked:
+            if self.machine.find(each.uid) is None:
+                continue
+            found = self.bookings.find(each)
+            self.metrics.count_booking(found)
+            if isinstance(found, NoRoom):
+                answers.append(found)
+            else:
+                new.append(Booked(each.uid, found))
+            await asyncio.sleep(0)
         return [*answers, *await self._saved(new)]
 
     async def _saved(self, new: Iterable[Booked]) -> list[Event]:

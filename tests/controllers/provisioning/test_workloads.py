@@ -23,6 +23,7 @@ from tests.controllers.provisioning.test_requests import is_open, node_of
 from topo.gangs.annotation_keys import ADMISSION_GATED_BY, KUEUE_WORKLOAD
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import SWITCHBOX
+from topo.provisioning.messages import Book, Held, NoRoom
 from topo.provisioning.workloads import WAITING_S
 
 pytestmark = pytest.mark.virtual_time
@@ -134,6 +135,27 @@ async def test_of_one_namespace_only_so_many_jobs_without_quota_have_groups_book
         for name in ("job-first", "job-with-quota"):
             cluster.api.remove(WORKLOADS, name, "jobs")
         await until(lambda: cluster.gates("second") == "")
+
+
+async def test_what_ends_meanwhile_waits_for_no_long_row_of_searches(monkeypatch):
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("booked", 8, WORDS.whole_groups)
+        await until(lambda: cluster.gates("booked") == "")
+        book, asked = master.controller.bookings.book, list[str]()
+
+        def noted(each: Book) -> Held | NoRoom:
+            if not asked:
+                cluster.api.remove(WORKLOADS, "job-booked", "jobs")
+            asked.append(f"{each.name} {len(master.booked)}")
+            return book(each)
+
+        monkeypatch.setattr(master.controller.bookings, "book", noted)
+        for number in range(60):
+            cluster.queue(f"job-{number}", 8, WORDS.whole_groups)
+        await until(lambda: len(asked) >= 60)
+        with_room = [at for at, each in enumerate(asked) if each.endswith(" 0")]
+        assert 0 < with_room[0] < 50
 
 
 async def test_a_check_is_active_ready_with_a_pin_and_tried_again_when_a_group_breaks():
