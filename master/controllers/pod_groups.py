@@ -8,7 +8,7 @@ Of a rank that has succeeded no pod is created again, and kube-scheduler does no
 ended. So the minimum goes down with each of them: else a pod that is created again beside them
 would wait for ever (seen on v1.37.2).
 
-Cost: O(1) for a pod, O(groups) a second for the minimum of each.
+Cost: O(pods of the group) for a group that changes, O(groups) a second for the minimum of each.
 
 Example: a job of 4 pods.
     pod 0 is there                        → create the PodGroup, minCount 4
@@ -18,7 +18,7 @@ Example: a job of 4 pods.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +66,8 @@ class PodGroups:
     _pods: dict[Key, dict[Key, GangPod]] = field(default_factory=dict, init=False)
     """The pods of each PodGroup of ours."""
     _of_pod: dict[Key, Key] = field(default_factory=dict, init=False)
+    _marked: dict[Key, None] = field(default_factory=dict, init=False)
+    """PodGroups to compare soon; the others are compared once a second."""
     _unheeded_s: dict[Key, float] = field(default_factory=dict, init=False)
     """Since when all pods of a PodGroup are bound, of which kube-scheduler reported nothing."""
     _unconstrained: dict[Key, None] = field(default_factory=dict, init=False)
@@ -79,7 +81,7 @@ class PodGroups:
         )
         self.writer.follow(self.store)
         self.pods.subscribe(self._follow_pods)
-        self.store.subscribe(lambda _: self._wake.set())
+        self.store.subscribe(self._follow_groups)
 
     def on_forest(self, _snapshot: Snapshot) -> None:
         """Do nothing: a PodGroup says nothing of where its pods run."""
@@ -89,10 +91,12 @@ class PodGroups:
         self._began_s = looked_s = self.clock()
         while True:
             self._wake.clear()
+            marked, self._marked = self._marked, {}
             if self.store.synced:
-                self.writer.put(*self._writes())
+                self.writer.put(*self._writes(marked))
                 if self.clock() - looked_s >= LOOK_S:
                     looked_s = self.clock()
+                    self.writer.put(*self._writes(self._pods))
                     self._watch_for_reports()
                     self._reports.look(looked_s)
             with suppress(TimeoutError):
@@ -149,11 +153,18 @@ class PodGroups:
         else:
             self._drop(event.key)
 
+    def _follow_groups(self, event: StoreEvent[SchedulingGroupObject]) -> None:
+        self._mark(*(self._pods if isinstance(event, Listed) else (event.key,)))
+
+    def _mark(self, *groups: Key) -> None:
+        self._marked |= dict.fromkeys(groups)
+        self._wake.set()
+
     def _put(self, key: Key, pod: ClusterPod) -> None:
         if not isinstance(pod, GangPod) or not pod.makes_group or pod.scheduling_group is None:
             return
         if pod.scheduling_group not in self._pods:
-            self._wake.set()
+            self._mark(pod.scheduling_group)
         self._pods.setdefault(pod.scheduling_group, {})[key] = pod
         self._of_pod[key] = pod.scheduling_group
 
@@ -167,10 +178,11 @@ class PodGroups:
             self._unheeded_s.pop(group, None)
             self._unconstrained.pop(group, None)
 
-    def _writes(self) -> Iterator[Write]:
-        """Yield the PodGroups to create, and those whose minimum is to change."""
-        for key, pods in self._pods.items():
-            first = next((pod for pod in pods.values() if not pod.terminating), None)
+    def _writes(self, groups: Iterable[Key]) -> Iterator[Write]:
+        """Yield those of these PodGroups to create, and those whose minimum is to change."""
+        for key in groups:
+            pods = self._pods.get(key, {}).values()
+            first = next((pod for pod in pods if not pod.terminating), None)
             if first is None or not isinstance(first.stamp, Stamp) or first.owner is None:
                 continue
             least = max(1, first.stamp.pods - self.succeeded(first.gang_id))

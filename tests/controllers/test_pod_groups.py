@@ -35,6 +35,7 @@ class Gangs:
     def __init__(self, *, serves: bool = True) -> None:
         self.api, self.key = ApiModel(), ""
         self.succeeded: Counter[GangId] = Counter()
+        self.compared: Counter[GangId] = Counter()
         parser = PodParser(Policy(), WORDS, Way.NOMINATION)
         self.store = ModelStore(self.api, SCHEDULING_GROUPS, synced=serves)
         self.pods: Any = ModelStore(self.api, parsed(PODS, parser.parse))
@@ -46,10 +47,14 @@ class Gangs:
             composites=self.composites,
             pods=self.pods,
             writer=self.writer,
-            succeeded=lambda gang_id: self.succeeded[gang_id],
+            succeeded=self._succeeded,
             domain="metax-tech.com",
             clock=clock,
         )
+
+    def _succeeded(self, gang_id: GangId) -> int:
+        self.compared[gang_id] += 1
+        return self.succeeded[gang_id]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -61,12 +66,13 @@ class Gangs:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
 
-    def pod(self, rank: int, **spec: Any) -> None:
+    def pod(self, rank: int, job: str = "job-1", **spec: Any) -> None:
         """A pod of the job, as the webhook leaves it."""
-        asked = {WORDS.pod_group: NAME, **({WORDS.topology_key: self.key} if self.key else {})}
-        made = gated_pod(rank, Stamp(4, 0, 2), **asked)
-        made["spec"] |= {"schedulingGroup": {"podGroupName": NAME}, **spec}
-        self.api.add(PODS, f"train-{rank}", **made)
+        name = NAME if job == "job-1" else job
+        asked = {WORDS.pod_group: name, **({WORDS.topology_key: self.key} if self.key else {})}
+        made = gated_pod(rank, Stamp(4, 0, 2), uid=job, **asked)
+        made["spec"] |= {"schedulingGroup": {"podGroupName": name}, **spec}
+        self.api.add(PODS, f"{name}-{rank}", **made)
 
     @property
     def group(self) -> Any:
@@ -100,6 +106,24 @@ async def test_the_first_pod_of_a_job_brings_its_pod_group_which_the_job_owns() 
             gangs.pod(rank)
         await asyncio.sleep(10)
         assert gangs.api.writes == [("POST", NAME)]
+
+
+async def test_a_pod_group_that_changes_is_compared_alone() -> None:
+    """kube-scheduler writes conditions of each at each attempt."""
+    gangs = Gangs()
+    async with gangs.running():
+        gangs.pod(0)
+        gangs.pod(0, "other")
+        await until(lambda: (AT, "other") in gangs.api.objects and gangs.group is not None)
+        await asyncio.sleep(0.5)
+        before = gangs.compared.copy()
+        for told in ("True", "False", "Unknown", "False", "True"):
+            gangs.group["status"] = {"conditions": [{"type": "PodGroupScheduled", "status": told}]}
+            gangs.api.touch(AT, NAME)
+            await asyncio.sleep(0.1)
+        more = gangs.compared - before
+        assert more[GangId("job-1")] >= 5
+        assert more[GangId("other")] <= 2, "the look of each second"
 
 
 async def test_the_minimum_goes_down_with_each_rank_that_succeeds() -> None:
