@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.builders import discovery, facts, shape
 from tests.discovery.fabrics import dumped
@@ -244,3 +246,34 @@ def test_a_neighbour_that_is_a_host_is_not_missed() -> None:
     state.advance(1.0, seen("gpu-1", end(0, "leaf-1")))
     state.advance(700.0)
     assert not conflicts(state)
+
+
+_ENDS = ("leaf-1", "leaf-2", "leaf-3", "gpu-02", "gpu-3.site")
+_readings = st.tuples(
+    st.sampled_from(["gpu-01", "gpu-02", "gpu-3", "gpu-4"]),
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from(_ENDS)), max_size=4),
+    st.booleans(),
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(_readings, max_size=20), st.integers(0, 19))
+def test_cables_that_are_counted_node_by_node_are_those_that_are_counted_anew(steps, at) -> None:
+    """Hosts come, go and see each other; a dump is read in between."""
+    state = discovery(Mode.FABRIC)
+    for number, (host, ends, is_gone) in enumerate(steps):
+        event = NodeRemoved(NodeName(host)) if is_gone else seen(host, *(end(*e) for e in ends))
+        state.advance(float(number), event)
+        state.validate()
+        if number == at:
+            state.advance(float(number), dumped(pairs(2).text()))
+            state.validate()
+
+
+def test_a_neighbour_that_turns_out_to_be_a_host_is_no_switch_any_more() -> None:
+    state = told(seen("gpu-1", end(0, "gpu-2")), seen("gpu-3", end(0, "gpu-2")))
+    assert shape(state) == {"GPU-2": ["gpu-1", "gpu-3"]}
+    state.advance(1.0, seen("gpu-2"))
+    (fabric,) = [each for each in state.snapshot.sources if each.source == FABRIC]
+    assert fabric.detail == "0 dumps: 0 switches, 0 adapters, 2 of them in known nodes"
+    state.validate()

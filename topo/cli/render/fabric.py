@@ -3,7 +3,13 @@
 from collections import defaultdict
 
 from topo.discovery.groups.fabric.adapter_join import host_of
-from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, SwitchPath, place
+from topo.discovery.groups.fabric.switch_tiers import (
+    HostGroups,
+    SwitchGroup,
+    SwitchPath,
+    leaves_of_hosts,
+    place,
+)
 from topo.discovery.groups.fabric.wires import Wires, joined
 from topo.model.fabric import FabricDump, Guid
 from topo.model.ids import natural_key
@@ -29,7 +35,7 @@ def groups(dump: FabricDump) -> tuple[str, ...]:
     """Return the groups of the hosts that descriptions name, the innermost ones a line each."""
     wires = joined({"": dump})
     named = _hosts(dump)
-    placed = place(wires, named, set(named.values()))
+    placed = place(wires, leaves_of_hosts(wires, named), set(named.values()))
     hosts: defaultdict[SwitchPath, list[str]] = defaultdict(list)
     for host, path in placed.paths.items():
         hosts[path].append(host)

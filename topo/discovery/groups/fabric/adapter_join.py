@@ -49,14 +49,14 @@ def host_of(description: str) -> str:
     return "" if host in _NOBODY else host
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """Return the first part of a full name; empty for a short one and for an address."""
     first, dot, _ = name.partition(".")
     return "" if not dot or first.isdecimal() else first
 
 
 def _shorts(names: Iterable[str]) -> set[str]:
-    return {short for name in names if (short := _short(name))}
+    return {short for name in names if (short := short_name(name))}
 
 
 class AdapterJoin:
@@ -87,7 +87,7 @@ class AdapterJoin:
         for guid, description in adapters.items():
             if host := host_of(description):
                 self._of_host.setdefault(host, set()).add(guid)
-                if short := _short(host):
+                if short := short_name(host):
                     self._longer.setdefault(short, set()).add(host)
         self.nodes = {}
         self._settle(self._described)
@@ -123,7 +123,7 @@ class AdapterJoin:
 
     def is_node(self, name: str) -> bool:
         """Return whether a node answers to this name, in lower case. O(1)."""
-        short = _short(name) or name
+        short = short_name(name) or name
         return bool(
             self._by_name.few_keys_of(name)
             or self._by_name.few_keys_of(short)
@@ -143,7 +143,7 @@ class AdapterJoin:
             return frozenset()
         hosts: set[str] = set(stated.names)
         for name in stated.names:
-            hosts |= {_short(name)} | (self._longer.get(name) or set())
+            hosts |= {short_name(name)} | (self._longer.get(name) or set())
         return stated.adapters.union(*(self._of_host.get(each, ()) for each in hosts))
 
     def _settle(self, adapters: Iterable[Guid]) -> bool:
@@ -170,7 +170,7 @@ class AdapterJoin:
             return None
         # Two full names that differ are two hosts; a short one may be any of them.
         named = {*self._by_name.few_keys_of(host), *self._by_short.few_keys_of(host)}
-        if short := _short(host):
+        if short := short_name(host):
             named.update(self._by_name.few_keys_of(short))
         node = named.pop() if len(named) == 1 else None
         return None if node is None or self._stated[node].adapters else node

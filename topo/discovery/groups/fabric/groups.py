@@ -9,8 +9,8 @@ make the groups of all hosts (`switch_tiers`), which may have rails (`uplinks`).
 node count there, too, so that groups do not depend on whose worker has spoken. A group is called
 after its first switch; it keeps its name while more than half of the nodes that it had are in it.
 
-Cost: O(dumps) for another dump, O(adapters + hosts * leaves squared) where an adapter moves to
-another node, else O(adapters of the node).
+Cost: O(dumps) for another dump, O(adapters) where an adapter moves to another node, O(nodes and
+cables between switches) where a node sees another cable, else O(adapters of the node).
 
 Example: see `switch_tiers`.
 """
@@ -19,13 +19,21 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from types import MappingProxyType
 
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
+from topo.discovery.groups.fabric.host_cables import HostCables
 from topo.discovery.groups.fabric.near_gpus import near_adapters
 from topo.discovery.groups.fabric.switch_ports import SwitchPorts
-from topo.discovery.groups.fabric.switch_tiers import HostGroups, SwitchGroup, is_fabric_kind, place
+from topo.discovery.groups.fabric.switch_tiers import (
+    HostGroups,
+    SwitchGroup,
+    SwitchPath,
+    is_fabric_kind,
+    place,
+)
 from topo.discovery.groups.fabric.uplinks import NodeUplinks
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
@@ -71,8 +79,11 @@ class FabricGroups:
         self._cut_off: dict[str, str] = {}
         """What each dump lacks that was cut off."""
         self._dumped = Wires()
-        self._wires = self._dumped
-        self._nodes: dict[Guid, NodeName] = {}
+        self._cables = HostCables()
+        self._is_stale = False
+        """Whether the cables of all hosts are to be counted anew."""
+        self._touched: set[NodeName] = set()
+        """The nodes that see other cables than those that were counted."""
         self._switch_ports = SwitchPorts()
         self.uplinks = NodeUplinks(self._switch_ports)
         self._join = AdapterJoin()
@@ -99,8 +110,10 @@ class FabricGroups:
         """The numbers of dumps, switches and adapters; empty before any cable is known."""
         if not self.has_cables:
             return ""
-        adapters, joined_ = len(self._wires.adapters), len(self._nodes)
-        of = f"{counted(len(self._wires.switches), 'switch')}, {counted(adapters, 'adapter')}"
+        adapters, joined_ = len(self._cables.wires.adapters), len(self._cables.nodes)
+        of = (
+            f"{counted(len(self._cables.wires.switches), 'switch')}, {counted(adapters, 'adapter')}"
+        )
         return f"{counted(len(self._dumps), 'dump')}: {of}, {joined_} of them in known nodes"
 
     @property
@@ -125,7 +138,7 @@ class FabricGroups:
         self._dumps = {name: dumps[name] for name in dumps if name not in passed_over}
         self._dumped = joined(self._dumps)
         self._join.replace(self._dumped.adapters)
-        self._is_unsettled = True
+        self._is_unsettled = self._is_stale = True
 
     def update(self, node: NodeName, adapters: Iterable[Guid], names: Iterable[str]) -> None:
         """Take the adapters and the names of a node.
@@ -140,13 +153,16 @@ class FabricGroups:
         """Take what a node sees at the ends of its cables, and beside which GPUs they begin."""
         self._is_unsettled |= self.uplinks.update(node, near_adapters(node, facts))
         interfaces = self.uplinks.interfaces(node)
-        found = self._switch_ports.update(node, facts.nic_neighbours, interfaces, now_s)
-        self._is_unsettled |= found
+        if self._switch_ports.update(node, facts.nic_neighbours, interfaces, now_s):
+            self._touched.add(node)
+            self._is_unsettled = True
 
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
         self._put(node, None)
-        self._is_unsettled |= self._switch_ports.forget(node)
+        if self._switch_ports.forget(node):
+            self._touched.add(node)
+            self._is_unsettled = True
         self.uplinks.forget(node)
         for book in self._books.values():
             book.forget(node)
@@ -160,12 +176,15 @@ class FabricGroups:
         return late
 
     def _put(self, node: NodeName, stated: Stated | None) -> None:
+        before = self._stated.get(node)
         if stated is None:
             self._stated.pop(node, None)
             self._is_unsettled |= node in self._paths
         else:
             self._stated[node] = stated
-        self._is_unsettled |= self._join.update(node, stated)
+        was, now = (frozenset() if each is None else each.names for each in (before, stated))
+        if self._join.update(node, stated) or self._switch_ports.are_seen(was ^ now):
+            self._is_unsettled = self._is_stale = True
 
     def find(self, node: NodeName) -> Path | Reason:
         """Return the node's groups, or why it has none."""
@@ -183,24 +202,51 @@ class FabricGroups:
         if not self.has_cables:
             self._set_doubts(())
             return set()
-        self._wires = self._switch_ports.added_to(self._dumped, self._join.is_node)
-        of_interfaces = self._switch_ports.nodes()
-        self._nodes = self._join.nodes | of_interfaces
-        nodes = set(self._nodes.values())
-        placed = place(self._wires, self._join.hosts() | of_interfaces, nodes)
+        touched = self._count_cables()
+        nodes = set(self._cables.nodes.values())
+        placed = place(self._cables.wires, self._cables.leaves, nodes)
         names = self._named(placed, nodes)
-        paths = {
-            node: tuple(_path_group(each, names[each]) for each in placed.paths[node])
-            for node in nodes
-            if node in placed.paths
-        }
-        innermost = {node: placed.paths[node][-1] for node in paths}
-        self.uplinks.settle(self._wires, innermost)
+        innermost = {node: placed.paths[node][-1] for node in nodes & placed.paths.keys()}
+        self.uplinks.settle(self._cables.wires, innermost, touched)
+        paths = self._named_paths(placed, names, nodes)
         before, self._paths = self._paths, paths | self._missing(nodes, now_s)
         self.findings = tuple(self._find(placed, names, nodes))
         self._set_doubts(self._doubt(placed))
         everyone = before.keys() | self._paths.keys()
         return {node for node in everyone if before.get(node) != self._paths.get(node)}
+
+    def _count_cables(self) -> AbstractSet[NodeName] | None:
+        """Bring the cables of hosts up to date; the nodes whose own differ, None for all."""
+        touched, self._touched = self._touched, set()
+        is_stale, self._is_stale = self._is_stale, False
+        if is_stale:
+            self._cables = self._counted_anew()
+            return None
+        for node in touched:
+            self._cables.put(node, self._switch_ports.cables(node), self._join.is_node)
+        return touched
+
+    def _counted_anew(self) -> HostCables:
+        found = HostCables.of(self._dumped, self._join.hosts(), self._join.nodes)
+        is_host = cache(self._join.is_node)
+        for node in self._switch_ports.nodes():
+            found.put(node, self._switch_ports.cables(node), is_host)
+        return found
+
+    def _named_paths(
+        self,
+        placed: HostGroups,
+        names: Mapping[SwitchGroup, GroupName],
+        nodes: AbstractSet[NodeName],
+    ) -> dict[NodeName, Path]:
+        """Return the groups of each node by name; equal ones are the same object as before."""
+        known = {path: path for path in self._paths.values()}
+        of_path: dict[SwitchPath, Path] = {}
+        for each in set(placed.paths.values()):
+            if all(group in names for group in each):
+                path = tuple(_path_group(group, names[group]) for group in each)
+                of_path[each] = known.get(path, path)
+        return {node: of_path[placed.paths[node]] for node in nodes & placed.paths.keys()}
 
     def _missing(self, nodes: AbstractSet[NodeName], now_s: float) -> dict[NodeName, Path]:
         """Return the groups of known nodes that had some and are in no dump now."""
@@ -243,7 +289,7 @@ class FabricGroups:
         return self._books[kind]
 
     def _first_name(self, group: SwitchGroup) -> GroupName:
-        names = (self._wires.switches[each].name for each in group.switches)
+        names = (self._cables.wires.switches[each].name for each in group.switches)
         return GroupName(min(names, key=natural_key))
 
     def _find(
@@ -253,9 +299,6 @@ class FabricGroups:
         nodes: AbstractSet[NodeName],
     ) -> Iterator[FabricFinding]:
         """Yield what does not fit of the nodes' cables, node by node."""
-        adapters: defaultdict[NodeName, list[Guid]] = defaultdict(list)
-        for guid, node in self._nodes.items():
-            adapters[node].append(guid)
         for guid, several in sorted(self._join.doubled.items()):
             text = f"the adapter {guid} is reported by {listed(several)}; it joins none of them"
             yield FabricFinding(ConflictCondition.ADAPTER_DOUBLED, several, text)
@@ -265,17 +308,30 @@ class FabricGroups:
             yield FabricFinding(ConflictCondition.FABRIC_NODE_VANISHED, (node,), text)
         for lost_by, text in self._switch_ports.lost(self._join.is_node):
             yield FabricFinding(ConflictCondition.NEIGHBOUR_LOST, lost_by, text)
-        usual = self._usual_rates()
-        for node in sorted(nodes, key=natural_key):
-            if unclear := self._switch_ports.unclear.get(node):
-                text = f"{node}: {listed(unclear, _SHOWN)}"
+        yield from self._find_of_nodes(placed, names, nodes)
+
+    def _find_of_nodes(
+        self,
+        placed: HostGroups,
+        names: Mapping[SwitchGroup, GroupName],
+        nodes: AbstractSet[NodeName],
+    ) -> Iterator[FabricFinding]:
+        strays = placed.strays.keys() & nodes
+        adapters: defaultdict[NodeName, list[Guid]] = defaultdict(list)
+        for guid, node in self._cables.nodes.items() if strays else ():
+            adapters[node].append(guid)
+        slow, unclear = self._slow(), self._switch_ports.unclear
+        odd = nodes & (unclear.keys() | strays | self.uplinks.irregular | slow.keys())
+        for node in sorted(odd, key=natural_key):
+            if node in unclear:
+                text = f"{node}: {listed(unclear[node], _SHOWN)}"
                 yield FabricFinding(ConflictCondition.SEVERAL_NEIGHBOURS, (node,), text)
-            if node in placed.strays:
+            if node in strays:
                 yield self._stray(node, adapters[node], placed, names)
             if text := self.uplinks.off_rail(node):
                 yield FabricFinding(ConflictCondition.OFF_RAIL, (node,), text)
-            if slow := list(self._slow(adapters[node], usual)):
-                text = f"{node}: {listed(slow, _SHOWN)}"
+            if node in slow:
+                text = f"{node}: {listed(slow[node], _SHOWN)}"
                 yield FabricFinding(ConflictCondition.FABRIC_CABLE_SLOW, (node,), text)
 
     def _stray(
@@ -288,9 +344,9 @@ class FabricGroups:
         groups = placed.strays[node]
         own = placed.paths[node][-1] if node in placed.paths else None
         where = [
-            f"{self._wires.adapters[guid] or guid} to {self._port(uplink)}"
+            f"{self._cables.wires.adapters[guid] or guid} to {self._port(uplink)}"
             for guid in sorted(adapters)
-            for uplink in self._wires.uplinks.get(guid, ())
+            for uplink in self._cables.wires.uplinks.get(guid, ())
             if own is None or uplink.switch not in own.switches
         ]
         most = "none has most of them" if own is None else f"most are in {names[own]}"
@@ -299,24 +355,28 @@ class FabricGroups:
         return FabricFinding(ConflictCondition.FABRIC_CABLE_ASTRAY, (node,), text)
 
     def _port(self, uplink: Uplink) -> str:
-        return f"{self._wires.switches[uplink.switch].name} port {uplink.port}"
+        return f"{self._cables.wires.switches[uplink.switch].name} port {uplink.port}"
 
     def _usual_rates(self) -> dict[Guid, str]:
         """Return for each switch the speed of more than half of its adapters' cables."""
         rates: defaultdict[Guid, Counter[str]] = defaultdict(Counter)
-        for uplinks in self._wires.uplinks.values():
+        for uplinks in self._dumped.uplinks.values():
             for each in uplinks:
                 if each.rate:
                     rates[each.switch][each.rate] += 1
         most = {switch: found.most_common(1)[0] for switch, found in rates.items()}
         return {s: rate for s, (rate, n) in most.items() if 2 * n > rates[s].total()}
 
-    def _slow(self, adapters: Iterable[Guid], usual: Mapping[Guid, str]) -> Iterator[str]:
-        for guid in sorted(adapters):
-            for each in self._wires.uplinks.get(guid, ()):
+    def _slow(self) -> dict[NodeName, list[str]]:
+        """Return the cables of nodes that are slower than most; only dumps say a speed."""
+        usual, found = self._usual_rates(), defaultdict[NodeName, list[str]](list)
+        for guid in sorted(self._dumped.uplinks.keys() & self._join.nodes.keys()):
+            for each in self._dumped.uplinks[guid]:
                 most = usual.get(each.switch) if each.rate else None
                 if most is not None and gbps(each.rate) < gbps(most):
-                    yield f"{self._port(each)} runs at {each.rate}, most others there at {most}"
+                    text = f"{self._port(each)} runs at {each.rate}, most others there at {most}"
+                    found[self._join.nodes[guid]].append(text)
+        return found
 
     def _set_doubts(self, of_switches: Iterable[str]) -> None:
         stays = "; the groups from before the start stay" if self._is_restored else ""
@@ -328,22 +388,24 @@ class FabricGroups:
         """Yield what is odd about the switches."""
         leaves = {each for path in placed.paths.values() for each in path[-1:]}
         lonely = [
-            self._wires.switches[leaf].name
+            self._cables.wires.switches[leaf].name
             for group in leaves
             for leaf in group.switches
-            if not self._wires.trunks.get(leaf)
+            if not self._cables.wires.trunks.get(leaf)
         ]
         if lonely and len(lonely) < sum(len(group.switches) for group in leaves):
             names = listed(sorted(lonely, key=natural_key), _SHOWN)
             yield f"no cable to another switch, while other leaves have some: {names}"
         if placed.trunks_astray:
-            switches = self._wires.switches
+            switches = self._cables.wires.switches
             pairs = [f"{switches[a].name} to {switches[b].name}" for a, b in placed.trunks_astray]
             yield f"cables to a switch of another group: {listed(pairs, _SHOWN)}"
 
     def validate(self) -> None:
         """Check that every adapter is joined by what nodes state now. O(adapters)."""
         require(self._join.validate() == self._join.nodes, "an adapter is joined by old names")
+        if not self._is_unsettled:
+            require(self._counted_anew() == self._cables, "a cable is counted as it was")
 
 
 def _path_group(group: SwitchGroup, name: GroupName) -> PathGroup:

@@ -16,27 +16,26 @@ An interface that shows its neighbour no more is remembered with the time. After
 *lost*: that is longer than a switch takes to start again, and than lldpd keeps a dead neighbour.
 The cable still counts, but somebody should know.
 
-Cost: O(neighbours of the node) for a node, O(all cables) for the whole.
+Cost: O(neighbours of the node).
 
 Example: gpu-01 has eth2 at LEAF1 port 5, then at LEAF1 and LEAF9, then at LEAF9 alone. The cable
 is to LEAF1 until the last, although two minutes pass in between.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
-from functools import cache
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
-from topo.discovery.groups.fabric.wires import Uplink, Wires
-from topo.model.fabric import FabricSwitch, Guid
+from topo.discovery.groups.fabric.adapter_join import short_name
+from topo.discovery.groups.fabric.wires import Uplink
+from topo.model.fabric import Guid
 from topo.model.ids import NodeName, natural_key
 from topo.model.machine import NicNeighbour
 
 
-class _Cable(NamedTuple):
+class NodeCable(NamedTuple):
     """A cable of a node: the identity of its interface, what is at the far end, and the uplink."""
 
     adapter: Guid
@@ -44,7 +43,7 @@ class _Cable(NamedTuple):
     uplink: Uplink
 
 
-_Cables = Mapping[str, _Cable]
+_Cables = Mapping[str, NodeCable]
 """By interface."""
 _NONE: _Cables = MappingProxyType({})
 UNSEEN_S = 600.0
@@ -65,6 +64,8 @@ class SwitchPorts:
         self._unseen_since_s: dict[tuple[NodeName, str], float] = {}
         """The interfaces that do not show their neighbour, the first to go first."""
         self._lost_since_s: dict[tuple[NodeName, str], float] = {}
+        self._names: Counter[str] = Counter()
+        """What neighbours are called, in full and in short."""
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -98,7 +99,8 @@ class SwitchPorts:
             else:
                 ends = " and ".join(map(_end, several))
                 unclear.append(f"{nic} sees {ends}: a cable that was moved, or a box between")
-        self._put(node, cables, tuple(unclear))
+        if cables != before or tuple(unclear) != unclear_before:
+            self._put(node, cables, tuple(unclear))
         is_found = self._note_unseen(node, cables.keys() - seen.keys(), before, now_s)
         return is_found or cables != before or tuple(unclear) != unclear_before
 
@@ -168,45 +170,39 @@ class SwitchPorts:
         return known
 
     def _put(self, node: NodeName, cables: _Cables, unclear: tuple[str, ...]) -> None:
-        self._of.pop(node, None)
+        for step, several in ((-1, self._of.pop(node, _NONE)), (1, cables)):
+            for each in several.values():
+                name = each.end.name.lower()
+                for key in {name, short_name(name) or name}:
+                    self._names[key] += step
+                    if not self._names[key]:
+                        del self._names[key]
         self._unclear.pop(node, None)
         if cables:
             self._of[node] = cables
         if unclear:
             self._unclear[node] = unclear
 
-    def added_to(self, wires: Wires, is_host: Callable[[str], bool]) -> Wires:
-        """Return the cables of dumps with those of the nodes; `is_host` knows a node's names."""
-        found = replace(
-            wires,
-            switches=dict(wires.switches),
-            adapters=dict(wires.adapters),
-            uplinks=wires.uplinks.copy(),
-        )
-        is_known_host = cache(lambda name: is_host(name.lower()))
-        for cables in self._of.values():
-            for adapter, end, uplink in cables.values():
-                if is_known_host(end.name):
-                    continue
-                if uplink.switch not in found.switches:
-                    switch = FabricSwitch(uplink.switch, end.name or end.chassis, 0)
-                    found.switches[uplink.switch] = switch
-                found.adapters[adapter] = adapter
-                found.uplinks[adapter] = [uplink]
-        return found
+    def cables(self, node: NodeName) -> Collection[NodeCable]:
+        """Return the cables of a node, those to hosts among them."""
+        return self._of.get(node, _NONE).values()
 
-    def nodes(self) -> dict[Guid, NodeName]:
-        """Return the node of each interface, under the identity that its cable has."""
-        return {each.adapter: node for node, of in self._of.items() for each in of.values()}
+    def nodes(self) -> Collection[NodeName]:
+        """Return the nodes that see anything at the end of a cable."""
+        return self._of.keys()
+
+    def are_seen(self, names: Iterable[str]) -> bool:
+        """Return whether a neighbour is called by one of these names of nodes, in lower case."""
+        return any(each in self._names for name in names for each in (name, short_name(name)))
 
     def interfaces(self, node: NodeName) -> Collection[str]:
         """Return the interfaces of a node that have a cable."""
         return self._of.get(node, _NONE).keys()
 
 
-def _cable(node: NodeName, end: NicNeighbour) -> _Cable:
+def _cable(node: NodeName, end: NicNeighbour) -> NodeCable:
     uplink = Uplink(Guid(end.chassis), end.port, "")
-    return _Cable(interface_id(node, end.nic), end, uplink)
+    return NodeCable(interface_id(node, end.nic), end, uplink)
 
 
 def _end(neighbour: NicNeighbour) -> str:

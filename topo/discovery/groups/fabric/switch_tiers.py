@@ -26,8 +26,8 @@ cabled to each other join what each of them holds, as a core would: the groups o
 cable in the spine of another pod makes two pods no pod, and cables that are cut take no group out
 of its pod while one is left. What names of switches say is not used.
 
-Cost: O(cables) and, for each leaf, the square of the different sets of leaves that its hosts have:
-one where all cables are right.
+Cost: O(hosts), O(cables between switches) and, for each leaf, the square of the different sets of
+leaves that its hosts have: one where all cables are right.
 
 Example: gpu-1 and gpu-2 each have a cable to leaf-1 and one to leaf-2, gpu-3 and gpu-4 to leaf-3
 and leaf-4; spine-1 connects all. gpu-1 and gpu-2 share both cables: a group. So are 3 and 4;
@@ -53,7 +53,7 @@ _KINDS = (LEAF, Kind("spine"), Kind("core"))
 _HIGHER = "tier-"
 Trunk = tuple[Guid, Guid]
 """A cable between two switches, the one nearer to hosts first."""
-_Cables = frozenset[tuple[Guid, int]]
+Leaves = frozenset[tuple[Guid, int]]
 """The leaves of a host, each with how many of its cables are there."""
 _K = TypeVar("_K", bound=Hashable)
 
@@ -82,42 +82,50 @@ class HostGroups(NamedTuple):
     trunks_astray: tuple[Trunk, ...]
 
 
-def place(wires: Wires, hosts: Mapping[Guid, Host], nodes: AbstractSet[Host]) -> HostGroups:
-    """Return the groups of all hosts; `hosts`: the host of each adapter, `nodes`: who is a node."""
-    leaves: defaultdict[Host, Counter[Guid]] = defaultdict(Counter)
+def leaves_of_hosts(wires: Wires, hosts: Mapping[Guid, Host]) -> dict[Host, Leaves]:
+    """Return the leaves of each host that has any; `hosts`: the host of each adapter."""
+    found: defaultdict[Host, Counter[Guid]] = defaultdict(Counter)
     for adapter, host in hosts.items():
-        leaves[host].update(each.switch for each in wires.uplinks.get(adapter, ()))
-    group_of = _leaf_groups(leaves, nodes)
-    own: dict[Host, SwitchGroup] = {}
+        for each in wires.uplinks.get(adapter, ()):
+            found[host][each.switch] += 1
+    return {host: frozenset(leaves.items()) for host, leaves in found.items()}
+
+
+def place(wires: Wires, leaves: Mapping[Host, Leaves], nodes: AbstractSet[Host]) -> HostGroups:
+    """Return the groups of all hosts; `leaves`: those of each host, `nodes`: who is a node."""
+    hosts: defaultdict[Leaves, list[Host]] = defaultdict(list)
+    """Those with the same cables: nearly all of a unit have."""
+    for host, found in leaves.items():
+        hosts[found].append(host)
+    of_nodes = {found for found, several in hosts.items() if not nodes.isdisjoint(several)}
+    group_of = _leaf_groups({found: len(several) for found, several in hosts.items()}, of_nodes)
+    own: dict[Leaves, SwitchGroup] = {}
     strays: dict[Host, tuple[SwitchGroup, ...]] = {}
-    for host, cables in leaves.items():
+    for found, several in hosts.items():
         votes: Counter[SwitchGroup] = Counter()
-        for leaf, number in cables.items():
+        for leaf, number in found:
             if leaf in group_of:
                 votes[group_of[leaf]] += number
         ordered = sorted(votes, key=lambda each: (-votes[each], min(each.switches)))
         if len(ordered) > 1:
-            strays[host] = tuple(ordered)
+            strays |= dict.fromkeys(several, tuple(ordered))
         if ordered and 2 * votes[ordered[0]] > votes.total():
-            own[host] = ordered[0]
+            own[found] = ordered[0]
     # A server of the fabric's own may be on a spine, which is no leaf for that.
-    above, astray = _groups_above(wires, {own[node] for node in nodes & own.keys()})
-    paths = {host: (*above.get(each, ()), each) for host, each in own.items()}
+    above, astray = _groups_above(wires, {own[found] for found in of_nodes & own.keys()})
+    paths: dict[Host, SwitchPath] = {}
+    for found, each in own.items():
+        paths |= dict.fromkeys(hosts[found], (*above.get(each, ()), each))
     return HostGroups(paths, strays, astray)
 
 
 def _leaf_groups(
-    leaves: Mapping[Host, Counter[Guid]], nodes: AbstractSet[Host]
+    alike: Mapping[Leaves, int], of_nodes: AbstractSet[Leaves]
 ) -> dict[Guid, SwitchGroup]:
-    """Return the group of each leaf that has one: that of the hosts with most of its cables."""
-    alike: Counter[_Cables] = Counter()
-    """How many hosts have the same cables: nearly all of a unit have."""
-    of_nodes: set[_Cables] = set()
-    for host, found in leaves.items():
-        if found:
-            alike[frozenset(found.items())] += 1
-            if host in nodes:
-                of_nodes.add(frozenset(found.items()))
+    """Return the group of each leaf that has one: that of the hosts with most of its cables.
+
+    `alike`: how many hosts have the same leaves.
+    """
     near = (
         (one, other)
         for (one, other), shared in _shared(alike).items()
@@ -156,7 +164,7 @@ class _Together:
 
     @classmethod
     def of(
-        cls, hosts: Iterable[_Cables], alike: Mapping[_Cables, int], of_nodes: AbstractSet[_Cables]
+        cls, hosts: Iterable[Leaves], alike: Mapping[Leaves, int], of_nodes: AbstractSet[Leaves]
     ) -> "_Together":
         """Return the hosts with these cables."""
         made = cls(0, Counter(), has_node=False)
@@ -202,20 +210,20 @@ def _absorbed(together: list[_Together]) -> list[_Together]:
     return kept
 
 
-def _shared(alike: Iterable[_Cables]) -> Counter[tuple[_Cables, _Cables]]:
+def _shared(alike: Iterable[Leaves]) -> Counter[tuple[Leaves, Leaves]]:
     """Return for each two of them that have a leaf in common how many cables they share."""
-    on_leaf: defaultdict[Guid, list[tuple[_Cables, int]]] = defaultdict(list)
+    on_leaf: defaultdict[Guid, list[tuple[Leaves, int]]] = defaultdict(list)
     for cables in sorted(alike, key=sorted):
         for leaf, number in cables:
             on_leaf[leaf].append((cables, number))
-    shared: Counter[tuple[_Cables, _Cables]] = Counter()
+    shared: Counter[tuple[Leaves, Leaves]] = Counter()
     for several in on_leaf.values():
         for (one, of_one), (other, of_other) in combinations(several, 2):
             shared[one, other] += min(of_one, of_other)
     return shared
 
 
-def _number(cables: _Cables) -> int:
+def _number(cables: Leaves) -> int:
     return sum(number for _, number in cables)
 
 

@@ -5,7 +5,8 @@ Result: for each node its cables, and a sentence about those that are on another
 How: the worker says which GPUs an adapter is near to (`near_gpus`), dumps and neighbours where its
 cable leads, and the nodes of a group together what its rails are (`rails`).
 
-Cost: O(cables) where the fabric is settled, O(adapters of the node) for a node.
+Cost: O(nodes) and O(cables of the nodes that differ) where the fabric is settled, O(adapters of
+the node) for a node.
 
 Example: see `rails`.
 """
@@ -84,6 +85,8 @@ class NodeUplinks:
         self._groups: Mapping[NodeName, SwitchGroup] = {}
         self._rails: Mapping[SwitchGroup, Rails] = {}
         self._irregular: frozenset[NodeName] = frozenset()
+        self._counted: dict[NodeName, tuple[SwitchGroup, Cables]] = {}
+        """The cables of nodes to the leaves of their group, of those that were settled."""
 
     def update(self, node: NodeName, near: tuple[NearAdapter, ...]) -> bool:
         """Take which GPUs the adapters of a node are near to; whether it changed.
@@ -94,7 +97,10 @@ class NodeUplinks:
         before = {each.identity: each for each in known}
         kept = tuple(e if e.gpus else before.get(e.identity, e) for e in near) or known
         self._near[node] = kept
-        return kept != known
+        if kept == known:
+            return False
+        self._counted.pop(node, None)
+        return True
 
     def interfaces(self, node: NodeName) -> frozenset[str]:
         """Return the interfaces of a node that its adapters for remote memory access name."""
@@ -104,10 +110,26 @@ class NodeUplinks:
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
         self._near.pop(node, None)
+        self._counted.pop(node, None)
 
-    def settle(self, wires: Wires, groups: Mapping[NodeName, SwitchGroup]) -> None:
-        """Find the rails among these cables; `groups`: the innermost group of each node."""
+    @property
+    def irregular(self) -> frozenset[NodeName]:
+        """The nodes with an adapter on another rail than most."""
+        return self._irregular
+
+    def settle(
+        self,
+        wires: Wires,
+        groups: Mapping[NodeName, SwitchGroup],
+        touched: Iterable[NodeName] | None,
+    ) -> None:
+        """Find the rails among these cables; `groups`: the innermost group of each node.
+
+        `touched`: the nodes whose cables differ since the last time; None for all.
+        """
         self._wires, self._groups = wires, groups
+        for node in [*self._counted] if touched is None else touched:
+            self._counted.pop(node, None)
         members: defaultdict[SwitchGroup, defaultdict[Cables, list[NodeName]]]
         members = defaultdict(lambda: defaultdict(list))
         for node, group in groups.items():
@@ -159,8 +181,11 @@ class NodeUplinks:
 
     def _cables(self, node: NodeName, group: SwitchGroup) -> Cables:
         """Return the cables between GPUs of a node and the leaves of its own group."""
+        known = self._counted.get(node)
+        if known is not None and known[0] == group:
+            return known[1]
         uplinks, switches = self._wires.uplinks, group.switches
-        return tuple(
+        found = tuple(
             [
                 ((gpus, card), each.switch)
                 for identity, _, _, gpus, card in self._near.get(node, ())
@@ -169,6 +194,8 @@ class NodeUplinks:
                 if each.switch in switches
             ]
         )
+        self._counted[node] = group, found
+        return found
 
     def _ends(self, adapters: Iterable[NearAdapter]) -> Iterator[tuple[NearAdapter, Uplink]]:
         for near in adapters:
