@@ -6,6 +6,7 @@ from typing import NamedTuple
 from topo.gangs.machine.gang import Gang, Member
 from topo.gangs.machine.placement_requests import current_request
 from topo.gangs.status import GangStatus, Transition
+from topo.model.cluster import HYBRID
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.rest.gangs import (
     GangDocument,
@@ -91,6 +92,8 @@ def gang_document(
             for t in eligible.tolerations
         ],
         exclude=sorted(eligible.exclude, key=natural_key),
+        usage=eligible.usage,
+        hybrid=sorted(_hybrid(places.values(), host), key=natural_key) if eligible.usage else [],
         members=[
             GangPodDocument(
                 name=member.name,
@@ -113,6 +116,10 @@ def gang_document(
         ],
         history_from=time_text(history.from_s),
     )
+
+
+def _hybrid(nodes: Iterable[NodeName], host: HostOf) -> set[NodeName]:
+    return {node for node in nodes if (at := host(node)) is not None and at.pool == HYBRID}
 
 
 def _state(member: Member) -> str:

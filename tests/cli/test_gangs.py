@@ -61,6 +61,14 @@ def test_why_shows_a_job_by_its_name_or_by_that_of_a_pod(topo: Topo, name: str) 
     assert json.loads(topo("why", name, "-o", "json").stdout) == gang_samples.gang()
 
 
+def test_why_of_a_job_on_hybrid_nodes_says_when_it_gets_such(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.gangs = [gang_samples.gang(usage="training", hybrid=["node-3", "node-4"])]
+    told = " ".join(topo("why", "pytorch-demo").stdout.split())
+    assert "of the hybrid pool: node-3 and node-4; a training job gets such nodes only" in told
+
+
 def test_the_history_of_a_gang_is_a_row_per_change_and_says_what_is_not_known(topo: Topo) -> None:
     shown = " ".join(topo("why", "pytorch-demo", "--history").stdout.split())
     first, second = "14:02:11.000Z ✗ no-room 1 group of 16", "14:09:40.125Z ▲ opened its scheduler"

@@ -174,6 +174,8 @@ declare namespace Api {
     selector: Record<string, string>;
     tolerations: Toleration[];
     exclude: string[];
+    usage: string;
+    hybrid: string[];
     members: GangPod[];
     groups: PodGroup[];
     history: Transition[];

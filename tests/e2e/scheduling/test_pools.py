@@ -104,6 +104,7 @@ async def test_each_kind_of_job_has_its_pool_then_the_hybrid_one_and_never_the_o
     await api.create(JOBS, trains("second", 2))
     second = await nodes_of(api, "second", 2)
     assert {pools[node] for node in second} == {HYBRID}, "training is full"
+    assert "of the hybrid pool" in " ".join((await topo(master, "why", "second")).split())
     for name, pool in (("serves-1", INFERENCE), ("serves-2", INFERENCE), ("serves-3", HYBRID)):
         await api.create(BATCH_JOBS, serves(name))
         assert {pools[node] for node in await nodes_of(api, name, 2)} == {pool}

@@ -136,6 +136,21 @@ def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
     assert told["exclude"] == ["n9", "n10"]
 
 
+def test_hybrid_nodes_of_a_job_with_a_usage_are_told() -> None:
+    def pooled(name: NodeName) -> Host | None:
+        found = host(name)
+        return replace(found, pool="hybrid") if found and name in NODES[2:] else found
+
+    asked = gang(*(member(rank) for rank in range(4)))
+    for usage, told in (("training", ["n2", "n3"]), ("", [])):
+        eligible = Eligibility(usage=usage)
+        found = replace(asked, request=replace(asked.request, eligible=eligible))
+        where = stands(found, places=tuple(enumerate(NODES)))
+        summary = gang_summary(found, where, 10.0, all_well)
+        document = gang_document(summary, found, where, pooled, history=NO_HISTORY)
+        assert (document["usage"], document["hybrid"]) == (usage, told)
+
+
 def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by_name() -> None:
     waiting = {"third": 2, "first": 0, "second": 1}
     summaries = [

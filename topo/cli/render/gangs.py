@@ -17,6 +17,7 @@ from topo.model.conditions.gang_states import GangState, Stage
 from topo.model.durations import age
 from topo.model.rest.gangs import GangDocument, GangPodDocument, GangsDocument, GangSummary
 from topo.model.rest.topology import GroupDocument
+from topo.model.words import listed
 
 _MOST_LOSSES = 8
 _STAGES = {each.value: each.row.stage for each in GangState}
@@ -47,8 +48,8 @@ def render_gang(
 ) -> RenderableType:
     """Render one gang: its state and why, what would let it in, its groups inside the tree."""
     plan = placement_tree.render_trees(gang["groups"], (), roots, glyphs)
-    lost = _losses(gang, glyphs)
-    return Stack(_head(gang, glyphs), *_why(gang, glyphs), *lost, *plan, *_waiting(gang, glyphs))
+    said = (*_why(gang, glyphs), *_pools(gang, glyphs), *_losses(gang, glyphs))
+    return Stack(_head(gang, glyphs), *said, *plan, *_waiting(gang, glyphs))
 
 
 def render_history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
@@ -89,6 +90,15 @@ def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
         said.append(f"what would let it in: {gang['would_fit']}")
     for sentence in said:
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
+
+
+def _pools(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
+    """Yield why it has nodes that jobs of another use may have, too."""
+    if gang["hybrid"]:
+        named, usage = listed([plain(node) for node in gang["hybrid"]]), plain(gang["usage"])
+        words = f"of the hybrid pool: {named}; a {usage} job gets such nodes only where its groups"
+        words += " fit on no others"
+        yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(words))
 
 
 def _losses(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:

@@ -169,8 +169,17 @@ def _place_pods(capacity: CapacityView, asked: Place) -> Placed | NoFit:
 
 
 def _place_beside(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+    """Place pods near their own groups, on hybrid nodes only where the others have no room."""
     reachable = _with_taken(capacity, _BEYOND, _nodes_out_of_reach(capacity, asked))
-    return _place_with_kept(reachable, asked)
+    request = asked.request
+    *before, last = (replace(asked, request=each) for each in request.by_pool())
+    tried = (_place_with_kept(reachable, each) for each in before)
+    found = next((each for each in tried if isinstance(each, Placed)), None)
+    if found is None:
+        return _place_with_kept(reachable, last)
+    pools = replace(found.request.eligible, spares_hybrid=request.eligible.spares_hybrid)
+    held = replace(found.request, mode=request.mode, eligible=pools)
+    return replace(found, request=held, mode=request.mode)
 
 
 def _asks_for_groups(refused: NoFit) -> bool:

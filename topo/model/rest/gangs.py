@@ -87,7 +87,9 @@ class GangDocument(GangSummary):
     """A gang with its pods by rank, and where its groups are: of pods that have a node.
 
     `selector`, `tolerations` and `exclude` say which nodes it may have, as a placement asks it.
-    A required node affinity is in `exclude`: the nodes that it leaves out.
+    A required node affinity is in `exclude`: the nodes that it leaves out. `usage` is what the job
+    is, `training` or `inference`, empty for neither; `hybrid` are those of its nodes that are of
+    the hybrid pool, which such a job gets only where its groups fit on no others.
 
     `history` are its last 20 changes of state, the oldest first. Those before `history_from`
     (RFC 3339), when the answering master came to lead, are not known but for one of a `pod`.
@@ -96,6 +98,8 @@ class GangDocument(GangSummary):
     selector: Annotated[dict[str, str], default({})]
     tolerations: Annotated[list[TolerationDocument], default([])]
     exclude: Annotated[list[str], default([])]
+    usage: Annotated[str, default("")]
+    hybrid: Annotated[list[str], default([])]
     members: Annotated[list[GangPodDocument], default([])]
     groups: Annotated[list[PodGroupDocument], default([])]
     history: Annotated[list[TransitionDocument], default([])]
