@@ -123,8 +123,9 @@ e2e-fits: $(STAMP) ## random pods on 64 random nodes, our count beside kube-sche
 e2e-kueue: JOBS ?= 300
 e2e-kueue: NODES ?= 64
 e2e-kueue: SEED ?= 1
-e2e-kueue: $(STAMP) ## the same random workloads in two queues of stock Kueue, by nomination and by its own topologies, judged: JOBS=300 NODES=64; needs Go
-	$(BIN)/python -m tests.e2e.kueue.random_workloads --jobs $(JOBS) --nodes $(NODES) --seed $(SEED)
+e2e-kueue: WAYS ?= ours,held,kueue's
+e2e-kueue: $(STAMP) ## the same random workloads in two queues of stock Kueue, by nomination, held before quota, and by its own topologies, judged: JOBS=300 NODES=64 WAYS=held; needs Go
+	$(BIN)/python -m tests.e2e.kueue.random_workloads --jobs $(JOBS) --nodes $(NODES) --seed $(SEED) --ways "$(WAYS)"
 
 e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.relabelled

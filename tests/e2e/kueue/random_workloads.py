@@ -1,5 +1,9 @@
 """Random workloads in two queues of a cohort, by our engine and by Kueue: `make e2e-kueue`.
 
+    ours       Kueue gives quota, then the master looks for whole groups
+    held       the master books whole groups, then Kueue gives quota
+    kueue's    Kueue looks for both, by its own topologies
+
 Each way gets the same stream: jobs of 4 to 64 GPUs a group, an eighth of them of a high priority,
 in two queues that lend to each other and take back by preemption. A second client reads the API
 server again and again, and the run ends at once where
@@ -50,10 +54,12 @@ from tests.e2e.scheduling.gang_master import document
 from tests.e2e.scheduling.jobs import BATCH_JOBS, PODS, WORDS, owner_of
 from tests.e2e.scheduling.recount import Ground, Recount, Wish, ground
 from tests.support.waiting import eventually
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
-OURS, KUEUES = "ours", "kueue's"
+OURS, HELD, KUEUES = "ours", "held", "kueue's"
+WAYS = (OURS, HELD, KUEUES)
 QUEUES = ("training", "research")
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _HIGH = "random-high"
@@ -128,21 +134,38 @@ class WorkloadRun:
         began_s = moved_s = time.monotonic()
         while left or self._made:
             now_s = time.monotonic()
-            while left and len(self._made) < _MOST_LIVE:
-                wish = left.pop()
-                await self.api.create(BATCH_JOBS, self._job(wish, rng.choice(QUEUES)))
-                self._made[wish.name] = wish, now_s
+            count = min(len(left), _MOST_LIVE - len(self._made))
+            new = [(left.pop(), rng.choice(QUEUES)) for _ in range(count)]
+            await asyncio.gather(*(self._make(wish, queue) for wish, queue in new))
             for name in await self._look():
                 moved_s = now_s
                 self._ends_s[name] = now_s + rng.uniform(_LEAST_LIFE_S, _MOST_LIFE_S)
-            for name in [each for each, at_s in self._ends_s.items() if at_s <= now_s]:
-                await self.api.delete(f"{BATCH_JOBS}/{name}")
+            ended = [each for each, at_s in self._ends_s.items() if at_s <= now_s]
+            await asyncio.gather(*(self.api.delete(f"{BATCH_JOBS}/{name}") for name in ended))
+            for name in ended:
                 del self._ends_s[name], self._made[name]
             assert now_s - moved_s < _STUCK_S, f"nothing moves: {list(self._made)}"
             await asyncio.sleep(_LOOK_S)
         self._seen.seconds = time.monotonic() - began_s
         await eventually(self._is_empty)
         return self._seen
+
+    async def _make(self, wish: Wish, queue: str) -> None:
+        made = await self.api.create(BATCH_JOBS, self._job(wish, queue))
+        assert self._goes_its_way(made), f"the webhook passed by {made['metadata']}"
+        self._made[wish.name] = wish, time.monotonic()
+
+    async def is_reviewed(self, wish: Wish) -> bool:
+        """Whether the webhook answers, and as this way needs."""
+        job = self._job(wish, QUEUES[0])
+        return self._goes_its_way(await self.api.call("POST", BATCH_JOBS, job, dryRun="All"))
+
+    def _goes_its_way(self, made: Any) -> bool:
+        annotations = made["metadata"].get("annotations", {})
+        is_held = WORDS.whole_groups in annotations.get(ADMISSION_GATED_BY, "")
+        is_native = "podset-slice-size" in str(made["spec"]["template"]["metadata"])
+        is_ours = WORDS.pods in str(made)
+        return {OURS: is_ours and not is_held, HELD: is_held, KUEUES: is_native}[self.way]
 
     def _job(self, wish: Wish, queue: str) -> Any:
         native = {WORDS.way: "native"} if self.way == KUEUES else {}
@@ -153,10 +176,10 @@ class WorkloadRun:
 
     async def _look(self) -> list[str]:
         """Judge what there is now; return the jobs that are newly bound as a whole."""
-        pods = [pod for pod in await self.api.items(PODS) if _counts(pod)]
-        found = Recount(pods, self.ground)
+        all_pods, workloads = await asyncio.gather(self.api.items(PODS), self.api.items(WORKLOADS))
+        found = Recount([pod for pod in all_pods if _counts(pod)], self.ground)
         assert not (over := found.overbooked()), f"more GPUs are taken than there are: {over}"
-        self._judge_quota(await self.api.items(WORKLOADS))
+        self._judge_quota(workloads)
         self._seen.looks += 1
         new = []
         for name, nodes in found.bound(self._made.keys() - self._ends_s.keys()).items():
@@ -218,7 +241,7 @@ def _short(way: str) -> str:
 
 async def open_queues(api: Api, way: str, quota: int) -> None:
     """Make the two queues of one way, in a cohort of their own."""
-    flavor = PLAIN if way == OURS else FLAVOR
+    flavor = FLAVOR if way == KUEUES else PLAIN
     preemption = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
     for queue in QUEUES:
         name = f"{queue}-{_short(way)}"
@@ -234,7 +257,7 @@ async def run(
     *,
     jobs: Sequence[Wish],
     tell: Callable[[str], None],
-    ways: Sequence[str] = (OURS, KUEUES),
+    ways: Sequence[str] = WAYS,
 ) -> dict[str, Seen]:
     """Return what came of the same jobs by each way, on one cluster, one after the other."""
     (home / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
@@ -242,13 +265,20 @@ async def run(
     await api.create(_CLASSES, {**head, "metadata": {"name": _HIGH}, "value": 1000})
     quota = len(world.nodes) * 8 // 2
     found = {}
-    async with admission_master(cluster, api, home, WRITES, rendering=RENDERING) as master:
+    flags = (WRITES, f"--state-file={home / 'state'}")
+    async with admission_master(cluster, api, home, *flags, rendering=RENDERING) as master:
+        argv = master.program.argv
         on = await ground(api, await master.url())
         await eventually(lambda: _is_published(api))
         await plain_flavor(api)
         for way in ways:
+            master.stop()
+            holds = "true" if way == HELD else "false"
+            master.program.argv = (*argv, f"--hold-before-quota={holds}")
+            master.start()
             await open_queues(api, way, quota)
             stream = WorkloadRun(api=api, ground=on, way=way, quota=quota, tell=tell)
+            await eventually(lambda: stream.is_reviewed(jobs[0]))  # noqa: B023 - awaited here
             found[way] = await stream.go(jobs)
             tell(f"{way}: {found[way]}")
     return found
@@ -271,7 +301,8 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> Non
     tell(f"{len(world.nodes)} nodes are ready")
     jobs = list(wishes(options.seed, options.jobs))
     async with cluster.api() as api:
-        await run(cluster, api, world, home, jobs=jobs, tell=tell)
+        ways = options.ways.split(",")
+        await run(cluster, api, world, home, jobs=jobs, tell=tell, ways=ways)
 
 
 def main() -> int:
@@ -280,6 +311,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ways", default=",".join(WAYS))
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-kueue-"))
     with own_cluster(home, kueue={}) as cluster:
