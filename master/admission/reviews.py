@@ -21,6 +21,7 @@ from topo.gangs.admission.jobs import admit_job, admit_relayed
 from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
+from topo.gangs.admission.restored import restore_stamps
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.json_patch import fits, mapping, mappings
@@ -60,9 +61,9 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     request = _request(content)
     uid = str(request["uid"])
     kind, created = mappings(request, "kind", "object")
-    judged = _judge(*(str(kind.get(each, "")) for each in ("group", "version", "kind")))
-    if judged is None or request.get("operation") != "CREATE":
-        text = "topo-master judges new jobs, PodGroups and pods alone; see its webhooks"
+    judged = _judge(request, *(str(kind.get(each, "")) for each in ("group", "version", "kind")))
+    if judged is None:
+        text = "topo-master judges jobs, new PodGroups and new pods alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = judged
     if rules.makes_groups or rules.by_links:
@@ -89,12 +90,23 @@ def _token(uid: str) -> str:
     return hashlib.sha256(uid.encode()).hexdigest()
 
 
-def _judge(group: str, version: str, kind: str) -> tuple[str, Judge] | None:
-    """Return the name and the judge of a kind of object; None if reviews of it are not answered."""
+def _judge(
+    request: Mapping[str, Any], group: str, version: str, kind: str
+) -> tuple[str, Judge] | None:
+    """Return the name and the judge of what is done to a kind of object; None if nobody judges."""
+    operation, (before,) = request.get("operation"), mappings(request, "oldObject")
     for each in kinds.JOB_KINDS:
         if (group, version, kind) == (each.group, each.version, each.kind):
-            return each.name, partial(_judge_job, each)
-    return _JUDGES.get((group, version, kind))
+            if operation == "UPDATE":
+                return each.name, partial(_judge_change, each, before)
+            return (each.name, partial(_judge_job, each)) if operation == "CREATE" else None
+    return _JUDGES.get((group, version, kind)) if operation == "CREATE" else None
+
+
+def _judge_change(
+    kind: JobKind, before: Mapping[str, Any], job: Mapping[str, Any], rules: Rules
+) -> AdmissionOutcome:
+    return restore_stamps(before, job, kind.parts, rules.keys)
 
 
 def _judge_job(kind: JobKind, job: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:

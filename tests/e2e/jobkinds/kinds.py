@@ -34,8 +34,9 @@ class Kind:
     """One kind: where its jobs are, what one is, how it is scaled, and the rank of a pod.
 
     `program` is the name of its controller's, empty where the test makes the pods itself. `scaled`
-    returns the merge patch of the job as it is for so many pods, at least `least`; None where the
-    kind does not scale while it runs. A `job` that is a list is of pods that nobody makes again.
+    returns the merge patch of the job as its user wrote it for so many pods, at least `least`; None
+    where the kind does not scale while it runs. A `job` that is a list is of pods that nobody makes
+    again.
     """
 
     name: str

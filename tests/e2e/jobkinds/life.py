@@ -95,11 +95,20 @@ class Life:
             await self.api.create(PODS, next(x for x in job if x["metadata"]["name"] == name))
         await self.is_whole(ALL, without=lost["metadata"]["uid"])
 
-    async def scale(self, pods: int) -> None:
-        """Return when it has so many pods, in whole pairs."""
-        assert self.kind.scaled is not None
+    async def apply_again(self) -> None:
+        """The user applies the job once more, unchanged; no stamp goes."""
+        if isinstance(job := written(self.kind, self.scheduler), list):
+            return
         path = f"{self.kind.path}/{NAME}"
-        await self.api.merge(path, self.kind.scaled(await self.api.get(path), pods))
+        before, after = await self.api.get(path), await self.api.merge(path, job)
+        was, now = (str(each["spec"]).count(WORDS.pods) for each in (before, after))
+        assert was == now, f"of {was} stamps {now} are left: {after['spec']}"
+
+    async def scale(self, pods: int) -> None:
+        """Its user applies it with so many pods; return when it has them, in whole pairs."""
+        assert self.kind.scaled is not None
+        changed = self.kind.scaled(written(self.kind, self.scheduler), pods)
+        await self.api.merge(f"{self.kind.path}/{NAME}", changed)
         await self.is_whole(pods)
 
     async def is_whole(self, pods: int, without: str = "") -> None:

@@ -85,6 +85,7 @@ class Cell:
                 cell = (life.kind.name, life.scheduler)
                 if cell not in KEPT:
                     await self._step("pod lost", life.lose_a_pod())
+                await self._step("applied again", life.apply_again())
                 if life.kind.scaled is not None and cell not in UNSCALED:
                     await self._step("scaled in", life.scale(life.kind.least))
                     await self._step("scaled out", life.scale(ALL))
@@ -108,7 +109,7 @@ class Cell:
         try:
             async with asyncio.timeout(STEP_S):
                 await act
-        except (TimeoutError, ApiError) as error:
+        except (TimeoutError, ApiError, AssertionError) as error:
             self.steps[name] = f"FAILED: {str(error)[:300] or await self.life.explain()}"
             return False
         self.steps[name] = f"{time.monotonic() - began_s:.1f} s"

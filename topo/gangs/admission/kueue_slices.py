@@ -37,6 +37,8 @@ from topo.placement.job.request import PlacementMode, Request
 _PREFIX = "kueue.x-k8s.io/podset-"
 SLICE_LEVEL, SLICE_SIZE = f"{_PREFIX}slice-required-topology", f"{_PREFIX}slice-size"
 REQUIRED, PREFERRED = f"{_PREFIX}required-topology", f"{_PREFIX}preferred-topology"
+OF_SLICES = (SLICE_LEVEL, SLICE_SIZE, REQUIRED, PREFERRED)
+"""All that is written here."""
 _SLICED = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
 """Other kinds are cut into pod sets, or into workloads, in ways of their own."""
 _OF_USERS = (
