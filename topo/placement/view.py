@@ -341,7 +341,10 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
 
 
 def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
-    """Refuse a limit to a kind of group that no node is in, whatever is free."""
+    """Refuse a limit to a kind of group of the tree that no node is in, whatever is free.
+
+    O(1) for a kind of the tree, else O(hosts).
+    """
     if request.within is None:
         return None
     kinds = capacity.kinds()
@@ -349,6 +352,11 @@ def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
         return None
     known = f"the kinds there are: {', '.join(sorted(kinds))}"
     text = f"there are 0 groups of kind {request.within}; {known if kinds else 'none are known'}"
+    if any(request.within in host.kinds_elsewhere for host in capacity.hosts()):
+        text = (
+            f"0 groups of kind {request.within} are in the tree, they are of another fabric, and a "
+            f"job is kept within groups of the tree alone; {known}: name one of these"
+        )
     return _no_fit(request, FitTest.SPAN, text, (1, 0))
 
 

@@ -159,5 +159,6 @@ def forest_half(node: Node, chain: _Chain, domain: str) -> Host:
         quarantine=quarantine,
         penalty=SUSPECTED_PENALTY if is_suspected else 0,
         suspected=is_suspected,
+        kinds_elsewhere=tuple(group.kind for _, path in node.elsewhere for group in path),
         labels=tuple(sorted(labels.items())),
     )

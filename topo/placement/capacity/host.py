@@ -33,7 +33,8 @@ class Host:
     `gpus` are whole GPUs that pods may request; `penalty` orders otherwise equal hosts (0 is best):
     suspected links, usage pools. `suspected`: whether such links are part of it. `quarantine`: why
     an operator keeps new pods off, None where none does; the host is cordoned then. `pool` is the
-    purpose of the node. `shared` are the resources in which its cards are shared, with the numbers
+    purpose of the node. `kinds_elsewhere`: those of its groups in other fabrics, which decide no
+    plan. `shared` are the resources in which its cards are shared, with the numbers
     in their own units: such a node has no whole GPU.
 
     If the cluster knows the node, `cluster` has the cluster's facts, and `forest` is the host as
@@ -54,6 +55,7 @@ class Host:
     penalty: int = 0
     suspected: bool = False
     quarantine: str | None = None
+    kinds_elsewhere: tuple[Kind, ...] = ()
     pool: str = ""
     shared: tuple[tuple[str, int], ...] = ()
     forest: "Host | None" = None
