@@ -14,7 +14,7 @@ import orjson
 from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from master.tree.status_times import Times
-from topo.discovery.tree.fabric_forests import summaries
+from topo.discovery.tree.fabric_forests import FabricSummary, summaries
 from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Reason, Snapshot, SourceState
 from topo.model.ids import GroupPath, NodeName
 from topo.model.rest.topology import (
@@ -172,12 +172,17 @@ def document(
     }
     if view.fabric:
         answer["fabric"] = view.fabric
-    elif fabrics := summaries(forest, mode):
+    elif part is not ALL or any(node.elsewhere for node in writer.shown):
+        _add_fabrics(answer, summaries(forest, mode))
+    return answer
+
+
+def _add_fabrics(answer: TopologyDocument, fabrics: Sequence[FabricSummary]) -> None:
+    if fabrics:
         answer["fabrics"] = [
             {"fabric": each.fabric, "kinds": each.kinds, "groups": each.groups, "nodes": each.nodes}
             for each in fabrics
         ]
-    return answer
 
 
 def _shown(view: TopologyView, part: Part) -> tuple[Selected, ...]:
