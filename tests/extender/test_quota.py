@@ -43,6 +43,7 @@ def test_the_published_example_is_read() -> None:
     ("text", "where"),
     [
         ("{", "gpu_quota"),
+        pytest.param("[" * 100_000, "gpu_quota", id="deep"),
         ("[]", "gpu_quota"),
         ('{"a": 1}', "a"),
         ('{"a": {"quota": {"M40": "8"}}}', "a.quota.M40"),

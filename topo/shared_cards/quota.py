@@ -42,7 +42,7 @@ def read_quotas(text: str) -> Quotas | Refusal:
     """Return the quotas of a ConfigMap, or what is wrong and where; O(text)."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return _bad(f"it is no JSON: {error}", "gpu_quota")
     if not isinstance(document, dict) or len(document) > MOST_NAMESPACES:
         return _bad(f"it is no object of at most {MOST_NAMESPACES} namespaces", "gpu_quota")
