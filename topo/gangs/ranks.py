@@ -17,7 +17,6 @@ Example, groups of two: pods a, b, c and d were placed as groups 0, 0, 1 and 1; 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +33,25 @@ def assign_ranks(
     """Return a rank for each pod, in their order; none that is `taken`."""
     used = set(taken)
     ranks: dict[int, int] = {}
+    free: dict[int, int] = {}
+    """The lowest rank from each first one on that may be free: all before it are used."""
+
+    def lowest(first: int, end: int | None = None) -> int:
+        rank = free.get(first, first)
+        while rank in used and rank != end:
+            rank += 1
+        free[first] = rank
+        return rank
+
     for at, pod in enumerate(pods):
         if pod.group is None:
             continue
-        first = pod.group * pods_per_group
-        rank = next(
-            (each for each in range(first, first + pods_per_group) if each not in used), None
-        )
-        if rank is not None:
+        first, end = pod.group * pods_per_group, (pod.group + 1) * pods_per_group
+        if (rank := lowest(first, end)) != end:
             ranks[at] = rank
             used.add(rank)
     rest = [at for at in range(len(pods)) if at not in ranks]
-    free: dict[int, int] = {}
     for at in sorted(rest, key=lambda at: -pods[at].first_rank):
-        first = pods[at].first_rank
-        rank = next(each for each in count(free.get(first, first)) if each not in used)
-        ranks[at] = rank
-        used.add(rank)
-        free[first] = rank + 1
+        ranks[at] = lowest(pods[at].first_rank)
+        used.add(ranks[at])
     return tuple(ranks[at] for at in range(len(pods)))
