@@ -1,8 +1,8 @@
 """The GPUs that the pods of each Volcano queue have and request, counted pod by pod.
 
-A pod changes only the sums of its PodGroup, so a query costs O(PodGroups), not O(pods). A gang
-counts as soon as the controller decides to open its gates: its pods still look gated when the next
-gang asks for the same GPUs.
+A pod changes only the sums of its PodGroup, and the sums of queues are made of those once after a
+change: many gangs ask one after the other. A gang counts as soon as the controller decides to open
+its gates: its pods still look gated when the next gang asks for the same GPUs.
 """
 
 from collections import Counter
@@ -61,10 +61,14 @@ class QueueCounts:
         self._asked: Counter[Key] = Counter()
         self._reserved: dict[GangId, tuple[str, int]] = {}
         """Gangs whose gates are being opened: their queue and GPUs, until they are seen open."""
+        self._sums: tuple[Counter[str], Counter[str]] | None = None
+        """`_taken` and `_asked` by queue; None after a change."""
+        pod_groups.subscribe(lambda _: self._forget_sums())
 
     def follow_pods(self, told: StoreEvent[ClusterPod]) -> bool:
         """Update the sums for a change that the reflector reports; return whether any changed."""
         if isinstance(told, Listed):
+            self._forget_sums()
             self._shares.clear()
             self._taken.clear()
             self._asked.clear()
@@ -86,17 +90,24 @@ class QueueCounts:
         self._reserved.pop(gang_id, None)
 
     def missing(self, asked: AskedGpus) -> MissingQuota | None:
-        """Return why a queue has no room for a gang now; O(PodGroups + queues²)."""
+        """Return why a queue has no room for a gang now; O(queues²), and O(PodGroups) after a
+        change.
+        """
         queues = {name: each for (_, name), each in self._queues.objects.items()}
         return missing_quota(asked, queues, self._usage(asked.gang))
 
     def _usage(self, but: str) -> Usage:
-        taken = self._by_queue(self._taken)
-        wanted = taken + self._by_queue(self._asked)
+        if self._sums is None:
+            self._sums = self._by_queue(self._taken), self._by_queue(self._asked)
+        taken = self._sums[0].copy()
+        wanted = taken + self._sums[1]
         for gang_id, (queue, gpus) in self._reserved.items():
             if gang_id != but:
                 taken[queue] += gpus
         return Usage(taken=taken, wanted=wanted if self._weighted else None, total=self._total())
+
+    def _forget_sums(self) -> None:
+        self._sums = None
 
     def _by_queue(self, sums: Mapping[Key, int]) -> Counter[str]:
         found: Counter[str] = Counter()
@@ -107,6 +118,7 @@ class QueueCounts:
         return found
 
     def _set(self, key: Key, share: QueueShare | None) -> None:
+        self._forget_sums()
         before = self._shares.pop(key, None)
         if share is not None:
             self._shares[key] = share
