@@ -31,7 +31,6 @@ async def test_the_pairs_of_a_job_are_whole_through_its_life(
     """No field of the example is unknown to the API server, and the webhook knows the kind."""
     job = life(api, master, world, KINDS[name])
     await job.make()
-    await job.apply_again()
     await job.lose_a_pod()
     if job.kind.scaled is not None:
         await job.scale(job.kind.least)
