@@ -1,11 +1,13 @@
 """The calls by which followers ask the leader for its state; they are not part of the API."""
 
+from urllib.parse import quote
+
 from aiohttp import web
 
 from master.replicas.follower import AGE
 from master.replicas.leader_clock import HEADER as CLOCK
 from master.replicas.leader_clock import header_value
-from master.replicas.source_states import encode
+from master.replicas.source_states import CABLES, MAX_CABLES, encode
 from master.role import not_leader
 from master.service import SERVICE
 from topo.kit.process.boot import boot_id
@@ -43,11 +45,14 @@ async def get_replica_sources(request: web.Request) -> web.StreamResponse:
 
     401 for a caller that is no master; 503 from a follower.
     """
-    engine = request.app[SERVICE].engine
+    service = request.app[SERVICE]
+    engine, wiring = service.engine, service.wiring
     if (refusal := await _refusal(request)) is not None:
         return refusal
     content = encode(engine.snapshot.sources, engine.clock())
     headers = {"Cache-Control": "no-store"}
+    for warning in wiring.warnings if wiring is not None else ():
+        headers[CABLES] = quote(warning.text[:MAX_CABLES])
     return web.Response(body=content, content_type="application/json", headers=headers)
 
 

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
+from urllib.parse import unquote
 
 import structlog
 
@@ -110,6 +111,8 @@ class Follower:
     """The origin of what is shown; None where nothing is."""
     heard_s: float | None = None
     """When what is shown was last known to hold; None before the first."""
+    cables: str = ""
+    """What the leader warns of about the plan of its cables; empty for nothing."""
     useless: str = ""
     """Why the leader's state cannot be used here, such as another mode; empty where it can."""
 
@@ -193,6 +196,8 @@ class Follower:
         if answer.status != 200:
             raise NoAnswerError(f"the leader answers {answer.status} to what its sources say")
         self._sources = source_states.decode(answer.body, asked_s, self._sources)
+        told = answer.headers.get(source_states.CABLES, "")
+        self.cables = unquote(told)[: source_states.MAX_CABLES]
         self.take_up.sources(self._sources)
 
     async def _answer(self, url: str, limit_bytes: int, known: Mapping[str, str]) -> PeerAnswer:

@@ -79,7 +79,14 @@ class Replicas:
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """The warning that what is shown is old, and the next step."""
+        """The warnings that what is shown is old, and what the leader warns of its cables."""
+        return (*self._of_age(), *self._of_cables())
+
+    def _of_cables(self) -> tuple[WarningDocument, ...]:
+        told = "" if self.replica.role.acts else self.follower.cables
+        return (WarningDocument.of(MasterCondition.CABLES_DIFFER, told),) if told else ()
+
+    def _of_age(self) -> tuple[WarningDocument, ...]:
         role, age_s = self.replica.role, self.age_s
         if self.shows_copy and self.follower.kept is not None:
             return (_of_copy(self.follower.kept.state.saved_at_s, self.copy_reason),)

@@ -15,6 +15,10 @@ from topo.model.forest import SourceState, SourceWarning
 from topo.model.ids import SourceName
 
 PATH = "/v1/replica/sources"
+CABLES = "Topo-Cables"
+"""The header with the leader's warning about the plan of its cables, percent-encoded."""
+MAX_CABLES = 2000
+"""Characters of that warning that are sent."""
 MAX_BYTES = 4 << 20
 MAX_SOURCES = 64
 MAX_AGE_S = 1e9

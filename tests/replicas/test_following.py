@@ -70,6 +70,28 @@ async def test_both_answer_alike_and_the_follower_says_how_old_it_is(
         assert (await follower.get("/ready")).status == 200
 
 
+async def test_a_follower_warns_of_the_cables_that_the_leader_found_different(
+    installed: Installation, flags: tuple[str, ...]
+) -> None:
+    plan = installed.home / "cables.csv"
+    plan.write_text("a_node,a_port,z_node,z_port\nn1,1,n9,1\n")
+    flags = (*flags, f"--wiring-plan={plan}")
+
+    async def cables(master: Master) -> list[Any]:
+        warnings = (await master.get("/v1/topology")).json["warnings"]
+        return [each for each in warnings if each["code"] == "cables-differ-from-plan"]
+
+    async def is_told() -> bool:
+        return bool(await cables(leader)) and await cables(follower) == await cables(leader)
+
+    async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
+        await leads(leader)
+        await leader.pair("n1", "n2")
+        await leader.ready()
+        await follows(follower, leader)
+        await becomes(is_told)
+
+
 async def test_a_follower_shows_the_leaders_sources_and_how_old_what_they_said_is(
     installed: Installation, flags: tuple[str, ...]
 ) -> None:
