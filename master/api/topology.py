@@ -22,7 +22,7 @@ from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.fabrics import node_places
-from master.tree.topology_document import Part, TopologyView
+from master.tree.topology_document import TopologyView, TreePart
 from topo.discovery.node_detail import NodeDetail
 from topo.model.ids import NodeName
 from topo.model.rest.topology import NodeDetailDocument, UplinkDocument
@@ -116,14 +116,14 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
     return made
 
 
-def _renderer(service: Service, query: Query) -> Callable[[TopologyView, Part], bytes]:
+def _renderer(service: Service, query: Query) -> Callable[[TopologyView, TreePart], bytes]:
     """Return what makes a part's bytes in any thread."""
     engine, node = service.engine, query.get("node")
     mode, run, now_s = service.settings.mode, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
     held = None if node is None else engine.suspicion(NodeName(node))
 
-    def render(view: TopologyView, part: Part) -> bytes:
+    def render(view: TopologyView, part: TreePart) -> bytes:
         document = topology_document.document(view, mode.value, now_s, part, run=run)
         if node is not None and detail is not None:
             about: NodeDetailDocument = {**_node_detail(detail, now_s), "suspicion": held}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from master.tree.topology_document import Part, TopologyView
+from master.tree.topology_document import TopologyView, TreePart
 from topo.discovery.groups.fabrics import FIRST
 from topo.discovery.tree.fabric_forests import first_fabric, forests_by_fabric
 from topo.model.errors import Refusal
@@ -28,7 +28,9 @@ def view_of_fabric(view: TopologyView, mode: str, name: str) -> TopologyView | R
     return Refusal(f"there is no fabric {name!r}", "fabric", fix)
 
 
-def node_places(view: TopologyView, mode: str, part: Part, node: str) -> list[FabricPlaceDocument]:
+def node_places(
+    view: TopologyView, mode: str, part: TreePart, node: str
+) -> list[FabricPlaceDocument]:
     """Return the groups of a node in each fabric, where it has some beside the tree.
 
     `part` is the one that the node was found by.

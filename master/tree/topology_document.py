@@ -80,7 +80,7 @@ class TopologyView:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TreePart:
     """The part of the tree to show: `groups` instead of all roots, cut below `depth` levels.
 
     With a `path` from a root down to a node only its vertices. The counts of a group are always of
@@ -92,7 +92,7 @@ class Part:
     depth: int | None = None
 
 
-ALL = Part()
+ALL = TreePart()
 
 
 def version(
@@ -137,7 +137,7 @@ def serialize(answer: TopologyDocument) -> bytes:
 
 
 def document(
-    view: TopologyView, mode: str, now_s: float, part: Part = ALL, *, run: str = ""
+    view: TopologyView, mode: str, now_s: float, part: TreePart = ALL, *, run: str = ""
 ) -> TopologyDocument:
     """Return the document; of the tree only the part. `run` counts its generation.
 
@@ -185,7 +185,7 @@ def _add_fabrics(answer: TopologyDocument, fabrics: Sequence[FabricSummary]) -> 
         ]
 
 
-def _shown(view: TopologyView, part: Part) -> tuple[Selected, ...]:
+def _shown(view: TopologyView, part: TreePart) -> tuple[Selected, ...]:
     if part.path is not None:
         return tuple((ROOT, root) for root in part.path[:1] if isinstance(root, Group))
     if part.groups is not None:
@@ -290,7 +290,7 @@ def _resource(cards: SharedCards) -> SharedCardsDocument:
     return {"resource": resource, "allocatable": allocatable, "used": used}
 
 
-def _wires(forest: Forest, shown: list[Node], part: Part) -> list[WireDocument]:
+def _wires(forest: Forest, shown: list[Node], part: TreePart) -> list[WireDocument]:
     """Return the wires of the nodes shown; the nodes at the other ends may not be shown."""
     known = {node.name: node for node in (shown if part is ALL else forest.nodes())}
     return [

@@ -22,7 +22,7 @@ from master.file_warnings import FileWarnings
 from master.tree import topology_document
 from master.tree.engine import Clock, EventSink
 from topo.diagnosis.wiring.compare import CableVerdict, compare
-from topo.diagnosis.wiring.cost import Cost, Job
+from topo.diagnosis.wiring.cost import CableCost, Job
 from topo.diagnosis.wiring.document import Compared, wiring_document
 from topo.diagnosis.wiring.neighbours import seen_by_neighbours
 from topo.diagnosis.wiring.report import counts
@@ -60,7 +60,7 @@ class CheckedPlan:
     planned: int
     right: int
     counts: Mapping[CableVerdict, int]
-    cost: Cost
+    cost: CableCost
     body: bytes
 
     @property

@@ -10,7 +10,7 @@ from master.composition.service import build_service
 from master.metrics import MAX_KINDS, MAX_SEEN, SeenLabels, TreeCollector
 from master.wiring.check import CheckedPlan
 from tests.master.world import settings
-from topo.diagnosis.wiring.cost import Cost
+from topo.diagnosis.wiring.cost import CableCost
 from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, Status, Unplaced
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.placement.booking.events import What
@@ -33,7 +33,7 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
         service = build_service(settings(*flags, *more))
         build_app(service)
         if service.wiring is not None:
-            service.wiring.last = CheckedPlan(0, 0, {}, Cost(), b"")
+            service.wiring.last = CheckedPlan(0, 0, {}, CableCost(), b"")
         existing |= {
             (family.name + "_total" * (family.type == "counter"), family.type)
             for family in service.registry.collect()

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from topo.diagnosis.wiring.compare import CableVerdict, Comparison, compare
-from topo.diagnosis.wiring.seen import Seen, SeenCable
+from topo.diagnosis.wiring.compare import CableComparison, CableVerdict, compare
+from topo.diagnosis.wiring.seen import SeenCable, SeenCables
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.model.errors import Refusal
 
@@ -46,15 +46,15 @@ def plan(cables: Pairs) -> CablePlan:
     return CablePlan(tuple(PlannedCable(*ends, line) for line, ends in enumerate(cables, 1)))
 
 
-def seen(cables: Pairs, devices: Sequence[str] = (), rate: float = 400.0) -> Seen:
+def seen(cables: Pairs, devices: Sequence[str] = (), rate: float = 400.0) -> SeenCables:
     everything = {*devices, *(end.device for ends in cables for end in ends)}
     found = tuple(SeenCable(*ends, "4xNDR", rate) for ends in cables)
-    return Seen(found, frozenset(everything), frozenset(d for d in everything if "gpu" in d))
+    return SeenCables(found, frozenset(everything), frozenset(d for d in everything if "gpu" in d))
 
 
-def compared(wanted: CablePlan, there: Seen) -> Comparison:
+def compared(wanted: CablePlan, there: SeenCables) -> CableComparison:
     found = compare(wanted, there)
-    assert isinstance(found, Comparison), found
+    assert isinstance(found, CableComparison), found
     return found
 
 
@@ -68,7 +68,7 @@ def swapped(cables: Pairs, one: int, other: int) -> None:
     cables[one], cables[other] = (a, d), (c, b)
 
 
-def mended(now: Pairs, found: Comparison) -> set[frozenset[End]]:
+def mended(now: Pairs, found: CableComparison) -> set[frozenset[End]]:
     """The cables after somebody has made all moves, in their order."""
     at = {end: far for one, other in now for end, far in ((one, other), (other, one))}
     for move in (move for finding in found.findings for move in finding.moves):
@@ -202,7 +202,7 @@ def test_a_cable_slower_than_planned_or_than_its_like_is_slow() -> None:
     slow = SeenCable(*cables[0], "4xHDR", 200.0)
     there = seen(cables)
     (finding,) = compared(
-        plan(cables), Seen((slow, *fast[1:]), there.devices, there.hosts)
+        plan(cables), SeenCables((slow, *fast[1:]), there.devices, there.hosts)
     ).findings
     assert (finding.verdict, finding.text) == (
         CableVerdict.SLOW,

@@ -1,7 +1,7 @@
 """What findings about cables cost, by the nodes at their ends."""
 
 from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict
-from topo.diagnosis.wiring.cost import Cost, Costs, Job, NodeAt
+from topo.diagnosis.wiring.cost import CableCost, Costs, Job, NodeAt
 from topo.facts.plans.plan import End
 
 PAIR = ("dragonfly-2", "switchbox-1")
@@ -25,12 +25,12 @@ def finding(*devices: str) -> CableFinding:
 
 def test_a_dead_cable_of_a_pair_costs_its_groups_its_gpus_and_its_jobs() -> None:
     costs = Costs(NODES, JOBS)
-    assert costs.of(finding("NODE-3", "node-4")) == Cost(PAIR, 16, ("train/a",), ("train/c",))
+    assert costs.of(finding("NODE-3", "node-4")) == CableCost(PAIR, 16, ("train/a",), ("train/c",))
 
 
 def test_a_cable_that_is_up_costs_no_gpu_and_still_has_the_jobs_across_it() -> None:
     found = Costs(NODES, JOBS).of(finding("node-1", "leaf-1"))
-    assert found == Cost(("switchbox-1",), 0, ("train/b",), ())
+    assert found == CableCost(("switchbox-1",), 0, ("train/b",), ())
 
 
 def test_a_cable_between_switches_costs_nothing_that_can_be_named() -> None:

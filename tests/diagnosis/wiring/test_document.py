@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.cli.wiring.writing import as_csv, as_text
-from topo.diagnosis.wiring.compare import Comparison, compare
+from topo.diagnosis.wiring.compare import CableComparison, compare
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
 from topo.diagnosis.wiring.document import Compared, compared, wiring_document
 from topo.diagnosis.wiring.neighbours import seen_by_neighbours
-from topo.diagnosis.wiring.seen import Seen, SeenCable, joined
+from topo.diagnosis.wiring.seen import SeenCable, SeenCables, joined
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.model.ids import NodeName
 from topo.model.machine import NicNeighbour
@@ -40,8 +40,8 @@ def test_a_comparison_read_back_prints_the_same_sheets(order, gone, racks, label
     )
     there = tuple(SeenCable(*e) for n, e in enumerate(cables(order)) if n not in gone)
     devices = frozenset({"leaf", *(f"h{n}" for n in range(HOSTS))})
-    found = compare(plan, Seen(there, devices, devices - {"leaf"}))
-    assert isinstance(found, Comparison)
+    found = compare(plan, SeenCables(there, devices, devices - {"leaf"}))
+    assert isinstance(found, CableComparison)
     first = Compared(found, ["a note"], COSTS.of)
     document = wiring_document(first)
     again = compared(document)
@@ -107,5 +107,5 @@ def test_silence_of_lldp_is_no_missing_cable_and_a_swap_is_found() -> None:
         NodeName("n2"): [neighbour("eth0", "leaf", "swp1")],
     }
     found = compare(plan, joined(seen_by_neighbours(told, plan)))
-    assert isinstance(found, Comparison)
+    assert isinstance(found, CableComparison)
     assert [each.verdict for each in found.findings] == ["swap", "unseen"]

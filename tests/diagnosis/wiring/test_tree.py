@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.cli import samples
 from topo.cli.client.decoding import decode
-from topo.diagnosis.wiring.compare import Comparison, compare
+from topo.diagnosis.wiring.compare import CableComparison, compare
 from topo.diagnosis.wiring.tree import seen_by
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.model.rest.topology import TopologyDocument
@@ -19,7 +19,7 @@ def verdicts(document: Any, *rows: str) -> list[str]:
         tuple(PlannedCable(End(a, b), End(c, d), n) for n, (a, b, c, d) in enumerate(ends, 1))
     )
     found = compare(plan, seen_by(decode(TopologyDocument, document)))
-    assert isinstance(found, Comparison)
+    assert isinstance(found, CableComparison)
     return [each.verdict for each in found.findings]
 
 

@@ -8,7 +8,7 @@ import orjson
 from master.api.events.step_events import change_document
 from master.tree.selection import find_groups, find_path
 from master.tree.status_times import StatusTimes
-from master.tree.topology_document import Part, TopologyView, document, entity_tag, version
+from master.tree.topology_document import TopologyView, TreePart, document, entity_tag, version
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from tests.discovery.labels import RACKS, listed
 from topo.discovery.modes import Mode
@@ -40,7 +40,7 @@ def written(snapshot: Snapshot, mode: str, now_s: float, **part: Any) -> Any:
     capacity = Capacity()
     HostFollower(capacity).follow(snapshot.forest)
     view = TopologyView(snapshot, capacity.usage(()))
-    return orjson.loads(orjson.dumps(document(view, mode, now_s, Part(**part))))
+    return orjson.loads(orjson.dumps(document(view, mode, now_s, TreePart(**part))))
 
 
 def test_the_topology_document_tells_reasons_capacity_and_sources():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from topo.cli.exit_codes import CliError, Exit
-from topo.diagnosis.wiring.seen import Seen, plan_of, seen_in_dumps
+from topo.diagnosis.wiring.seen import SeenCables, plan_of, seen_in_dumps
 from topo.facts.infiniband import ibnetdiscover
 from topo.facts.plans import read_plan
 from topo.facts.plans.plan import CablePlan
@@ -26,7 +26,7 @@ def plan_in(path: Path) -> CablePlan:
     return or_error(read_plan(text), path)
 
 
-def seen_in(paths: Sequence[Path]) -> Seen:
+def seen_in(paths: Sequence[Path]) -> SeenCables:
     """Return what the dumps of these files show. Raises `CliError`."""
     return seen_in_dumps([_dump(path, _text(path)) for path in paths])
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict
-from topo.diagnosis.wiring.cost import Cost
+from topo.diagnosis.wiring.cost import CableCost
 from topo.diagnosis.wiring.document import Compared
 from topo.diagnosis.wiring.report import (
     STEPS,
     CableLine,
-    Place,
+    Location,
     counts,
     lines,
     places,
@@ -44,7 +44,7 @@ def as_text(compared: Compared) -> str:
     return "".join(f"{line}\n" for line in text)
 
 
-def _heading(place: Place) -> str:
+def _heading(place: Location) -> str:
     cables = f"{place.cables} cable{'s' if place.cables != 1 else ''}"
     if not place.moves:
         return f"{place.name}: {cables}"
@@ -61,7 +61,7 @@ def _finding(finding: CableFinding) -> Iterator[str]:
         yield from _wrapped(say_move(move), f"  {'':<{_VERDICT_WIDTH - 3}}-> ")
 
 
-def _say_cost(cost: Cost) -> str:
+def _say_cost(cost: CableCost) -> str:
     told = [f"{_listed(cost.groups)} NotReady"] if cost.groups else []
     told += [f"{cost.gpus} GPUs out"] if cost.gpus else []
     told += [f"jobs across it: {_listed(cost.running)}"] if cost.running else []
@@ -99,5 +99,5 @@ def as_csv(compared: Compared) -> str:
     return text.getvalue()
 
 
-def _cost_cells(cost: Cost) -> tuple[str | int, ...]:
+def _cost_cells(cost: CableCost) -> tuple[str | int, ...]:
     return (" ".join(cost.groups), cost.gpus, " ".join(cost.running), " ".join(cost.waiting))

@@ -31,7 +31,7 @@ from enum import StrEnum
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.seen import UNNAMED, Names, Seen, SeenCable
+from topo.diagnosis.wiring.seen import UNNAMED, EndNames, SeenCable, SeenCables
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
@@ -92,7 +92,7 @@ class CableFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CableComparison:
     """The findings, and how many cables of the plan are there as planned."""
 
     findings: tuple[CableFinding, ...]
@@ -114,12 +114,12 @@ class _Edge(NamedTuple):
 _Ends = Mapping[End, _Edge]
 
 
-def compare(plan: CablePlan, seen: Seen) -> Comparison | Refusal:
+def compare(plan: CablePlan, seen: SeenCables) -> CableComparison | Refusal:
     """Return what differs; findings in the order of the plan. O(cables).
 
     Refused: a port in two cables, be it under two words, because then neither is a matching.
     """
-    names = Names(seen)
+    names = EndNames(seen)
     in_words = checked(
         each._replace(one=names.key(each.one), other=names.key(each.other)) for each in plan.cables
     )
@@ -150,7 +150,7 @@ def compare(plan: CablePlan, seen: Seen) -> Comparison | Refusal:
         else:
             findings += judge.chain(chain)
     findings += _slow(right)
-    return Comparison(tuple(findings), len(planned), len(right))
+    return CableComparison(tuple(findings), len(planned), len(right))
 
 
 def _chain(start: _Edge, wanted: _Ends, found: _Ends) -> list[_Edge]:

@@ -40,7 +40,7 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CableCost:
     """The names of groups and jobs in their order, and the number of GPUs that are out."""
 
     groups: tuple[str, ...] = ()
@@ -69,11 +69,11 @@ class Costs:
             for word in dict.fromkeys(_WORD.findall(job.would_fit)):
                 self._wanted.setdefault(word.rstrip("."), []).append(job.name)
 
-    def of(self, finding: CableFinding) -> Cost:
+    def of(self, finding: CableFinding) -> CableCost:
         """Return what a finding costs; nothing where no node is at its ends."""
         return self.total((finding,))
 
-    def total(self, findings: Iterable[CableFinding]) -> Cost:
+    def total(self, findings: Iterable[CableFinding]) -> CableCost:
         """Return what findings cost together: a node at the ends of several counts once."""
         ends = (end for finding in findings for end in finding.ends)
         folded = dict.fromkeys(end.device.casefold() for end in ends)
@@ -81,7 +81,7 @@ class Costs:
         names = list(dict.fromkeys(name for name in named if name is not None))
         at = [self._nodes[name] for name in names]
         words = dict.fromkeys([*names, *(group for node in at for group in node.groups)])
-        return Cost(
+        return CableCost(
             tuple(dict.fromkeys(group for node in at for group in node.not_ready)),
             sum(node.gpus for node in at if not node.is_usable),
             tuple(dict.fromkeys(job for name in names for job in self._running.get(name, ()))),

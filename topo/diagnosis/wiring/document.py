@@ -3,8 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict, Comparison, Move
-from topo.diagnosis.wiring.cost import Cost
+from topo.diagnosis.wiring.compare import (
+    CableComparison,
+    CableFinding,
+    CableState,
+    CableVerdict,
+    Move,
+)
+from topo.diagnosis.wiring.cost import CableCost
 from topo.diagnosis.wiring.report import action_of, counts, places
 from topo.facts.plans.plan import End, PlannedCable
 from topo.model.rest.findings import (
@@ -15,14 +21,14 @@ from topo.model.rest.findings import (
     WiringDocument,
 )
 
-CostOf = Callable[[CableFinding], Cost]
+CostOf = Callable[[CableFinding], CableCost]
 """What a finding costs."""
 
 
 class Compared(NamedTuple):
     """A comparison, what of the plan was passed over, and what its findings cost, if known."""
 
-    comparison: Comparison
+    comparison: CableComparison
     notes: Sequence[str] = ()
     cost_of: CostOf | None = None
 
@@ -79,7 +85,7 @@ def _end(end: End) -> EndDocument:
     return {"device": end.device, "port": end.port}
 
 
-def _cost(cost: Cost) -> CostDocument:
+def _cost(cost: CableCost) -> CostDocument:
     return {
         "groups": list(cost.groups),
         "gpus": cost.gpus,
@@ -91,11 +97,11 @@ def _cost(cost: Cost) -> CostDocument:
 def compared(document: WiringDocument) -> Compared:
     """Return the comparison of a document; a verdict of a later release is left out. O(cables)."""
     found = dict(_read(document))
-    comparison = Comparison(tuple(found), document["planned"], document["right"])
-    return Compared(comparison, document["notes"], lambda finding: found.get(finding, Cost()))
+    comparison = CableComparison(tuple(found), document["planned"], document["right"])
+    return Compared(comparison, document["notes"], lambda finding: found.get(finding, CableCost()))
 
 
-def _read(document: WiringDocument) -> Iterator[tuple[CableFinding, Cost]]:
+def _read(document: WiringDocument) -> Iterator[tuple[CableFinding, CableCost]]:
     known = set(CableVerdict)
     for place in document["places"]:
         for each in place["findings"]:
@@ -110,9 +116,9 @@ def _read(document: WiringDocument) -> Iterator[tuple[CableFinding, Cost]]:
             cost = each["cost"]
             yield (
                 finding,
-                Cost()
+                CableCost()
                 if cost is None
-                else Cost(
+                else CableCost(
                     tuple(cost["groups"]),
                     cost["gpus"],
                     tuple(cost["running"]),

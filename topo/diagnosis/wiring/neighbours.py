@@ -14,13 +14,15 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping
 from itertools import chain
 
-from topo.diagnosis.wiring.seen import Seen, SeenCable, port_key, short_name
+from topo.diagnosis.wiring.seen import SeenCable, SeenCables, port_key, short_name
 from topo.facts.plans.plan import CablePlan, End
 from topo.model.ids import NodeName
 from topo.model.machine import NicNeighbour
 
 
-def seen_by_neighbours(facts: Mapping[NodeName, Collection[NicNeighbour]], plan: CablePlan) -> Seen:
+def seen_by_neighbours(
+    facts: Mapping[NodeName, Collection[NicNeighbour]], plan: CablePlan
+) -> SeenCables:
     """Return the cables at the interfaces of nodes; `plan` chooses between names of a port."""
     wanted: dict[End, End] = {}
     for planned in plan.cables:
@@ -36,7 +38,7 @@ def seen_by_neighbours(facts: Mapping[NodeName, Collection[NicNeighbour]], plan:
             cables.setdefault(cable.one, cable)
     claims = Counter(cable.other for cable in cables.values())
     counted = (each for each in cables.values() if each.one in right or claims[each.other] == 1)
-    return Seen(tuple(counted), frozenset())
+    return SeenCables(tuple(counted), frozenset())
 
 
 def _told(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.compare import CableFinding, CableVerdict, Comparison, Move
+from topo.diagnosis.wiring.compare import CableComparison, CableFinding, CableVerdict, Move
 from topo.diagnosis.wiring.seen import UNNAMED
 from topo.facts.plans.plan import End
 from topo.model.ids import natural_key
@@ -44,7 +44,7 @@ class CableLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A rack or a switch with its findings, those that a move mends first."""
 
     name: str
@@ -66,13 +66,13 @@ class Place:
         return sum(len(each.cables) for each in self.findings if each.verdict in _MENDED)
 
 
-def places(findings: Iterable[CableFinding]) -> tuple[Place, ...]:
+def places(findings: Iterable[CableFinding]) -> tuple[Location, ...]:
     """Return the findings by place, the place that mends most by a move first."""
     found: dict[str, list[CableFinding]] = {}
     for finding in findings:
         found.setdefault(_place(finding), []).append(finding)
     made = (
-        Place(name, tuple(sorted(each, key=lambda one: (_ORDER[one.verdict], -len(one.cables)))))
+        Location(name, tuple(sorted(each, key=lambda one: (_ORDER[one.verdict], -len(one.cables)))))
         for name, each in found.items()
     )
     return tuple(
@@ -98,7 +98,7 @@ def _place(finding: CableFinding) -> str:
     return (switches or named)[0].device
 
 
-def counts(comparison: Comparison) -> Mapping[CableVerdict, int]:
+def counts(comparison: CableComparison) -> Mapping[CableVerdict, int]:
     """Return how many cables have each verdict that there is, the worst first."""
     found: Counter[CableVerdict] = Counter()
     for finding in comparison.findings:
@@ -113,7 +113,7 @@ def say_move(move: Move) -> str:
     return f"move the plug from {move.source} to {move.target}"
 
 
-def lines(all_places: Sequence[Place]) -> Iterator[tuple[CableFinding, CableLine]]:
+def lines(all_places: Sequence[Location]) -> Iterator[tuple[CableFinding, CableLine]]:
     """Yield a line for each cable; of several with common moves the first line has these."""
     for place in all_places:
         for finding in place.findings:

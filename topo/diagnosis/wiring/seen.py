@@ -30,7 +30,7 @@ class SeenCable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenCables:
     """Cables, and the devices that a source looked at: their other ports are empty.
 
     Of `hosts`, whose adapters have names, only the ports of `kinds` were looked at: an end whose
@@ -43,7 +43,7 @@ class Seen:
     kinds: frozenset[End] = field(default_factory=frozenset)
 
     def covers(self, end: End) -> bool:
-        """Return whether a cable at this port would be known; the words are those of `Names`."""
+        """Return whether a cable at this port would be known; the words are those of `EndNames`."""
         return end.device in self.devices or kind_of(end) in self.kinds
 
 
@@ -55,7 +55,7 @@ def kind_of(end: End) -> End:
 _LETTERS = re.compile("[a-z]*", re.ASCII)
 
 
-def seen_in_dumps(dumps: Iterable[FabricDump]) -> Seen:
+def seen_in_dumps(dumps: Iterable[FabricDump]) -> SeenCables:
     """Return the cables of dumps of one fabric, one for each subnet; the newest word of a port."""
     newest_first = sorted(dumps, key=lambda each: (bool(each.missing), -each.made_at))
     names: dict[Guid, str] = {}
@@ -80,7 +80,7 @@ def seen_in_dumps(dumps: Iterable[FabricDump]) -> Seen:
         for (one, other), rate in cables.items()
     )
     kinds = frozenset(map(kind_of, ends_of.adapters.values()))
-    return Seen(found, frozenset(names.values()), frozenset(ends_of.hosts), kinds)
+    return SeenCables(found, frozenset(names.values()), frozenset(ends_of.hosts), kinds)
 
 
 class _Ends:
@@ -110,7 +110,7 @@ class _Ends:
         return named if port.number == 1 else End(named.device, f"{named.port}/{port.number}")
 
 
-def joined(*sources: Seen) -> Seen:
+def joined(*sources: SeenCables) -> SeenCables:
     """Return what several sources see; of a port that two know the first counts. O(cables)."""
     cables: list[SeenCable] = []
     taken: set[End] = set()
@@ -121,10 +121,10 @@ def joined(*sources: Seen) -> Seen:
     devices = frozenset[str]().union(*(seen.devices for seen in sources))
     hosts = frozenset[str]().union(*(seen.hosts for seen in sources))
     kinds = frozenset[End]().union(*(seen.kinds for seen in sources))
-    return Seen(tuple(cables), devices, hosts, kinds)
+    return SeenCables(tuple(cables), devices, hosts, kinds)
 
 
-def plan_of(seen: Seen) -> CablePlan:
+def plan_of(seen: SeenCables) -> CablePlan:
     """Return what is seen as a plan: of a day on which it was right."""
     named = (
         each
@@ -139,7 +139,7 @@ def plan_of(seen: Seen) -> CablePlan:
     )
 
 
-class Names:
+class EndNames:
     """Joins the words of a plan with those of the fabric.
 
     Devices by their names, else in any case or by the first part of a full name, where that is one
@@ -147,7 +147,7 @@ class Names:
     the number 6 of a host whose adapters are called so and that has no ports with numbers.
     """
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: SeenCables) -> None:
         ends = {end.device for cable in seen.cables for end in cable[:2]}
         self._devices = seen.devices | ends | {each.device for each in seen.kinds}
         self._folded = _sole(self._devices, str.casefold)

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
-from topo.diagnosis.wiring.seen import UNNAMED, Seen, SeenCable
+from topo.diagnosis.wiring.seen import UNNAMED, SeenCable, SeenCables
 from topo.facts.plans.plan import End
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Status
 from topo.model.rest.topology import GroupDocument, TopologyDocument, is_group, walk
 
 
-def seen_by(document: TopologyDocument) -> Seen:
+def seen_by(document: TopologyDocument) -> SeenCables:
     """Return the wires between nodes that a master shows; one that is down is not there."""
     cables: list[SeenCable] = []
     for wire in document["wires"]:
@@ -21,7 +21,7 @@ def seen_by(document: TopologyDocument) -> Seen:
             far = End(wire["peer"], str(wire["peer_slot"]))
         cables.append(SeenCable(End(wire["node"], str(wire["slot"])), far))
     kinds = frozenset(End(node, "") for node in _looked_at(document))
-    return Seen(tuple(cables), frozenset(), kinds=kinds)
+    return SeenCables(tuple(cables), frozenset(), kinds=kinds)
 
 
 def _looked_at(document: TopologyDocument) -> Iterable[str]:

@@ -27,7 +27,7 @@ _OWNER = "stream-reservation"
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class BackfillReservation:
     """The job, when it is to start, and the GPUs by node that it is to have then."""
 
     number: int
@@ -40,7 +40,7 @@ class ReservingStream(Stream):
 
     def __init__(self, cluster: BaselineCluster, place: Placer, jobs: Sequence[StreamJob]) -> None:
         super().__init__(cluster, place, jobs)
-        self._reserved: Reservation | None = None
+        self._reserved: BackfillReservation | None = None
 
     def _kind(self, job: StreamJob) -> object:
         return job.gpus, self._gives_way(job)
@@ -76,7 +76,7 @@ class ReservingStream(Stream):
         gpus = {node: min(some, free(node)) for node, some in self._reserved.gpus.items()}
         return {node: some for node, some in gpus.items() if some > 0}
 
-    def _reservation(self, job: StreamJob) -> Reservation | None:
+    def _reservation(self, job: StreamJob) -> BackfillReservation | None:
         """Return when and where a job fits first if nothing else starts; None: never."""
         ends = sorted(self._ends)
         least, most = 0, len(ends)
@@ -91,7 +91,7 @@ class ReservingStream(Stream):
         if found is None:
             return None
         gpus = booked(found, job.request.gpus_per_pod)
-        return Reservation(job.number, ends[most - 1][0], gpus)
+        return BackfillReservation(job.number, ends[most - 1][0], gpus)
 
     def _after(self, job: StreamJob, ended: Sequence[tuple[float, int]]) -> tuple[Pods, ...] | None:
         """Return where a job goes once some others have ended; they run on afterwards."""
