@@ -85,16 +85,16 @@ test-deep: $(STAMP) ## what `make test` and `make test-slow` hold, over far more
 
 BUILT_PROGRAMS := if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
 
-# Three at a time: half of their time they wait for programs of others. A folder with a
+# Four at a time: half of their time they wait for programs of others. A folder with a
 # control plane of its own stays with one of them (tests/conftest.py).
 e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@$(BUILT_PROGRAMS)
-	$(PYTEST) -m "e2e and not deep" -n 3 --dist loadfile --no-loadscope-reorder $(E2E)
+	$(PYTEST) -m "e2e and not deep" -n 4 --dist loadfile --no-loadscope-reorder $(E2E)
 
 # The demos, of which one runs at a time, leave half of a core to the others.
 test-long: $(STAMP) $(PUBLISH) ## test-slow and e2e in one run, which takes less than one after the other
 	@$(BUILT_PROGRAMS)
-	$(PYTEST) -m "(slow or e2e) and not deep" -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "(slow or e2e) and not deep" -n 4 --dist loadfile --no-loadscope-reorder
 
 e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi

@@ -1,5 +1,6 @@
 """A missing package is one line with what to install; a missing module of ours is a defect."""
 
+import gc
 import importlib
 import sys
 
@@ -39,3 +40,19 @@ def test_a_missing_module_of_ours_is_raised() -> None:
     """Advice to install something would hide the mistake."""
     with pytest.raises(ModuleNotFoundError, match=r"topo\.no_such_module"), needs("cli"):
         importlib.import_module("topo.no_such_module")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_while_a_program_is_imported(*, collects: bool) -> None:
+    """Afterwards it is as before, also where an import failed."""
+    was = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        with needs("cli"):
+            assert not gc.isenabled()
+        assert gc.isenabled() == collects
+        with pytest.raises(SystemExit), needs("cli"):
+            importlib.import_module("no_such_package")
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if was else gc.disable)()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from master.booking.maintenance import RECOUNT_S
 from tests.master.placing import NODES, Caller, config, nodes_of, placing
 from tests.master.world import running
 from tests.support.waiting import eventually
@@ -215,6 +216,8 @@ async def test_it_is_recounted_at_the_interval(tmp_path: Path) -> None:
             text = (await caller.master.get("/metrics")).body
             return b"topo_master_capacity_recounts_total 1.0" in text
 
+        assert not await recounted()
+        await asyncio.sleep(RECOUNT_S)
         await eventually(recounted)
         text = (await caller.master.get("/metrics")).body
         assert b"topo_master_capacity_differences_total 0.0" in text
