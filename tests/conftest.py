@@ -21,14 +21,15 @@ from tests.support.virtual_time import VirtualTimeLoop
 
 pytest_plugins = ["pytester"]
 DEMOS = "tests/e2e"
-"""The folder whose own files run demos on the usual ports, one at a time."""
+"""The folder whose own files run demos on the usual ports, one at a time, as do those of the page:
+all of them are one unit."""
+_OF_DEMOS = (DEMOS, "tests/page")
 LONGEST = (
     "tests/e2e/kubernetes/test_api_server_away.py",
     "tests/e2e/kubernetes/test_lifecycle.py",
     "tests/e2e/kubernetes",
     "tests/e2e/scheduling",
     DEMOS,
-    "tests/page",
     "tests/image",
     "tests/chaos",
     "tests/e2e/jobkinds",
@@ -96,7 +97,7 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no 
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return DEMOS if str(PurePath(file).parent) == DEMOS else file
+        return DEMOS if str(PurePath(file).parent) in _OF_DEMOS else file
 
     def _assign_work_unit(self, node: Any) -> None:
         given = {each: list(units)[-1:] for each, units in self.assigned_work.items()}

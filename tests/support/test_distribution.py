@@ -47,14 +47,14 @@ def test_no_two_files_of_demos_run_at_once(
             core = os.environ["PYTEST_XDIST_WORKER"]
             (Path(__file__).parents[2] / Path(__file__).stem).write_text(core)
         """
-    files = ("tests/e2e/test_demo", "tests/e2e/test_readme", "tests/kube/test_other")
+    files = ("tests/e2e/test_demo", "tests/page/test_page", "tests/kube/test_other")
     pytester.makepyfile(**dict.fromkeys(files, notes_its_core))
     result = pytester.runpytest_subprocess(
         *("-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile")
     )
     result.assert_outcomes(passed=3)
     core = {Path(file).name: (pytester.path / Path(file).name).read_text() for file in files}
-    assert core["test_demo"] == core["test_readme"] != core["test_other"]
+    assert core["test_demo"] == core["test_page"] != core["test_other"]
 
 
 @pytest.mark.slow
