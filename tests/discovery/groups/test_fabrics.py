@@ -123,6 +123,22 @@ def test_a_switchbox_that_is_no_leaf_contradicts_nobody() -> None:
     assert in_fabric(state, Mode.SWITCHBOX, SCALE_OUT) == LEAVES
 
 
+def test_dragonflies_across_labelled_leaves_contradict_nobody() -> None:
+    """Labels of switches are not held against wires between GPUs; labels of racks still are."""
+    places = {"a": {LEAF: "l1"}, "b": {LEAF: "l2"}}
+    wires = report("a", ["b"]), report("b", ["a"])
+    state = labelled(places, Mode.DRAGONFLY, AUTO)
+    state.advance(1.0, *wires)
+    state.validate()
+    assert state.snapshot.forest.conflicts == ()
+    assert in_fabric(state, Mode.DRAGONFLY, SCALE_OUT) == {"l1": ["a"], "l2": ["b"]}
+    scale_up = {name: at | {"dce.unifabric.io/scaleup-group": name} for name, at in places.items()}
+    other = labelled(scale_up, Mode.DRAGONFLY, AUTO)
+    other.advance(1.0, *wires)
+    (conflict,) = other.snapshot.forest.conflicts
+    assert "their labels put them in a and b" in conflict.text
+
+
 def test_an_nvlink_domain_over_four_leaves_is_whole_and_labels_name_the_leaves() -> None:
     """NVL72 in small: its label of the domain is no part of the switches' forest."""
     topograph = "network.topology.nvidia.com/"
@@ -136,6 +152,7 @@ def test_an_nvlink_domain_over_four_leaves_is_whole_and_labels_name_the_leaves()
     assert sets_of(shape(state)) == {frozenset(NAMES)}
     beside = in_fabric(state, Mode.NVLINK, SCALE_OUT)
     assert beside == {f"leaf-{at}": [NAMES[at], NAMES[at + 4]] for at in range(4)}
+    assert state.snapshot.forest.conflicts == ()
 
 
 def test_one_fabric_is_one_tree_and_no_node_says_more() -> None:

@@ -8,13 +8,14 @@ when its least member is, and every change of a component touches all its member
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
+from topo.discovery.groups.fabrics import FIRST
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
-from topo.model.forest import Conflict, Reason, UnjoinedMachine
+from topo.model.forest import Conflict, Path, Reason, UnjoinedMachine
 from topo.model.ids import DRAGONFLY, NodeName, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, ManagedGroup, WorkerRefused
 
@@ -156,14 +157,22 @@ def _followed(settings: DiscoverySettings, writer: str) -> str:
     return f"{writer if settings.mode in WITHOUT_WORKERS else 'the wiring'} is followed"
 
 
+def _labels_of(membership: Membership, settings: DiscoverySettings, node: NodeName) -> Path:
+    """Return the groups that labels name for a node, but for those of switches where the tree
+    follows another fabric: these need not be the groups of wires between GPUs.
+    """
+    found = membership.labelled.find(node)
+    path = found if isinstance(found, tuple) else ()
+    if settings.mode not in FIRST:
+        return path
+    of_switches = membership.labelled.find(node, of_switches=True)
+    return path[len(of_switches) :] if isinstance(of_switches, tuple) else path
+
+
 def _against_labels(
     membership: Membership, members: tuple[NodeName, ...], settings: DiscoverySettings
 ) -> Iterator[Conflict]:
-    paths = {
-        node: found
-        for node in members
-        if isinstance(found := membership.labelled.find(node), tuple)
-    }
+    paths = {node: path for node in members if (path := _labels_of(membership, settings, node))}
     # A path that ends sooner agrees with those that go on from there.
     longest = max(paths.values(), key=len, default=())
     if all(longest[: len(path)] == path for path in paths.values()):
