@@ -150,7 +150,7 @@ class WiringCheck:
         def compared() -> CheckedPlan | Refusal:
             document = topology_document.document(view, self.mode, now_s)
             lldp = seen_by_neighbours(neighbours, plan)
-            found = compare(plan, joined(seen_by(document), seen_in_dumps(dumps), lldp))
+            found = compare(plan, joined(seen_by(document, plan), seen_in_dumps(dumps), lldp))
             if isinstance(found, Refusal):
                 return found
             costs = costs_of(document, jobs)

@@ -18,7 +18,7 @@ def verdicts(document: Any, *rows: str) -> list[str]:
     plan = CablePlan(
         tuple(PlannedCable(End(a, b), End(c, d), n) for n, (a, b, c, d) in enumerate(ends, 1))
     )
-    found = compare(plan, seen_by(decode(TopologyDocument, document)))
+    found = compare(plan, seen_by(decode(TopologyDocument, document), plan))
     assert isinstance(found, CableComparison)
     return [each.verdict for each in found.findings]
 
@@ -47,3 +47,13 @@ def samples_node(document: Any) -> dict[str, Any]:
     while "child" in first:
         first = first["child"][0]
     return dict(first) | {"reason": {"code": "no-peer", "text": "", "since_s": None}}
+
+
+def test_two_cables_between_two_nodes_are_joined_as_the_plan_has_them() -> None:
+    """Nobody sees which of the two ends are of one cable."""
+    document = samples.healthy()
+    ends = (("node-1", 1, "node-2", 1), ("node-1", 2, "node-2", 2))
+    document["wires"] = [dict(zip(WIRE, (*each, "s", "up"), strict=True)) for each in ends]
+    assert verdicts(document, "node-1 1 node-2 1", "node-1 2 node-2 2") == []
+    assert verdicts(document, "node-1 1 node-2 2", "node-1 2 node-2 1") == []
+    assert verdicts(document, "node-1 2 node-2 1", "node-1 1 node-3 1") == ["wrong-rail"]

@@ -277,3 +277,18 @@ def test_a_neighbour_that_turns_out_to_be_a_host_is_no_switch_any_more() -> None
     (fabric,) = [each for each in state.snapshot.sources if each.source == FABRIC]
     assert fabric.detail == "0 dumps: 0 switches, 0 adapters, 2 of them in known nodes"
     state.validate()
+
+
+def test_cables_count_again_after_a_dump_that_was_cut_off_meanwhile() -> None:
+    """After a restart such a dump does not count, and without it no cable is known."""
+    whole = dumped(pairs(2).text())
+    ((name, dump),) = whole.dumps
+    cut_off = replace(whole, dumps=((name, replace(dump, missing="its end")),))
+    state = told(seen("gpu-01"))
+    state.advance(1.0, whole)
+    later = state.fresh()
+    later.restore(state.persistent_state(), 0.0, 2.0)
+    for number, event in enumerate((whole, cut_off, whole)):
+        later.advance(3.0 + number, event)
+        later.validate()
+    assert "gpu-01" in shape(later)["ib-su1-leaf-01"]

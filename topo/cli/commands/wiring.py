@@ -109,7 +109,7 @@ def _compared(
     costs = None
     if there is None or cost:
         document = decode(TopologyDocument, connection.document(options, "/v1/topology"))
-        there = there or seen_by(document)
+        there = there or seen_by(document, planned)
         if cost:
             jobs = connection.ask(connection.target_to_read(options), fetch_jobs)
             costs = costs_of(document, jobs)

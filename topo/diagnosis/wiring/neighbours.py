@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping
 from itertools import chain
 
-from topo.diagnosis.wiring.seen import SeenCable, SeenCables, port_key, short_name
+from topo.diagnosis.wiring.seen import SeenCable, SeenCables, folded, planned_far_ends
 from topo.facts.plans.plan import CablePlan, End
 from topo.model.ids import NodeName
 from topo.model.machine import NicNeighbour
@@ -24,14 +24,11 @@ def seen_by_neighbours(
     facts: Mapping[NodeName, Collection[NicNeighbour]], plan: CablePlan
 ) -> SeenCables:
     """Return the cables at the interfaces of nodes; `plan` chooses between names of a port."""
-    wanted: dict[End, End] = {}
-    for planned in plan.cables:
-        one, other = _folded(planned.one), _folded(planned.other)
-        wanted |= {one: other, other: one}
+    wanted = planned_far_ends(plan)
     cables: dict[End, SeenCable] = {}
     right: set[End] = set()
     for cable in _told(facts, wanted):
-        if wanted.get(_folded(cable.one)) == _folded(cable.other):
+        if wanted.get(folded(cable.one)) == folded(cable.other):
             cables[cable.one] = cable
             right.add(cable.one)
         else:
@@ -54,9 +51,5 @@ def _told(
             name = each.name if is_known else each.chassis
             ports = [port for port in (each.port, each.port_description) if port] or [""]
             ends = [End(name, port) for port in ports]
-            far = next((end for end in ends if _folded(end) in wanted), ends[0])
+            far = next((end for end in ends if folded(end) in wanted), ends[0])
             yield SeenCable(End(node, each.nic), far)
-
-
-def _folded(end: End) -> End:
-    return End(short_name(end.device), port_key(end.port, numbers_adapters=False))

@@ -139,6 +139,20 @@ def plan_of(seen: SeenCables) -> CablePlan:
     )
 
 
+def folded(end: End) -> End:
+    """Return an end in words by which ends of a plan and of what is seen are mostly equal."""
+    return End(short_name(end.device), port_key(end.port, numbers_adapters=False))
+
+
+def planned_far_ends(plan: CablePlan) -> dict[End, End]:
+    """Return for each end of a plan the other end of its cable, both folded. O(cables)."""
+    found: dict[End, End] = {}
+    for planned in plan.cables:
+        one, other = folded(planned.one), folded(planned.other)
+        found |= {one: other, other: one}
+    return found
+
+
 class EndNames:
     """Joins the words of a plan with those of the fabric.
 

@@ -1,27 +1,60 @@
 """What the tree of a master shows of cables: wires between nodes, and what hangs on a node."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
-from topo.diagnosis.wiring.seen import UNNAMED, SeenCable, SeenCables
-from topo.facts.plans.plan import End
+from topo.diagnosis.wiring.seen import (
+    UNNAMED,
+    SeenCable,
+    SeenCables,
+    folded,
+    planned_far_ends,
+)
+from topo.facts.plans.plan import CablePlan, End
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Status
 from topo.model.rest.topology import GroupDocument, TopologyDocument, is_group, walk
 
 
-def seen_by(document: TopologyDocument) -> SeenCables:
-    """Return the wires between nodes that a master shows; one that is down is not there."""
+def seen_by(document: TopologyDocument, plan: CablePlan) -> SeenCables:
+    """Return the wires between nodes that a master shows; one that is down is not there.
+
+    Of several cables between the same two nodes nobody sees which ends are of one, so those that
+    `plan` joins are.
+    """
     cables: list[SeenCable] = []
+    between: defaultdict[tuple[str, str], list[tuple[End, End]]] = defaultdict(list)
     for wire in document["wires"]:
         if wire["state"] == "down":
             continue
-        far = End(f"{UNNAMED}{wire['server']}", "1")
-        if wire["peer"] is not None and wire["peer_slot"] is not None:
+        near = End(wire["node"], str(wire["slot"]))
+        if wire["peer"] is None or wire["peer_slot"] is None:
+            cables.append(SeenCable(near, End(f"{UNNAMED}{wire['server']}", "1")))
+        else:
             far = End(wire["peer"], str(wire["peer_slot"]))
-        cables.append(SeenCable(End(wire["node"], str(wire["slot"])), far))
+            between[near.device, far.device].append((near, far))
+    wanted = planned_far_ends(plan) if any(len(each) > 1 for each in between.values()) else {}
+    for ends in between.values():
+        cables += starmap(SeenCable, _as_planned(ends, wanted) if len(ends) > 1 else ends)
     kinds = frozenset(End(node, "") for node in _looked_at(document))
     return SeenCables(tuple(cables), frozenset(), kinds=kinds)
+
+
+def _as_planned(
+    ends: Sequence[tuple[End, End]], wanted: Mapping[End, End]
+) -> Iterator[tuple[End, End]]:
+    """Yield the ends at two nodes again, joined as the plan has it and else in their order."""
+    far_ends = {folded(far): far for _, far in ends}
+    left: list[End] = []
+    for near, _ in ends:
+        far = far_ends.pop(wanted.get(folded(near), near), None)
+        if far is None:
+            left.append(near)
+        else:
+            yield near, far
+    yield from zip(left, far_ends.values(), strict=True)
 
 
 def _looked_at(document: TopologyDocument) -> Iterable[str]:

@@ -404,7 +404,7 @@ class FabricGroups:
     def validate(self) -> None:
         """Check that every adapter is joined by what nodes state now. O(adapters)."""
         require(self._join.validate() == self._join.nodes, "an adapter is joined by old names")
-        if not self._is_unsettled:
+        if not (self._is_unsettled or self._is_stale or self._touched):
             require(self._counted_anew() == self._cables, "a cable is counted as it was")
 
 
