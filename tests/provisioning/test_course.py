@@ -21,7 +21,7 @@ from topo.provisioning.course import (
     Times,
     read_times,
 )
-from topo.provisioning.machine import Provisioning
+from topo.provisioning.machine import SLACK_S, Provisioning
 from topo.provisioning.messages import (
     Book,
     Leading,
@@ -84,7 +84,7 @@ def test_a_booking_that_would_end_before_its_promise_is_made_anew() -> None:
         first.turn()
     assert world.api.requests[uid].phase is Phase.ACCEPTED
     assert world.saved.holds
-    world.now_s += 61
+    world.now_s += SLACK_S + 1
     second = world.lead()
     second.turn()
     hold, deadline_s = second.hold_of(uid), world.api.requests[uid].deadline_s
@@ -124,7 +124,7 @@ def test_a_lost_booking_is_made_again_on_the_same_nodes() -> None:
     hold = second.hold_of(uid)
     assert hold is not None
     assert BookedGroups(tuple(group.pods for group in hold.groups)) == nodes
-    assert hold.deadline_s == world.now_s + 500 + 60
+    assert hold.deadline_s == world.now_s + 500 + SLACK_S
 
 
 def test_a_lost_booking_whose_nodes_are_taken_is_revoked() -> None:

@@ -55,12 +55,9 @@ from topo.provisioning.messages import (
 from topo.provisioning.record import read_nodes
 from topo.provisioning.terms import Awaited, NothingToBook, Terms
 
-SLACK_S = 60.0
+SLACK_S = 120.0
 """So much longer than promised a booking lasts: its end is written first, and a write that fails is
 tried again."""
-UNSEEN_S = 90.0
-"""A write is decided anew if its effect does not show for so long, nor that it was refused: longer
-than the queue of writes holds one back that it was given before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +65,8 @@ class Record:
     """What is known of a request.
 
     `written`: what was written for the version that is known, and is not seen yet. `again_s`: when
-    a write that was refused, or is not seen by then, is decided anew. `refused`: why there is no
-    room, until there is more. `told`: what was told of that.
+    a refused write is tried again. `refused`: why there is no room, until there is more. `told`:
+    what was told of that.
     """
 
     seen: Observed
@@ -237,10 +234,10 @@ class Provisioning:
             return
         if request.is_let_go:
             return
-        if record.is_booking or now_s < record.again_s:
+        if record.written is not None or record.is_booking or now_s < record.again_s:
             return
         if record.again_s:
-            record = replace(record, again_s=0.0, written=None)
+            record = replace(record, again_s=0.0)
             self._put(record, is_settled=True)
         if phase is Phase.PROVISIONED:
             yield from self._settle_provisioned(record, now_s)
@@ -352,7 +349,7 @@ class Provisioning:
     ) -> Write:
         request = record.request
         message = text or ("" if phase is Phase.ACCEPTED else phase.value)
-        self._put(replace(record, written=phase, again_s=now_s + UNSEEN_S), is_settled=True)
+        self._put(replace(record, written=phase), is_settled=True)
         return Write(
             request,
             phase,
@@ -407,7 +404,7 @@ def _due_times(record: Record) -> Iterator[float]:
     phase = request.phase
     if request.is_leaving or request.is_let_go or phase.is_over:
         return
-    if record.is_booking:
+    if record.written is not None or record.is_booking:
         return
     if record.again_s:
         yield record.again_s

@@ -25,6 +25,7 @@ from master.kube.objects import EVENTS, Key
 from master.kube.provisioning import KnownRequest, KnownTemplate
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.store import Store
+from master.kube.writing.write_queue import ECHO_S
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import Apply, WriteTarget
 from topo.model.forest import Snapshot
@@ -57,8 +58,9 @@ GATHER_S = 0.05
 LOOK_S = 1.0
 """How often bookings are compared with what is free, if that changed."""
 SETTLING_POLL_S = 0.2
-REFUSED_S = 30.0
-"""A write that is refused, and not for its version, is tried again after so long."""
+REFUSED_S = ECHO_S + 1
+"""A write that is refused, and not for its version, is tried again after so long: then the queue of
+writes takes it however often it was refused. One that it drops has no answer."""
 RETRY_S = 10.0
 """What was refused is tried again after so long also if no GPUs became free, but processors."""
 PATIENCE_S = 10.0
