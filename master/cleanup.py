@@ -32,6 +32,7 @@ from master.admission import ADMISSION
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
 from master.controllers.nomination.writing import gang_writes
 from master.controllers.provisioning.workload_form import is_held, letting_go
+from master.controllers.suspicion.node_marks import removals
 from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.errors import KubeError
@@ -364,6 +365,7 @@ async def _remove_from_nodes(
         name, uid = each.metadata.name, each.metadata.uid
         for manager in sorted(_ours(each.metadata.managed_fields) - {gang_writes.NODES_MANAGER}):
             writes.append(Apply(target=WriteTarget(NODES, name), manager=manager, uid=uid))
+        writes.extend(removals(each, cluster.domain))
         labels = {label for label in each.metadata.labels if label.startswith(prefix)}
         waiting, bound = (selected.get(at, Tally[str]()) for at in ("", name))
         if labels & waiting.keys():

@@ -356,6 +356,8 @@ def cluster_controllers(
         taint_rules=cluster.taint_rules,
         judged_gpus=engine.judged_gpus,
         taint_effect=settings.device_taint_effect,
+        suspected=lambda: engine.suspected,
+        server_now=cluster.client.server_clock.now,
         topologies=cluster.topologies,
         nominates=settings.placement == "nomination",
         nomination=cache(partial(nomination, cluster)),

@@ -13,12 +13,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.controllers.nomination.status.gang_view import GangView
 from master.kube.gang_object import GANGS, GangObject, GangObjectStatus
 from master.kube.objects import Key, OwnerReference
+from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarget
@@ -32,7 +32,6 @@ TEXT_S = 10.0
 """How soon the text of an unchanged state is written again."""
 AT_ONCE = 50
 MESSAGE_CHARS = 1000
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(slots=True)
@@ -135,7 +134,7 @@ class GangObjects:
         live = [member for member in gang.members if member.live]
         bound = sum(member.node is not None for member in live)
         history = self.view.history(gang.id)
-        since = datetime.fromtimestamp(history[-1].at_s, UTC).strftime(_TIME) if history else ""
+        since = timestamp(history[-1].at_s) if history else ""
         return GangObjectStatus(
             id=gang.id,
             job=f"{gang.kind} {gang.name}",

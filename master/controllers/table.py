@@ -19,6 +19,15 @@ from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
 from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.retention_grace import RetentionGrace
+from master.controllers.suspicion import hypernode_marks
+from master.controllers.suspicion.hypernode_marks import HyperNodeMarkComparer
+from master.controllers.suspicion.node_marks import (
+    Held,
+    LinkCondition,
+    NodeMark,
+    NodeMarkComparer,
+    QuarantineTaint,
+)
 from master.controllers.topologies import TopologyComparer, TopologyStores
 from master.kube.dra.slices import DeviceSlice
 from master.kube.dra.taint_rules import DeviceTaintRuleObject
@@ -28,7 +37,7 @@ from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
-from master.kube.writing.writer import Writer
+from master.kube.writing.writer import Settled, Writer
 from topo.kit.tasks import Work
 from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Forest, Snapshot
@@ -68,6 +77,9 @@ class ControllerView:
     taint_rules: Store[DeviceTaintRuleObject]
     judged_gpus: JudgedGpus
     taint_effect: str
+    suspected: Held
+    server_now: Callable[[], float]
+    """Returns Unix time by the clock of the API servers."""
     topologies: Mapping[str, TopologyStores]
     """What is followed for each format of topologies that is switched on."""
     nominates: bool
@@ -200,6 +212,34 @@ def _build_device_taints(view: ControllerView) -> Running:
     return Running(controller)
 
 
+def _build_node_mark(
+    mark_of: Callable[[ControllerView], NodeMark], view: ControllerView
+) -> Running:
+    mark = mark_of(view)
+    comparer = NodeMarkComparer(view.nodes, view.writer, mark, held=view.suspected)
+    controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
+
+    def settled(done: Settled) -> None:
+        if done.error is not None and done.error.is_conflict:  # the node differs from what was read
+            controller.wake(done.write.target.name)
+
+    view.writer.listen(mark.manager, settled)
+    view.nodes.subscribe(controller.on_object)
+    return Running(controller)
+
+
+def _build_hypernode_annotations(view: ControllerView) -> Running:
+    comparer = HyperNodeMarkComparer(
+        view.hypernodes, view.writer, view.forest, held=view.suspected, domain=view.domain
+    )
+    controller: Controller[HyperNodeObject] = Controller(
+        comparer.compare, is_settled=view.is_settled
+    )
+    view.writer.listen(hypernode_marks.MANAGER, lambda _: None)
+    view.hypernodes.subscribe(controller.on_object)
+    return Running(controller)
+
+
 def _build_topologies(name: str, view: ControllerView) -> Running:
     stores = view.topologies[name]
     comparer = TopologyComparer(
@@ -230,6 +270,7 @@ def _build_provisioning(name: str, view: ControllerView) -> Running:
 LABELS, HYPERNODES = "labels", "hypernodes"
 NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
 DEVICE_TAINTS = "device-taints"
+HYPERNODE_ANNOTATIONS = "hypernode-annotations"
 PROVISIONING, KUEUE_WORKLOADS = "provisioning", "kueue-workloads"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
@@ -240,17 +281,24 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     GANG_OBJECTS: _build_gang_objects,
     POD_GROUPS: _build_pod_groups,
     DEVICE_TAINTS: _build_device_taints,
+    "node-taints": partial(_build_node_mark, lambda view: QuarantineTaint(view.domain)),
+    "node-conditions": partial(_build_node_mark, lambda view: LinkCondition(view.server_now)),
+    HYPERNODE_ANNOTATIONS: _build_hypernode_annotations,
     **{name: partial(_build_topologies, name) for name in topologies.FORMATS},
     **{each: partial(_build_provisioning, each) for each in (PROVISIONING, KUEUE_WORKLOADS)},
 }
 """By the name that `--controllers` takes."""
 OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
-ON_REQUEST = (*OF_GANGS, DEVICE_TAINTS, PROVISIONING, KUEUE_WORKLOADS, *topologies.FORMATS)
+OF_SUSPICION = ("node-taints", "node-conditions", HYPERNODE_ANNOTATIONS)
+ON_REQUEST = (
+    *(*OF_GANGS, DEVICE_TAINTS, *OF_SUSPICION),
+    *(PROVISIONING, KUEUE_WORKLOADS, *topologies.FORMATS),
+)
 BY_DEFAULT = tuple(name for name in ROWS if name not in ON_REQUEST)
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
-need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints of devices take
-GPUs from jobs, requests and workloads of Kueue book them, and topologies are of schedulers that few
-clusters have."""
+need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints take nodes and
+GPUs from jobs, conditions and annotations are for those who read them, requests and workloads of
+Kueue book GPUs, and topologies are of schedulers that few clusters have."""
 
 
 @dataclass(frozen=True, slots=True)

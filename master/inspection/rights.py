@@ -69,6 +69,7 @@ class Right(NamedTuple):
 
 
 _REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
+_NODE_STATUS = Resource("v1", "Node", "nodes/status", BareObject, namespaced=False)
 _POD_STATUS = Resource("v1", "Pod", "pods/status", BareObject)
 _NAME = "topo-master"
 _REQUEST_STATUS = Resource(
@@ -148,6 +149,8 @@ RIGHTS = (
         RightScope.CLUSTER,
         "device-taints",
     ),
+    Right(NODES, ("patch",), RightScope.CLUSTER, "node-taints"),
+    Right(_NODE_STATUS, ("patch",), RightScope.CLUSTER, "node-conditions"),
     Right(
         SCHEDULING_GROUPS, ("list", "watch", "create", "patch"), RightScope.CLUSTER, "pod-groups"
     ),
@@ -176,6 +179,9 @@ CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
     "gang-objects",
     "pod-groups",
     "device-taints",
+    "node-taints",
+    "node-conditions",
+    "hypernode-annotations",
     "kueue-topologies",
     "kai-topologies",
     "koordinator-topologies",

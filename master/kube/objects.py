@@ -32,6 +32,8 @@ UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 SUCCEEDED_PHASE = "Succeeded"
 SUCCEEDED = {"fieldSelector": f"status.phase={SUCCEEDED_PHASE}"}
 """The query for pods that have finished their work."""
+LINK_CHECK = "TopoLinkCheck"
+"""The condition of a node that says whether links of it are suspected."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
 
@@ -101,6 +103,13 @@ class NodeTaint:
     key: str
     effect: str
     value: str = ""
+    time_added: str = ""
+
+    @property
+    def document(self) -> dict[str, str]:
+        """The taint as it is written, with all that was read of it."""
+        found = {"key": self.key, "value": self.value, "effect": self.effect}
+        return {**found, **({"timeAdded": self.time_added} if self.time_added else {})}
 
 
 @slim
@@ -112,8 +121,15 @@ class ObjectCondition:
     reason: str = ""
 
 
-def _ready(conditions: tuple[ObjectCondition, ...]) -> tuple[ObjectCondition, ...]:
-    return tuple(each for each in conditions if each.type == "Ready")
+@slim
+class ToldCondition(ObjectCondition):
+    """A condition with its message."""
+
+    message: str = ""
+
+
+def _of_node(conditions: tuple[ToldCondition, ...]) -> tuple[ToldCondition, ...]:
+    return tuple(each for each in conditions if each.type in {"Ready", LINK_CHECK})
 
 
 @slim
@@ -142,10 +158,10 @@ class NodeSystemInfo:
 
 @slim
 class NodeStatus:
-    """A node's allocatable resources and its `Ready` condition; other conditions are dropped."""
+    """A node's allocatable resources, its `Ready` condition and that of this product."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
-    conditions: Annotated[tuple[ObjectCondition, ...], AfterValidator(_ready)] = ()
+    conditions: Annotated[tuple[ToldCondition, ...], AfterValidator(_of_node)] = ()
     addresses: tuple[NodeAddress, ...] = ()
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
 
@@ -278,8 +294,8 @@ class OwnedMetadata(Metadata):
 
 
 @slim
-class OwnedNode:
-    """A node of which the labels and the writers are read."""
+class OwnedNode(NodeObject):
+    """A node with the writers of its fields."""
 
     metadata: OwnedMetadata
 

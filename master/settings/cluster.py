@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.controllers.table import BY_DEFAULT, NOMINATION, OF_GANGS, ROWS
+from master.controllers.table import (
+    BY_DEFAULT,
+    HYPERNODE_ANNOTATIONS,
+    HYPERNODES,
+    NOMINATION,
+    OF_GANGS,
+    ROWS,
+)
 from master.kube.credentials.config import KubeConfig
 from master.kube.service_accounts.accounts import Wanted
 from topo.gangs.annotation_keys import AnnotationKeys
@@ -59,7 +66,8 @@ class ClusterSettings(ServiceSettings):
     )
     """What the leader writes in Kubernetes: labels and annotations of nodes, HyperNodes of Volcano,
     Events, nominations of gangs' pods, objects and Kubernetes' own PodGroups of gangs, taints of
-    broken GPUs, topologies of Kueue, KAI and Koordinator; or none."""
+    broken GPUs, taints, conditions and annotations of what cannot be trusted, topologies of Kueue,
+    KAI and Koordinator; or none."""
     device_taint_effect: Annotated[
         Literal["None", "NoSchedule", "NoExecute"], Chart("topoDiscovery.master.deviceTaintEffect")
     ] = "None"
@@ -102,6 +110,10 @@ class ClusterSettings(ServiceSettings):
         if of_gangs and NOMINATION not in of_gangs:
             fix = f"name {NOMINATION} among them, too"
             what = f"{of_gangs[0]} is for the gangs of {NOMINATION}, which is not on"
+            return (Refusal(what, "--controllers", fix),)
+        if HYPERNODE_ANNOTATIONS in self.controllers and HYPERNODES not in self.controllers:
+            fix = f"name {HYPERNODES} among them, too"
+            what = f"{HYPERNODE_ANNOTATIONS} is for the objects of {HYPERNODES}, which is not on"
             return (Refusal(what, "--controllers", fix),)
         return ()
 

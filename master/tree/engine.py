@@ -21,7 +21,7 @@ from topo.discovery.state import Discovery
 from topo.discovery.tree.changes import compare
 from topo.kit.tasks import uninterrupted
 from topo.kit.threads import timed_in_thread
-from topo.model.forest import Change, Snapshot, SourceState
+from topo.model.forest import Change, NodeSuspicion, Snapshot, SourceState
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
@@ -141,6 +141,11 @@ class Engine:
     def suspicion(self, node: NodeName) -> NodeSuspicionDocument:
         """Return what is held against a node, empty for an unknown one. O(its links)."""
         return suspicion_document(self._discovery.suspicions, node, self.clock())
+
+    @property
+    def suspected(self) -> Mapping[NodeName, NodeSuspicion]:
+        """What is held against nodes now; without those against which there is nothing."""
+        return self._discovery.suspicions.suspected
 
     async def decide(self, event: OperatorDecided) -> None:
         """Apply an operator's decision at once."""

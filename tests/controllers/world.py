@@ -21,8 +21,8 @@ from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
-from topo.model.forest import Forest, Snapshot
-from topo.model.ids import Generation
+from topo.model.forest import Forest, NodeSuspicion, Snapshot
+from topo.model.ids import Generation, NodeName
 from topo.publish.event_series import Reporter
 from topo.publish.node_labels import label_keys
 
@@ -43,6 +43,7 @@ class ClusterWorld:
     forest: Forest
     is_settled: bool = True
     controllers: Controllers = field(default_factory=Controllers)
+    suspected: dict[NodeName, NodeSuspicion] = field(default_factory=dict)
     hypernode_store: ModelStore[Any] | None = None
     tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -115,6 +116,7 @@ async def _leading(
     domain: str = "metax-tech.com",
     forget_s: float = 86_400.0,
     has_volcano: bool = True,
+    switched_on: Sequence[str] = ("labels", "hypernodes"),
 ) -> AsyncIterator[ClusterWorld]:
     loop, world.is_settled = asyncio.get_running_loop(), is_settled
     store = ModelStore(world.api, NODES, delay_s=WATCH_DELAY_S)
@@ -148,12 +150,14 @@ async def _leading(
         taint_rules=ModelStore(world.api, DEVICE_TAINT_RULES, synced=False),
         judged_gpus=lambda _: None,
         taint_effect="None",
+        suspected=lambda: world.suspected,
+        server_now=lambda: 1_767_225_600.0 + loop.time(),
         topologies={},
         nominates=False,
         provisioning={},
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
-    world.controllers = build_controllers(view, ("labels", "hypernodes"))
+    world.controllers = build_controllers(view, switched_on)
     works = [writer.run, *world.controllers.works.values()]
     world.tasks = [asyncio.ensure_future(work()) for work in works]
     try:

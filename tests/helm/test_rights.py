@@ -24,6 +24,7 @@ from topo.publish.node_labels import label_keys
 INSTALLED = sorted(set(cases()) - {"off"})
 MASTER = "topo-master"
 TOPOLOGIES = set(FORMATS)
+SUSPICION = {"node-taints", "node-conditions", "hypernode-annotations"}
 REQUESTS = {"provisioning", "kueue-workloads"}
 
 
@@ -41,12 +42,15 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {GPU_QUOTA, "pod-groups", "device-taints"} | REQUESTS | TOPOLOGIES),
+        ("vendor", {GPU_QUOTA, "pod-groups", "device-taints"} | SUSPICION | REQUESTS | TOPOLOGIES),
         ("podgroups", {GPU_QUOTA, "kueue-workloads"} | TOPOLOGIES),
-        ("kueue", {GPU_QUOTA, "pod-groups", "device-taints", "provisioning"}),
+        ("kueue", {GPU_QUOTA, "pod-groups", "device-taints", "provisioning"} | SUSPICION),
         (
             "placement-cert-manager",
-            {CERTIFICATES, GPU_QUOTA, "pod-groups", "device-taints"} | REQUESTS | TOPOLOGIES,
+            {CERTIFICATES, GPU_QUOTA, "pod-groups", "device-taints"}
+            | SUSPICION
+            | REQUESTS
+            | TOPOLOGIES,
         ),
         (
             "extender",
@@ -58,6 +62,7 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
                 "pod-groups",
                 "device-taints",
             }
+            | SUSPICION
             | REQUESTS
             | TOPOLOGIES,
         ),
@@ -71,6 +76,7 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
                 "pod-groups",
                 "device-taints",
             }
+            | SUSPICION
             | REQUESTS
             | TOPOLOGIES,
         ),
@@ -108,6 +114,7 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
     assert made - gates - labelled - held == {
         ("nodes", "list", ""),
         ("nodes", "patch", ""),
+        ("nodes/status", "patch", ""),
         ("hypernodes", "list", ""),
         ("hypernodes", "delete", ""),
         ("configmaps", "list", ""),
@@ -126,7 +133,7 @@ def test_the_policy_names_the_labels_and_annotations_that_masters_write_on_nodes
         if each["kind"] == "ValidatingAdmissionPolicy"
     }
     domain = "metax-tech.com"
-    labels, annotations = (rule["message"] for rule in policies["topo-master-nodes"][2:])
+    labels, annotations = (rule["message"] for rule in policies["topo-master-nodes"][-2:])
     written = {*label_keys(domain, {}).values(), f"{AnnotationKeys(domain).node_label_prefix}*"}
     assert {word for word in re.findall(r"[\w./*-]+", labels) if domain in word} == written
     named = {word for word in re.findall(r"[\w./-]+", annotations) if domain in word}

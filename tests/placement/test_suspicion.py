@@ -2,6 +2,7 @@
 
 from tests.placement.asked import job, planned
 from tests.support.capacity import capacity_of
+from topo.model.cluster import ClusterNode, quarantine_taint
 from topo.model.forest import Forest, Group, Node, NodeSuspicion, Status
 from topo.model.ids import DRAGONFLY, GroupName, NodeName
 from topo.placement.advice.explain import explain
@@ -68,6 +69,21 @@ def test_a_node_in_quarantine_takes_no_job_and_the_refusal_has_the_reason() -> N
     assert any(each.endswith(text) for each in reasons(seen, refused))
     fix = "The job fits once n1a (cable ordered) is taken out of quarantine: 1 node."
     assert fix in [each.text for each in find_suggestions(seen, refused)]
+
+
+def test_the_taint_of_a_quarantine_hides_no_reason_and_counts_where_there_is_none() -> None:
+    cluster = {
+        NodeName(name): ClusterNode(
+            name=NodeName(name), taints=(quarantine_taint("metax-tech.com"),)
+        )
+        for name in ("n1a", "n2a")
+    }
+    seen = capacity_of(hosts_of(forest(2, n1a=APART), cluster).values())
+    refused = place(seen, job(4, group_size=16))
+    assert isinstance(refused, NoFit)
+    text = "1 cordoned, of these in quarantine n1a: cable ordered."
+    assert any(each.endswith(text) for each in reasons(seen, refused))
+    assert "n2a" not in nodes(seen, 1)
 
 
 def test_a_capacity_that_follows_suspicions_is_that_of_the_forest_from_nothing() -> None:

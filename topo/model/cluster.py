@@ -22,6 +22,11 @@ class Taint:
     effect: str = "NoSchedule"
 
 
+def quarantine_taint(domain: str) -> Taint:
+    """Return the taint by which a master keeps every new pod off a node in quarantine."""
+    return Taint(f"{domain}/quarantine", "topo-master", "NoSchedule")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNode:
     """One node object. A field at its default says nothing.

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from master.kube.provisioning import PROVISIONING_REQUESTS, KnownRequest
+from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from topo.model.conditions.master import MasterCondition
@@ -14,7 +14,6 @@ from topo.provisioning.messages import Write
 from topo.publish.event_series import Regarding
 
 MESSAGE_CHARS = 8_192
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class RequestForm(Protocol):
@@ -95,11 +94,6 @@ class ProvisioningForm:
             request.uid,
             request.namespace,
         )
-
-
-def timestamp(at_s: float) -> str:
-    """Return a Unix time as Kubernetes writes it."""
-    return datetime.fromtimestamp(at_s, UTC).strftime(_TIME)
 
 
 def _document(each: RequestCondition, asked: Write) -> dict[str, Any]:

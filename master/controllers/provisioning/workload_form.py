@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from master.controllers.provisioning.form import MESSAGE_CHARS, timestamp
+from master.controllers.provisioning.form import MESSAGE_CHARS
 from master.controllers.provisioning.workload_stores import WorkloadStores
 from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS, WorkloadObject
+from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from topo.gangs.annotation_keys import ADMISSION_GATED_BY, AnnotationKeys, holders

@@ -1,6 +1,6 @@
 """Timestamps of Kubernetes: RFC 3339 texts."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 
@@ -11,3 +11,8 @@ def unix_s(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
+
+
+def timestamp(at_s: float) -> str:
+    """Return a Unix time as Kubernetes writes it."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from topo.model.cluster import HYBRID, ClusterNode, Taint
+from topo.model.cluster import HYBRID, ClusterNode, Taint, quarantine_taint
 from topo.model.forest import ROOT
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.job.policy import Policy
@@ -123,13 +123,21 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
         ready=seen.ready and cluster.ready,
         cordoned=seen.cordoned or cluster.unschedulable,
         labels=tuple(sorted(labels.items())),
-        taints=seen.taints + cluster.taints,
+        taints=seen.taints + _other_taints(seen, cluster, policy),
         penalty=seen.penalty + dict(policy.pool_penalties).get(cluster.pool, 0),
         pool=cluster.pool,
         shared=cluster.shared,
         forest=forest,
         cluster=cluster,
     )
+
+
+def _other_taints(seen: Host, cluster: ClusterNode, policy: Policy) -> tuple[Taint, ...]:
+    """Return the taints but that of the node's quarantine, which is told with its reason."""
+    if seen.quarantine is None or not cluster.taints:
+        return cluster.taints
+    ours = quarantine_taint(policy.domain)
+    return tuple(each for each in cluster.taints if each != ours)
 
 
 def _allocatable(cluster: ClusterNode, policy: Policy) -> tuple[str, int] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from topo.model.cluster import ClusterNode, Taint
+from topo.model.cluster import ClusterNode, Taint, quarantine_taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName, natural_key
 from topo.model.nearest import did_you_mean
@@ -61,9 +61,10 @@ def open_host(host: Host, policy: Policy) -> Host:
     return _joined(
         forest
         and replace(
-            forest, ready=True, cordoned=False, quarantine=None, taints=_own(forest.taints)
+            forest, ready=True, cordoned=False, quarantine=None, taints=_own(forest.taints, policy)
         ),
-        cluster and replace(cluster, ready=True, unschedulable=False, taints=_own(cluster.taints)),
+        cluster
+        and replace(cluster, ready=True, unschedulable=False, taints=_own(cluster.taints, policy)),
         policy,
     )
 
@@ -90,9 +91,10 @@ def _joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) ->
     return host
 
 
-def _own(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """Return the taints except those that Kubernetes sets on a node in trouble."""
-    return tuple(taint for taint in taints if taint.key not in LIFECYCLE_TAINTS)
+def _own(taints: tuple[Taint, ...], policy: Policy) -> tuple[Taint, ...]:
+    """Return the taints except those of a node in trouble: Kubernetes' and that of quarantine."""
+    ours = quarantine_taint(policy.domain)
+    return tuple(each for each in taints if each.key not in LIFECYCLE_TAINTS and each != ours)
 
 
 def _rest_elsewhere(

@@ -5,11 +5,10 @@ Kubernetes keeps its text for ever. So a job gets an Event when its state change
 of the same state with a new text after `SAME_STATE_S` at the earliest, with the last text.
 """
 
-from datetime import UTC, datetime
-
 from master.controllers.nomination.status.pod_events import PodEvents, about_pod
 from master.kube.gang_pod import GangPod
 from master.kube.objects import EVENTS, PODS
+from master.kube.schema.timestamps import timestamp
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
 from topo.gangs.status import GangStatus
@@ -30,7 +29,6 @@ AT_ONCE = 20
 MOST_UNWRITTEN = 100
 MESSAGE_CHARS = 1000
 SAME_STATE_S = 60.0
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class StatusWriter:
@@ -134,7 +132,7 @@ class StatusWriter:
             "status": "True" if status.state is GangState.BOUND else "False",
             "reason": status.state.row.event,
             "message": status.message[:MESSAGE_CHARS],
-            "lastTransitionTime": datetime.fromtimestamp(since_s, UTC).strftime(_TIME),
+            "lastTransitionTime": timestamp(since_s),
         }
         return Patch(
             target=WriteTarget(PODS, pod.metadata.name, pod.metadata.namespace),

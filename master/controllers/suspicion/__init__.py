@@ -1,0 +1,1 @@
+"""What cannot be trusted, written where others read it: nodes and HyperNodes."""
