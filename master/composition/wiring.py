@@ -6,7 +6,8 @@ from master.availability import Availability
 from master.composition.core import Core
 from master.controllers.table import Controllers
 from master.current_topology import CurrentTopology
-from master.wiring.check import WiringCheck, WiringCollector
+from master.wiring.check import PlanFile, PlanSource, WiringCheck, WiringCollector
+from master.wiring.netbox import NetBoxPlan, netbox_settings
 from topo.diagnosis.wiring.cost import Job
 
 
@@ -17,8 +18,8 @@ def build_wiring(
     topology: Callable[[], CurrentTopology],
 ) -> WiringCheck | None:
     """Return what compares the plan with the cables; None in a master without one."""
-    plan_file = core.settings.wiring_plan
-    if plan_file is None:
+    source = _source(core)
+    if source is None:
         return None
 
     def jobs() -> tuple[Job, ...]:
@@ -35,7 +36,7 @@ def build_wiring(
         )
 
     check = WiringCheck(
-        plan_file=plan_file,
+        source=source,
         mode=core.settings.mode.value,
         topology=topology,
         is_complete=lambda: not availability.missing(),
@@ -46,3 +47,18 @@ def build_wiring(
     )
     core.registry.register(WiringCollector(check))
     return check
+
+
+def _source(core: Core) -> PlanSource | None:
+    """Return who has the plan; the settings name one at most."""
+    settings = core.settings
+    if settings.wiring_plan is not None:
+        return PlanFile(settings.wiring_plan)
+    if not settings.wiring_netbox_address:
+        return None
+    peer = netbox_settings(
+        settings.wiring_netbox_address,
+        settings.wiring_netbox_token_file,
+        settings.wiring_netbox_ca_file,
+    )
+    return NetBoxPlan(peer, core.registry, core.engine.clock)

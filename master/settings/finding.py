@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from master.settings.cluster_manager import address_refusal
+from master.settings.cluster_manager import NETBOX_FLAGS, address_refusal
 from master.settings.group_labels import GroupLabelSettings
 from topo.discovery.modes import (
     JOIN_KEYS,
@@ -44,6 +44,20 @@ class FindingSettings(GroupLabelSettings):
     )
     """File with the plan of the cables (docs/wiring.md), which is compared with those that are
     seen; read again when it changes."""
+    wiring_netbox_address: Annotated[
+        str, Chart("topoDiscovery.wiringNetBox.address", is_plain=False)
+    ] = ""
+    """URL of a NetBox whose cables are the plan, such as https://netbox.example.com, in place of
+    `--wiring-plan`."""
+    wiring_netbox_token_file: Annotated[
+        Path, Chart("topoDiscovery.wiringNetBox.tokenSecret", is_plain=False)
+    ] = Path("/netbox/token")
+    """File with the token of NetBox's API, which needs to read cables alone; read again for each
+    request."""
+    wiring_netbox_ca_file: Annotated[
+        Path | None, Chart("topoDiscovery.wiringNetBox.caConfigMap", is_plain=False)
+    ] = None
+    """PEM authorities that verify NetBox's certificate; without it those of the system do."""
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""
@@ -99,6 +113,7 @@ class FindingSettings(GroupLabelSettings):
             *self._missed_refusals(),
             *self._precedence_refusals(),
             *self._manager_refusals(),
+            *self._netbox_refusals(),
         )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
@@ -143,6 +158,15 @@ class FindingSettings(GroupLabelSettings):
             return (Refusal(what, "--cluster-manager-address", fix),)
         insecure = self.cluster_manager_insecure
         refused = address_refusal(self.cluster_manager_address, insecure=insecure)
+        return () if refused is None else (refused,)
+
+    def _netbox_refusals(self) -> tuple[Refusal, ...]:
+        if not self.wiring_netbox_address:
+            return ()
+        if self.wiring_plan is not None:
+            what, fix = "the plan of the cables is a file and a NetBox", "name one of the two"
+            return (Refusal(what, "--wiring-netbox-address", fix),)
+        refused = address_refusal(self.wiring_netbox_address, NETBOX_FLAGS, insecure=False)
         return () if refused is None else (refused,)
 
     @property

@@ -1,8 +1,9 @@
 """The plan of the cables, held beside what this master sees: dumps, LLDP, wires between nodes.
 
-The file is read again when it changes, and compared again when anything differs that the findings
-rest on. That takes seconds for a hundred thousand cables, so it is done in a thread and at most a
-twentieth of the time. Only a master that acts compares: a follower sees no worker and no dump.
+The plan is a file or a NetBox (`netbox`). It is compared again when it differs, or anything else
+that the findings rest on. That takes seconds for a hundred thousand cables, so it is done in a
+thread and at most a twentieth of the time. Only a master that acts compares: a follower sees no
+worker and no dump.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import orjson
 import structlog
@@ -47,7 +49,6 @@ MAX_PLAN_BYTES = 64 << 20
 REST_S = 10.0
 """The least time between two comparisons: nobody mends a cable faster."""
 _REST_FACTOR = 20
-_WHERE = "--wiring-plan"
 _FILE = MasterCondition.WIRING_PLAN_FILE
 
 _log = structlog.get_logger(__name__)
@@ -69,16 +70,46 @@ class CheckedPlan:
         return {v: n for v, n in self.counts.items() if v is not CableVerdict.UNSEEN}
 
 
+TakePlan = Callable[[CablePlan | Refusal], None]
+"""Takes a new plan, or why there is none."""
+
+
+class PlanSource(Protocol):
+    """Who has the plan; `where` is the setting that names it."""
+
+    where: str
+
+    async def run(self, take: TakePlan) -> None:
+        """Hand on each plan that differs, and each trouble, until cancelled."""
+        ...
+
+
+@dataclass(slots=True)
+class PlanFile:
+    """The file of a plan, which is read again when it changes."""
+
+    path: Path
+    where: str = "--wiring-plan"
+
+    async def run(self, take: TakePlan) -> None:
+        """Hand on what the file says after each change, until cancelled."""
+        watched = WatchedFile(self.path, MAX_PLAN_BYTES)
+        while True:
+            if (content := await off_loop(watched.poll)) is not None:
+                take(await off_loop(partial(_read, content)))
+            await asyncio.sleep(LOOK_S)
+
+
 @dataclass(slots=True, kw_only=True)
 class WiringCheck:
-    """Follows the file of the plan.
+    """Compares the plan of a source with what is seen.
 
     `is_complete`: the tree is shown, so that what is not in it is not there. `jobs` are those of
     the gangs, `dumps` all that the sources gave. `last` is the outcome of the last comparison, None
     before the first.
     """
 
-    plan_file: Path
+    source: PlanSource
     mode: str
     topology: Callable[[], CurrentTopology]
     is_complete: Callable[[], bool]
@@ -90,28 +121,30 @@ class WiringCheck:
     dumps: tuple[FabricDump, ...] = ()
     _plan: CablePlan | None = None
     _is_unread: bool = False
-    """Whether the file holds something else than the plan that counts."""
+    """Whether the source has something else than the plan that counts."""
+    _due_s: float = -math.inf
 
     async def run(self) -> None:
-        """Follow the file and what is seen until cancelled."""
-        watched = WatchedFile(self.plan_file, MAX_PLAN_BYTES)
-        inputs: object = None
-        due_s = -math.inf
+        """Follow the plan and what is seen until cancelled."""
         try:
-            while True:
-                if (content := await off_loop(watched.poll)) is not None:
-                    self._take(await off_loop(partial(_read, content)))
-                    due_s = -math.inf
-                now_s = self.clock()
-                if self._plan is not None and now_s >= due_s and self.is_complete():
-                    before, inputs = inputs, self._inputs()
-                    if inputs != before:
-                        self._show(await off_loop(self._compare(self._plan)))
-                        took_s = self.clock() - now_s
-                        due_s = now_s + max(REST_S, _REST_FACTOR * took_s)
-                await asyncio.sleep(LOOK_S)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.source.run(self._take))
+                await self._follow()
         finally:
             self.last = None
+
+    async def _follow(self) -> None:
+        inputs: object = None
+        while True:
+            now_s = self.clock()
+            if self._plan is not None and now_s >= self._due_s and self.is_complete():
+                before, inputs = inputs, self._inputs()
+                if inputs != before:
+                    self._due_s = math.inf
+                    self._show(await off_loop(self._compare(self._plan)))
+                    took_s = self.clock() - now_s
+                    self._due_s = min(self._due_s, now_s + max(REST_S, _REST_FACTOR * took_s))
+            await asyncio.sleep(LOOK_S)
 
     def _take(self, found: CablePlan | Refusal) -> None:
         """Take a new plan; a file that cannot be read takes the one before not away."""
@@ -120,8 +153,9 @@ class WiringCheck:
             self._warn(found)
             return
         self.files.clear(_FILE)
-        self._plan = found
-        _log.info("plan of cables read", cables=len(found.cables), notes=list(found.notes))
+        if found != self._plan:
+            self._plan, self._due_s = found, -math.inf
+            _log.info("plan of cables read", cables=len(found.cables), notes=list(found.notes))
 
     def _show(self, found: CheckedPlan | Refusal) -> None:
         """Show the outcome; what cannot be compared leaves the one before."""
@@ -134,7 +168,7 @@ class WiringCheck:
 
     def _warn(self, found: Refusal) -> None:
         what = f"{found.what} ({found.where})"
-        self.files.warn(_FILE, what, found.fix, where=_WHERE)
+        self.files.warn(_FILE, what, found.fix, where=self.source.where)
 
     def _inputs(self) -> tuple[object, ...]:
         """Return what the findings rest on; nearly all of it is compared by identity."""

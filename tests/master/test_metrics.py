@@ -29,7 +29,8 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
     gangs = ("--placement=nomination", f"--controllers={controllers}")
     flags = ("--mode=switchbox", "--group-metrics", "--kubeconfig=/kubeconfig", address, *pod)
     existing = set[tuple[str, str]]()
-    for more in (gangs, ("--extender=on",), ("--wiring-plan=/plan",)):
+    netbox = "--wiring-netbox-address=https://127.0.0.1"
+    for more in (gangs, ("--extender=on",), ("--wiring-plan=/plan",), (netbox,)):
         service = build_service(settings(*flags, *more))
         build_app(service)
         if service.wiring is not None:

@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 import structlog
 
-from master.settings.cluster_manager import ClusterManagerSettings
+from master.settings.cluster_manager import ClusterManagerSettings, PeerFlags
 from master.sources.cluster_manager.http import (
     ManagerQuestion,
     Reply,
@@ -64,10 +64,10 @@ class FixedAuthentication(Authentication):
         """Return the header of the current files."""
         rule = self._rule
         if isinstance(rule, BasicAuth):
-            username = await _credential(self._settings, "username", _without_colon)
-            password = await _credential(self._settings, "password")
+            username = await credential(self._settings, "username", _without_colon)
+            password = await credential(self._settings, "password")
             return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
-        return {rule.header: rule.prefix + await _credential(self._settings, rule.file, as_token)}
+        return {rule.header: rule.prefix + await credential(self._settings, rule.file, as_token)}
 
     def accepted(self) -> None:
         """Do nothing."""
@@ -134,8 +134,8 @@ class LoginAuthentication(Authentication):
     async def _ask(self) -> Grant:
         rule = self.rule
         body = {
-            rule.username_field: await _credential(self.settings, "username"),
-            rule.password_field: await _credential(self.settings, "password"),
+            rule.username_field: await credential(self.settings, "username"),
+            rule.password_field: await credential(self.settings, "password"),
         }
         try:
             question = ManagerQuestion(path=rule.path, method="POST", body=body)
@@ -167,21 +167,21 @@ class LoginAuthentication(Authentication):
         return grant
 
 
-def status_trouble(reply: Reply, where: str) -> TroubleError:
+def status_trouble(
+    reply: Reply,
+    where: str,
+    flags: PeerFlags = PeerFlags(),  # noqa: B008 - frozen
+) -> TroubleError:
     """Return the error of a status that is not 200."""
     if reply.status in (429, 503):
         refusal = Refusal(f"the manager is busy ({reply.status})", where, "we come back later")
         return TroubleError(TroubleKind.BUSY, refusal, reply.retry_after_s)
-    fix = (
-        "is the address right, and is a --cluster-manager-mapping-file needed?"
-        if reply.status == 404
-        else "look at the manager's log"
-    )
+    fix = flags.content if reply.status == 404 else "look at the manager's log"
     refusal = Refusal(f"the manager answers {reply.status}", where, fix)
     return TroubleError(TroubleKind.STATUS, refusal, reply.retry_after_s)
 
 
-def decoded(body: bytes, where: str) -> object:
+def decoded(body: bytes, where: str, flags: PeerFlags = PeerFlags()) -> object:  # noqa: B008 - frozen
     """Return the JSON of a body. Raises `TroubleError` without its content."""
     try:
         document: object = orjson.loads(body)
@@ -191,7 +191,7 @@ def decoded(body: bytes, where: str) -> object:
             Refusal(
                 f"the answer is not JSON: {error.msg} at byte {error.pos}",
                 where,
-                "is the address right, and is a --cluster-manager-mapping-file needed?",
+                flags.content,
             ),
         ) from None
     return document
@@ -205,11 +205,12 @@ def _without_colon(username: str, path: Path) -> str:
     raise BadInputError(Refusal(what, str(path), "write a user name without a colon into it"))
 
 
-async def _credential(
+async def credential(
     settings: ClusterManagerSettings,
     name: str,
     checked: Callable[[str, Path], str] = lambda text, _: text,
 ) -> str:
+    """Return the text of a file of credentials. Raises `TroubleError`, which shows none of it."""
     path = settings.credentials_dir / name
     try:
         return checked(await off_loop(partial(read_credential, path)), path)

@@ -87,6 +87,9 @@ class Transport:
         self._settings = settings
         self._http = http
         self._base = base_url(settings)
+        prefix = settings.flags.prefix
+        self._tls_fix = f"give the authority of its certificate as {prefix}-ca-file"
+        self._redirect_fix = f"give its final address as {prefix}-address"
         self._tls: ssl.SSLContext | None = None
 
     async def ask(self, question: ManagerQuestion) -> Reply:
@@ -96,7 +99,7 @@ class Transport:
         except (aiohttp.ClientSSLError, ssl.SSLError) as error:
             # The CA file may have been rotated since it was read.
             self._tls = None
-            raise _trouble(TroubleKind.TLS, _tls_reason(error), question, _TLS_FIX) from error
+            raise _trouble(TroubleKind.TLS, _tls_reason(error), question, self._tls_fix) from error
         except TimeoutError as error:
             what = "no answer in time"
             raise _trouble(TroubleKind.TIMEOUT, what, question, "is it overloaded?") from error
@@ -130,7 +133,7 @@ class Transport:
                     return await self._read(response, question)
                 url = self._redirected(url, response, question)
         what = f"more than {MAX_REDIRECTS} redirects"
-        raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+        raise _trouble(TroubleKind.REDIRECT, what, question, self._redirect_fix)
 
     async def _context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -163,18 +166,18 @@ class Transport:
             elsewhere = target.origin() != self._base.origin()
         except ValueError:
             raise _trouble(
-                TroubleKind.REDIRECT, "a redirect to nowhere", question, _REDIRECT_FIX
+                TroubleKind.REDIRECT, "a redirect to nowhere", question, self._redirect_fix
             ) from None
         if elsewhere:
             origin = str(target.origin())[:_MOST_SHOWN_CHARS]
             what = f"a redirect to {origin}, where credentials must not go"
-            raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+            raise _trouble(TroubleKind.REDIRECT, what, question, self._redirect_fix)
         if target.user is not None or target.password is not None:
             what = "a redirect with credentials in it"
-            raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+            raise _trouble(TroubleKind.REDIRECT, what, question, self._redirect_fix)
         if question.method != "GET" and response.status not in _KEEP_METHOD:
             what = f"a redirect ({response.status}) that would drop the body of the request"
-            raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+            raise _trouble(TroubleKind.REDIRECT, what, question, self._redirect_fix)
         return target
 
 
@@ -197,10 +200,6 @@ def tls_context(settings: ClusterManagerSettings) -> ssl.SSLContext:
     unusable CA file.
     """
     return client_context(settings.ca_file, verify=not settings.insecure)
-
-
-_TLS_FIX = "give the authority of its certificate as --cluster-manager-ca-file"
-_REDIRECT_FIX = "give the manager's final address as --cluster-manager-address"
 
 
 def _trouble(kind: TroubleKind, what: str, question: ManagerQuestion, fix: str) -> TroubleError:

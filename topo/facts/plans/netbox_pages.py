@@ -22,6 +22,7 @@ _MARK = '"a_terminations"'
 _BLANK = re.compile(r"\s*")
 _LEAVING = "decommissioning"
 _FIX = "give all pages of /api/dcim/cables/, one after another: the first asks ?limit=1000"
+_MALFORMED = Refusal("these are no cables as NetBox's API answers them", "the pages", _FIX)
 
 
 def recognises(text: str) -> bool:
@@ -31,19 +32,56 @@ def recognises(text: str) -> bool:
 
 def read(text: str) -> CablePlan | Refusal:
     """Return the plan, or why the pages are none or not all."""
+    found = NetBoxPages()
     try:
-        pages = list(_pages(text.lstrip("\ufeff")))
-        results = [cable for page in pages for cable in page["results"]]
-        if len(results) != pages[0]["count"] or pages[-1]["next"] is not None:
-            what = f"{len(results)} of {pages[0]['count']} cables: pages are missing"
-            return Refusal(what, "the pages", _FIX)
-        passed: list[str] = []
-        cables = [made for cable in results if (made := _cable(cable, passed)) is not None]
+        for page in _pages(text.lstrip("\ufeff")):
+            if (refused := found.add(page)) is not None:
+                return refused
     except json.JSONDecodeError as error:
         return Refusal("this is no whole JSON", f"line {error.lineno}", _FIX)
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
-        return Refusal("these are no cables as NetBox's API answers them", "the pages", _FIX)
-    return checked(cables, _passed_over(passed))
+    except RecursionError:
+        return _MALFORMED
+    return found.plan()
+
+
+class NetBoxPages:
+    """Pages in their order, and the plan that they make together. Mutable."""
+
+    def __init__(self) -> None:
+        self._cables: list[PlannedCable] = []
+        self._passed: list[str] = []
+        self._ids: set[int] = set()
+        self._count = 0
+        self.is_last = False
+        """Whether no page follows the last one."""
+
+    @property
+    def seen(self) -> int:
+        """How many cables the pages had so far."""
+        return len(self._ids)
+
+    def add(self, page: Any) -> Refusal | None:
+        """Take the next page; return why it is none."""
+        try:
+            self._count = self._count if self._ids else int(page["count"])
+            for cable in page["results"]:
+                if cable["id"] in self._ids:
+                    what = f"cable {int(cable['id'])} is there twice: the list changed meanwhile"
+                    return Refusal(what, "the pages", "read all pages again")
+                self._ids.add(cable["id"])
+                if (made := _cable(cable, self._passed)) is not None:
+                    self._cables.append(made)
+            self.is_last = page["next"] is None
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+            return _MALFORMED
+        return None
+
+    def plan(self) -> CablePlan | Refusal:
+        """Return the plan, or why the pages are not all."""
+        if self.seen != self._count or not self.is_last:
+            what = f"{self.seen} of {self._count} cables: pages are missing"
+            return Refusal(what, "the pages", _FIX)
+        return checked(self._cables, _passed_over(self._passed))
 
 
 def _pages(text: str) -> Iterator[Mapping[str, Any]]:
