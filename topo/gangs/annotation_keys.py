@@ -56,6 +56,11 @@ BY_LINKS = "enabled"
 """Value of `AnnotationKeys.by_links` as a label of a namespace."""
 OPTED_OUT = "disabled"
 """Value of `AnnotationKeys.placement` as a label of a namespace whose jobs are left alone."""
+SP_BLOCK = "sp-block"
+"""Annotation of a job for Ascend's scheduler: NPUs of each logical super pod, which is inside one
+super pod. Source: mind-cluster, `ascend-for-volcano`, `ascend910a3/superpod`."""
+ASCEND_RESOURCES = "huawei.com/"
+"""How the resources of Ascend's device plugin begin."""
 
 
 class AnnotationKeys:

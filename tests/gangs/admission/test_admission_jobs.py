@@ -1,6 +1,7 @@
 """A job at its creation: what its templates are stamped with, and what is said of a wrong one."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,48 @@ def test_the_same_job_again_gives_no_patch(job: dict[str, Any]) -> None:
     again = admitted(once)
     assert again.patch == ()
     assert again.result is Result.UNCHANGED
+
+
+NPU = "huawei.com/Ascend910"
+ASCEND = replace(RULES, gpu_resources=(NPU,))
+
+
+def of_ascend(place: str, value: object = "32", pods: int = 8) -> dict[str, Any]:
+    """A job of pods of eight NPUs with sp-block on the job or on its task."""
+    marked = {"annotations": {"sp-block": value}}
+    template: dict[str, Any] = {"spec": {"containers": [{"resources": {"limits": {NPU: 8}}}]}}
+    template |= {"metadata": marked} if place == "task" else {}
+    job = volcano({"name": "worker", "replicas": pods, "template": template})
+    job["metadata"] |= marked if place == "job" else {}
+    return job
+
+
+@pytest.mark.parametrize("place", ["job", "task"])
+def test_the_group_of_a_job_for_ascend_is_its_sp_block(place: str) -> None:
+    job = of_ascend(place)
+    once = patched(job, admitted(job, ASCEND).patch)
+    (found,) = stamps(once)
+    wanted = {**MASTER, "gpu-group-size": "32", "gang-pods-per-group": "4", "gang-rank-offset": "0"}
+    assert {key: found[key] for key in found if key != "sp-block"} == wanted
+    assert admitted(once, ASCEND).result is Result.UNCHANGED
+
+
+def test_sp_block_is_read_only_where_npus_are_placed_and_below_our_own_annotation() -> None:
+    assert admitted(of_ascend("job")).result is Result.UNCHANGED
+    job = of_ascend("job")
+    job["metadata"]["annotations"][SIZE] = "16"
+    assert stamps(patched(job, admitted(job, ASCEND).patch))[0]["gpu-group-size"] == "16"
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [("0", "a whole number"), ("x", "a whole number"), (16, "in quotes"), ("12", "8")],
+)
+def test_an_sp_block_that_cannot_be_is_refused_at_its_place(value: object, says: str) -> None:
+    outcome = admitted(of_ascend("job", value), ASCEND)
+    assert outcome.refusal is not None
+    assert outcome.refusal.where.endswith("[sp-block]")
+    assert says in str(outcome.refusal)
 
 
 def test_a_job_without_groups_is_no_business_of_ours() -> None:

@@ -25,7 +25,7 @@ from topo.gangs.admission import (
 )
 from topo.gangs.admission.claimed import UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
-from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.annotation_keys import ASCEND_RESOURCES, SP_BLOCK, AnnotationKeys
 from topo.gangs.job_kinds.templates import (
     JobParts,
     Template,
@@ -102,7 +102,7 @@ def admit_relayed(
     """Return the outcome for a job of which a job of another kind is made; O(annotations)."""
     parts = JobParts(templates=())
     texts = unread_keys.warnings(job, (), rules.keys)
-    asked = _asked(job, parts, rules.keys)
+    asked = _asked(job, parts, rules)
     if asked is None or isinstance(asked, Refusal):
         return replace(UNCHANGED, warnings=texts)
     terms = read_terms(asked.values, rules.keys)
@@ -113,7 +113,7 @@ def admit_relayed(
 
 
 def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
-    asked = _asked(job, parts, rules.keys)
+    asked = _asked(job, parts, rules)
     if asked is None or _is_stamped_from_above(job, parts, rules.keys):
         return UNCHANGED
     found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
@@ -148,18 +148,24 @@ def _is_stamped_from_above(job: Mapping[str, Any], parts: JobParts, keys: Annota
     return any(kind != parts.stamped_kind for kind in kinds)
 
 
-def _asked(
-    job: Mapping[str, Any], parts: JobParts, keys: AnnotationKeys
-) -> _Asked | Refusal | None:
-    """Return the annotations of the job and its templates; a refusal if two of them differ."""
-    places = _annotated(job, parts)
+def _asked(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> _Asked | Refusal | None:
+    """Return the annotations of the job and its templates; a refusal if two of them differ.
+
+    Where NPUs of Ascend are placed, `SP_BLOCK` is the group size of a job that has none of ours.
+    """
+    places, keys = _annotated(job, parts), rules.keys
     found = _Asked({}, {})
-    for name in keys.asked:
+    names = [(name, name) for name in keys.asked]
+    if any(each.startswith(ASCEND_RESOURCES) for each in rules.gpu_resources):
+        names.append((keys.size, SP_BLOCK))
+    for meaning, name in names:
+        if name != meaning and meaning in found.values:
+            continue
         for path, values in places:
             if name not in values:
                 continue
-            first = found.values.setdefault(name, values[name])
-            at = found.places.setdefault(name, _place(path, name))
+            first = found.values.setdefault(meaning, values[name])
+            at = found.places.setdefault(meaning, _place(path, name))
             if values[name] != first:
                 what = f"{name} is {shown(first)} at {at} and {shown(values[name])} here"
                 return Refusal(what, _place(path, name), "give it once")
