@@ -3,6 +3,7 @@
 import pytest
 
 from tests.publish.forests import VENDOR, box, fly, forest, group, node
+from tests.publish.slurm.verdicts import refusal
 from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import Refusal
 from topo.model.forest import Forest, Reason, Unplaced
@@ -98,6 +99,7 @@ def test_each_fabric_has_a_topology_of_its_own() -> None:
         Unit("leaf-1", ("a", "c")),
         Unit("leaf-2", ("b", "d")),
     }
+    assert refusal(made.text, partitions=("fabric", "scale-out", "dragonfly")) is None
     again = slurm_file(flies, yaml_of, made.text, {SCALE_OUT: leaves})
     assert again == made
     assert isinstance(slurm_file(flies, yaml_of, made.text), Refusal), "a partition may name it"
