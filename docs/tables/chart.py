@@ -62,7 +62,7 @@ def schema(cls: type[ServiceSettings], today: Mapping[str, Any]) -> dict[str, An
         if "oneOf" not in leaf:
             for key, value in _type(cls, name).items():
                 leaf.setdefault(key, value)
-        leaf["description"] = meaning(cls.model_fields[name])
+        leaf["description"] = meaning(cls, name)
     return made
 
 

@@ -30,5 +30,5 @@ def _rows(cls: type[ServiceSettings], names: tuple[str, ...]) -> list[tuple[str,
         shown = f"`{default}`" if default else "none"
         chart = chart_value(field)
         value = f"`{chart.value}`" if chart else ""
-        rows.append((f"`{flag_of(name)}`", shown, meaning(field) + also, value))
+        rows.append((f"`{flag_of(name)}`", shown, meaning(cls, name) + also, value))
     return rows

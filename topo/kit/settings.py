@@ -7,13 +7,17 @@ and pydantic-settings are not used: they refuse `--switch=true` and `--name=`, a
 neither the nearest flag nor the meaning of a flag.
 """
 
+import ast
+import inspect
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -72,9 +76,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 class ServiceSettings(BaseModel):
     """Base of the settings of a service. The docstring under a field is its help text."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     removed: ClassVar[Mapping[str, str]] = {}
     """Flags of earlier versions, each with what to do now; they and their variables are refused."""
@@ -245,7 +247,7 @@ def _refusal(cls: type[ServiceSettings], given: dict[str, _Given], finding: Any)
         return Refusal("a value is needed", origin, f"give {flag_of(name)}=VALUE")
     shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", mask_secrets(repr(finding["input"])))
     what = f"{shown} does not fit: {finding['msg'].removeprefix('Value error, ')}"
-    return Refusal(what, origin, f"it means: {meaning(field) or 'see --help'}")
+    return Refusal(what, origin, f"it means: {meaning(cls, name) or 'see --help'}")
 
 
 def groups(cls: type[ServiceSettings]) -> dict[str, tuple[str, ...]]:
@@ -264,9 +266,35 @@ def chart_value(field: FieldInfo) -> Chart | None:
     return next((item for item in field.metadata if isinstance(item, Chart)), None)
 
 
-def meaning(field: FieldInfo) -> str:
-    """Return the help text of a field on one line."""
-    return " ".join((field.description or "").split())
+def meaning(cls: type[ServiceSettings], name: str) -> str:
+    """Return the help text of a field on one line: the docstring under it, where it is declared."""
+    owners = (owner for owner in cls.__mro__ if issubclass(owner, BaseModel))
+    texts = (cls.model_fields[name].description, *(_docstrings(each).get(name) for each in owners))
+    return " ".join((next(filter(None, texts), None) or "").split())
+
+
+@cache
+def _docstrings(cls: type[BaseModel]) -> Mapping[str, str]:
+    """Return the docstrings under the fields that a class declares, from its source.
+
+    Read when somebody asks: pydantic's `use_attribute_docstrings` reads those of all classes at
+    import, which took a twelfth of the time that a worker needs to start.
+    """
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+    except OSError:  # only its bytecode is installed
+        return {}
+    return {
+        field.target.id: text.value.value
+        for declared in ast.parse(source).body
+        if isinstance(declared, ast.ClassDef)
+        for field, text in pairwise(declared.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def _wrapped(text: str) -> list[str]:
@@ -290,7 +318,7 @@ def help_text(cls: type[ServiceSettings]) -> str:
             field = cls.model_fields[name]
             default = default_text(field)
             lines.append(f"  {flag_of(name)}={default}" if default else f"  {flag_of(name)}")
-            lines += _wrapped(meaning(field))
+            lines += _wrapped(meaning(cls, name))
             lines += _wrapped(f"[{', '.join(variables_of(cls, name))}]")
     return "\n".join(lines)
 
