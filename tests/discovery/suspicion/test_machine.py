@@ -169,6 +169,16 @@ def test_a_neighbour_that_is_rebooted_all_day_casts_no_suspicion():
     assert links(state, "a") == {"slot 1": "2 flaps"}
 
 
+def test_a_restart_between_the_fall_of_a_cable_and_the_boot_behind_it_casts_no_suspicion():
+    state = settled(facts("a", ["b"]), facts("b", ["a"]))
+    state.advance(0.0, WorkerReported(facts("a", ["b"], unplugged=["b"])))
+    state = restored(state, 1.0)
+    state.advance(2.0, WorkerReported(facts("a", ["b"])))
+    state.advance(600.0, WorkerReported(facts("b", ["a"], boot="boot-2")))
+    assert not state.links(NodeName("a"))
+    state.validate()
+
+
 def test_a_server_that_boots_after_its_neighbour_was_forgotten_breaks_nothing():
     state = settled(facts("a", ["b"]), facts("b", ["a"]))
     state.forget(NodeName("b"))
@@ -341,7 +351,7 @@ def restored(state: Suspicions, now_s: float) -> Suspicions:
     state.advance(now_s)
     kept = MEMORY.validate_json(MEMORY.dump_json(state.persistent_state()))
     later = Suspicions()
-    later.restore(kept, {NodeName("a"): BootId("boot-1")}, now_s)
+    later.restore(kept, dict.fromkeys(map(NodeName, "ab"), BootId("boot-1")), now_s)
     return later
 
 

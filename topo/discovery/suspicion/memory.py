@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topo.model.ids import NodeName
+from topo.model.ids import NodeName, ServerUuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class LinkMemory:
     times: int = 0
     confirmed: str | None = None
     unpaired_flaps: int = 0
+    far: ServerUuid | None = None
 
 
 @dataclass(frozen=True, slots=True)

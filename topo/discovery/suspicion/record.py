@@ -153,6 +153,7 @@ class LinkRecord:
             self.times,
             self.confirmed,
             self.unpaired_flaps,
+            self.far,
         )
 
     @classmethod
@@ -173,4 +174,5 @@ class LinkRecord:
             confirmed=kept.confirmed,
             told={each.kind: each.count for each in evidence.values()},
             unpaired_flaps=kept.unpaired_flaps,
+            far=kept.far,
         )
