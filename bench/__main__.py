@@ -106,7 +106,7 @@ def _run(name: str, scale: Scale, console: Console) -> Outcome:
         for figure in {**BENCHMARKS, **ON_DEMAND}[name](scale, progress):
             figures.append(figure)  # noqa: PERF402 - what was had before a failure is kept
     except Exception as error:  # noqa: BLE001 - whatever it is, the others run and this is said
-        trouble = "; ".join(_messages(error))
+        trouble = "; ".join(dict.fromkeys(_messages(error)))
         progress(f"could not run: {trouble}")
     return Outcome(name, tuple(figures), time.monotonic() - began_s, trouble)
 
