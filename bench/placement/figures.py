@@ -16,6 +16,7 @@ from bench.placement.times import (
     latencies,
     ratios,
 )
+from bench.placement.whole_fit import TIGHT, resource_ratios
 from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
 from topo.sim.worlds.clusters import SHAPES
@@ -41,6 +42,7 @@ _RATIOS: Mapping[str, Mapping[int, float]] = {
     "naive recount": {8: 20, 64: 5, 256: 2, 512: 1.5},
     "Volcano's rule": {64: 15},
 }
+_WITH_RESOURCES = (8, 64, 256, 512)
 _GROWTH = (8, 32, 64)
 """Pods. Where one top group holds the job at every size, its growth is that of the search."""
 
@@ -53,6 +55,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield from _upkeep(scale, progress)
     yield from _shapes(scale, progress)
     yield from _ratios(scale, progress)
+    yield from _resources(scale, progress)
     yield from _plans(scale, progress)
     yield from _quality(scale, progress)
     yield from _on_pairs(scale, progress)
@@ -149,6 +152,16 @@ def _ratios(scale: Scale, progress: Progress) -> Iterator[Figure]:
             budget = None if limit is None else at_least(limit)
             name = f"{rival} / place, {scale.nodes:,} nodes, {pods} pods"
             yield Figure(name, median(several), "x", budget)
+
+
+def _resources(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    progress("five resources")
+    sizes, often = _WITH_RESOURCES, (scale.placement_runs, scale.placement_calls)
+    note = f"the whole answer of a gang; no CPU is left on {TIGHT:.0%} of the nodes"
+    for pods, several in in_child(resource_ratios, scale.nodes, sizes, *often).items():
+        name = f"five resources / GPUs alone, {scale.nodes:,} nodes, {pods} pods"
+        yield Figure(name, median(several), "x", at_most(2), note)
+        note = ""
 
 
 def _plans(scale: Scale, progress: Progress) -> Iterator[Figure]:

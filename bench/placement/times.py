@@ -84,7 +84,7 @@ def _latency(
     runs, calls = often
     answer = place(capacity, request)
     ours = partial(place, capacity, request)
-    medians = [_median_s(ours, stir, calls) * 1000 for _ in range(runs)]
+    medians = [median_s(ours, stir, calls) * 1000 for _ in range(runs)]
     if isinstance(answer, NoFit):
         return Latency(tuple(medians), "refused: does not fit", 0)
     tops = answer.objective.span[0]
@@ -244,12 +244,13 @@ def ratios(
         for name, other in others.items():
             ours = partial(place, capacity, request)
             found.setdefault(name, {})[size] = tuple(
-                _median_s(other, stir, calls) / _median_s(ours, stir, calls) for _ in range(runs)
+                median_s(other, stir, calls) / median_s(ours, stir, calls) for _ in range(runs)
             )
     return found
 
 
-def _median_s(work: Callable[[], object], stir: Iterator[None], calls: int) -> float:
+def median_s(work: Callable[[], object], stir: Iterator[None], calls: int) -> float:
+    """Seconds of a call, the median; something happens before each."""
     samples = []
     for _ in range(calls):
         next(stir)

@@ -31,8 +31,9 @@ from topo.placement.booking.holds import (
 )
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.capacity_view import CapacityView, Difference
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.forest_hosts import differences
+from topo.placement.capacity.host import Difference
 from topo.placement.capacity.host_follower import HostFollower
 from topo.placement.capacity.node_room import NodeRoom
 from topo.placement.capacity.node_usage import NodeUsage
@@ -56,6 +57,7 @@ class BookingState:
         self._follower = HostFollower(self._capacity)
         self.room = NodeRoom()
         """What the nodes of a cluster have left beside GPUs, kept by the source of its capacity."""
+        self._capacity.limit_by(self.room)
         self.cards = CardBook()
         """The cards that several pods share, kept by the same source."""
         self.saved = SavedChanges()

@@ -41,6 +41,7 @@ from topo.model.ids import NodeName
 from topo.model.pod_requests import most_of
 from topo.placement.booking.events import HoldAsked, HoldReleased, PodSeen
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest, unusable_nodes
+from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.plan import PlannedGroup
 from topo.placement.job.request import Request, flaw
 
@@ -283,7 +284,7 @@ class ExtenderPlans:
             if hold_id not in (*needs.replaced, *needs.ended) and isinstance(hold, Hold):
                 kept = planned_nodes(hold, ranks) | kept
         takes = most_of(pod.takes for pod in live)
-        tight = self._state.room.tight(takes, request.gpus_per_pod, own=(), held=())
+        room = PodRoom(self._state.room, takes, request.gpus_per_pod)
         stay = sorted((rank, node) for rank, node in kept.items() if rank not in needs.ranks)
         asked = Place(
             id=gang_id,
@@ -294,7 +295,7 @@ class ExtenderPlans:
             replaced=needs.replaced,
             takes=takes,
         )
-        found = answer_place(self._state.capacity, asked, needs.replaced, tight=tight)
+        found = answer_place(self._state.capacity, asked, needs.replaced, room=room)
         if isinstance(found, Refused):
             return found.text
         return self._book(gang_id, request.pods_per_group, asked, found)

@@ -10,24 +10,40 @@ from topo.gangs.decisions.resource_shortage import amount_in_words
 from topo.gangs.machine.events import Refused
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
 from topo.placement.job.request import Request
 
 TAKES: Amounts = (("cpu", 8_000), ("memory", 3 * 1024**4 * 500), ("pods", 1_000))
 
 
-def tight(
-    *names: str, pods: int = 0, most: int = 1, resource: str = "cpu"
-) -> dict[NodeName, Tight]:
+class Room(dict[NodeName, Tight]):
+    """Nodes that take so few pods, each of so many GPUs."""
+
+    gpus = 8
+
+    def limited(self, capacity: CapacityView) -> CapacityView:
+        """The capacity as if somebody had the GPUs that no pod can use."""
+        beyond = {n: capacity.free(n) - each.pods * self.gpus for n, each in self.items()}
+        return capacity.with_changes(taken={"beyond": {n: g for n, g in beyond.items() if g > 0}})
+
+    def tight(self) -> "Room":
+        """All of them."""
+        return self
+
+
+def tight(*names: str, pods: int = 0, most: int = 1, resource: str = "cpu", gpus: int = 8) -> Room:
     """Nodes that take so few pods."""
-    return {NodeName(name): Tight(pods, most, resource) for name in names}
+    found = Room({NodeName(name): Tight(pods, most, resource) for name in names})
+    found.gpus = gpus
+    return found
 
 
 def test_a_whole_group_goes_past_the_nodes_that_lack_a_resource():
     """Two pods of 8 GPUs: of each of the first two dragonflies one node has no CPUs."""
     capacity = dragonflies(3, 2)
     found = answer_place(
-        capacity, asked(2, takes=TAKES), (), tight=tight("n1-1-1", "n1-2-2", "n2-1-1")
+        capacity, asked(2, takes=TAKES), (), room=tight("n1-1-1", "n1-2-2", "n2-1-1")
     )
     assert isinstance(found, Placed)
     assert not {*found.nodes} & {"n1-1-1", "n1-2-2", "n2-1-1"}
@@ -40,13 +56,13 @@ def test_a_node_takes_as_many_pods_as_its_scarcest_resource():
     half = Request(pods=4, gpus_per_pod=4, group_size=16)
     wish = asked(4, request=half, takes=TAKES)
     names = [host.name for host in capacity.hosts()]
-    found = answer_place(capacity, wish, (), tight=tight(*names, pods=1, most=2))
+    found = answer_place(capacity, wish, (), room=tight(*names, pods=1, most=2, gpus=4))
     assert isinstance(found, Refused)
     assert "have cpu for fewer pods than GPUs (a pod takes 8)" in found.text
     assert not found.never
-    free = answer_place(capacity, wish, (), tight=tight(*names[1:], pods=1, most=2))
+    free = answer_place(capacity, wish, (), room=tight(*names[1:], pods=1, most=2, gpus=4))
     assert isinstance(free, Refused), "a group of four has two nodes"
-    roomy = answer_place(capacity, wish, (), tight=tight(*names[2:], pods=1, most=2))
+    roomy = answer_place(capacity, wish, (), room=tight(*names[2:], pods=1, most=2, gpus=4))
     assert isinstance(roomy, Placed)
     assert {*roomy.nodes} == {*names[:2]}
 
@@ -55,8 +71,8 @@ def test_a_refusal_names_what_is_short_and_on_how_many_nodes():
     """Of eight idle nodes six lack CPUs and two memory."""
     capacity = dragonflies(2, 2, 2)
     names = [host.name for host in capacity.hosts()]
-    short = tight(*names[:-2]) | tight(*names[-2:], resource="memory")
-    found = answer_place(capacity, asked(2, takes=TAKES), (), tight=short)
+    short = Room(tight(*names[:-2]) | tight(*names[-2:], resource="memory"))
+    found = answer_place(capacity, asked(2, takes=TAKES), (), room=short)
     assert isinstance(found, Refused)
     many = len(names) - 2
     assert found.text.endswith(
@@ -71,7 +87,7 @@ def test_a_gang_that_no_idle_node_could_take_never_fits():
     """More memory than any node has: it does not wait for others to end."""
     capacity = dragonflies(2, 2)
     names = [host.name for host in capacity.hosts()]
-    found = answer_place(capacity, asked(2, takes=TAKES), (), tight=tight(*names, most=0))
+    found = answer_place(capacity, asked(2, takes=TAKES), (), room=tight(*names, most=0))
     assert isinstance(found, Refused)
     assert found.never
 
@@ -82,7 +98,7 @@ def test_without_gpus_no_other_resource_is_blamed():
     names = [host.name for host in capacity.hosts()]
     for name in names:
         capacity.book(f"pod/{name}", {name: 8})
-    found = answer_place(capacity, asked(2, takes=TAKES), (), tight=tight(*names))
+    found = answer_place(capacity, asked(2, takes=TAKES), (), room=tight(*names))
     assert isinstance(found, Refused)
     assert "cpu" not in found.text
 
@@ -99,7 +115,7 @@ def test_what_is_not_an_amount_is_told_in_its_own_words(resource: str, words: st
     capacity = dragonflies(2, 2)
     names = [host.name for host in capacity.hosts()]
     wish = asked(2, takes=((resource, 1_000),))
-    found = answer_place(capacity, wish, (), tight=tight(*names, resource=resource))
+    found = answer_place(capacity, wish, (), room=tight(*names, resource=resource))
     assert isinstance(found, Refused)
     assert found.text.endswith(f"of 8 nodes with free GPUs for a pod {words}")
 

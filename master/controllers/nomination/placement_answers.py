@@ -23,7 +23,8 @@ from topo.model.limits import GANG_KEYS
 from topo.model.words import counted, listed
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
-from topo.placement.capacity.node_room import Held, Tight
+from topo.placement.capacity.node_room import Held
+from topo.placement.capacity.pod_room import PodRoom
 
 Links = Callable[[NodeName, int], float]
 HOLD_S = 3600.0
@@ -88,14 +89,9 @@ class PlacementAnswers:
         capacity = self._state.capacity
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
-        tight = self._state.room.tight(
-            asked.takes,
-            asked.request.gpus_per_pod,
-            own=[pod.uid for pod in asked.wanted],
-            held=self._held(asked.replaced) if asked.takes else (),
-        )
-        found = self._where_booked(asked, owners, tight) or answer_place(
-            capacity, asked, owners, evictable, tight=tight, worth=self._worth(asked)
+        room = self._room(asked) if asked.takes else None
+        found = self._where_booked(asked, owners, room) or answer_place(
+            capacity, asked, owners, evictable, room=room, worth=self._worth(asked)
         )
         if isinstance(found, Refused):
             return found
@@ -120,6 +116,15 @@ class PlacementAnswers:
             evicts=_describe(found.evicted),
         )
 
+    def _room(self, asked: Place) -> PodRoom:
+        return PodRoom(
+            self._state.room,
+            asked.takes,
+            asked.request.gpus_per_pod,
+            own=tuple(pod.uid for pod in asked.wanted),
+            held=tuple(self._held(asked.replaced)),
+        )
+
     def _worth(self, asked: Place) -> Worth | None:
         """Return what nodes are worth to a pod that gets its node by links; None for any other."""
         gang, links = self.known.get(asked.id), self._links
@@ -128,7 +133,7 @@ class PlacementAnswers:
         return lambda node: links(node, asked.request.gpus_per_pod)
 
     def _where_booked(
-        self, asked: Place, owners: Sequence[str], tight: Mapping[NodeName, Tight]
+        self, asked: Place, owners: Sequence[str], room: PodRoom | None
     ) -> Placed | None:
         """Return places on the nodes that a request booked; None where it booked none, or too few.
 
@@ -140,7 +145,7 @@ class PlacementAnswers:
         capacity = self._state.capacity
         others = tuple(host.name for host in capacity.hosts() if host.name not in booked)
         on_booked = replace(asked, without=others, reserve=False, over=None)
-        found = answer_place(capacity, on_booked, owners, tight=tight)
+        found = answer_place(capacity, on_booked, owners, room=room)
         return found if isinstance(found, Placed) else None
 
     def _held(self, replaced: Collection[HoldId]) -> Iterator[Held]:

@@ -19,6 +19,7 @@ from topo.model.words import counted
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
+from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.plan import Pods
 from topo.provisioning.course import RequestUid
 from topo.provisioning.messages import Book, Held, NoRoom, Rebook
@@ -119,11 +120,11 @@ class RequestBookings:
             return replace(known, uid=asked.uid)
         members = tuple(_member(asked.uid, rank) for rank in range(request.pods))
         takes, gpus = asked.terms.takes, request.gpus_per_pod
-        tight = self.state.room.tight(takes, gpus, own=(), held=())
+        room = PodRoom(self.state.room, takes, gpus)
         place = Place(
             id=GangId(asked.uid), ask=0, request=request, wanted=members, takes=takes, reserve=False
         )
-        found = answer_place(self.state.capacity, place, (), tight=tight)
+        found = answer_place(self.state.capacity, place, (), room=room)
         if not isinstance(found, Placed):
             refused = NoRoom(asked.uid, found.text, found.never)
             self._refused[asked.terms] = refused

@@ -15,7 +15,7 @@ n3.
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from typing import Protocol
 
 from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
@@ -42,20 +42,32 @@ _HELD, _LESS_WORTH = "gangs: held for others of the gang", "gangs: of less worth
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
 
 
+class Room(Protocol):
+    """What nodes have left beside GPUs for the pods of a question."""
+
+    def limited(self, capacity: CapacityView) -> CapacityView:
+        """Return the capacity for pods that take more of a node than GPUs."""
+        ...
+
+    def tight(self) -> Mapping[NodeName, Tight]:
+        """Return the nodes that take fewer of the pods than their GPUs could."""
+        ...
+
+
 def answer_place(
     capacity: CapacityView,
     asked: Place,
     own: Sequence[str],
     evictable: Callable[[], Sequence[Evictable]] = tuple,
     *,
-    tight: Mapping[NodeName, Tight] = MappingProxyType({}),
+    room: Room | None = None,
     worth: Worth | None = None,
 ) -> Placed | Refused:
     """Return the current places, or why there are none.
 
     `own` are the booking owners of the wanted pods and the replaced holds. `evictable` are the pods
-    of priority below `asked.over` that the gang's scheduler may evict. `tight` are the nodes that
-    take fewer of the gang's pods than their GPUs could; room from evictions is counted in GPUs.
+    of priority below `asked.over` that the gang's scheduler may evict. `room` is what nodes have
+    beside GPUs, None where the pods take nothing else; that of evictions is counted in GPUs.
     `worth` is what nodes are worth to a pod that has no group.
     """
     without_own = capacity.with_changes(released=own)
@@ -63,11 +75,20 @@ def answer_place(
     # A node that was lost is not held: the check before the gates are opened finds it.
     held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
     without_own = without_own.with_changes(taken={_HELD: held})
+    if room is not None and worth is None:
+        limited = _with_taken(room.limited(without_own), _KEPT, asked.without)
+        found = _place_pods(limited, asked)
+        if isinstance(found, Placed):
+            return _with_held(found, asked, held)
+    # Who is refused, or chooses by worth, looks at single nodes: what is short there counts as
+    # GPUs that somebody else has.
+    tight = room.tight() if room is not None else {}
     roomy = without_own.with_changes(taken={_TIGHT: _beyond_room(without_own, asked, tight)})
     allowed = _with_taken(roomy, _KEPT, asked.without)
     aside = less_worth(allowed, asked.request, worth) if worth is not None else ()
-    found = _place_pods(_with_taken(allowed, _LESS_WORTH, aside), asked) if aside else None
-    if not isinstance(found, Placed):
+    narrowed = _with_taken(allowed, _LESS_WORTH, aside) if aside else allowed
+    found = _place_pods(narrowed, asked)
+    if aside and not isinstance(found, Placed):
         found = _place_pods(allowed, asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)

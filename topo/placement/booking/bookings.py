@@ -49,7 +49,7 @@ from topo.placement.booking.holds import (
     no_longer_fits,
 )
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.capacity_view import Difference
+from topo.placement.capacity.host import Difference
 
 _REMEMBERED_ENDS = 1000
 """How many ended holds are remembered, so that they differ from unknown ones."""

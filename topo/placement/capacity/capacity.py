@@ -11,9 +11,11 @@ from types import MappingProxyType
 import numpy as np
 
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity_view import CapacityView, Difference
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.columns import HostColumns, LabelValues
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import Difference, Host
+from topo.placement.capacity.node_room import NodeRoom
+from topo.placement.capacity.room_limits import RoomLimits
 from topo.placement.job.policy import Policy
 
 _AT_ONCE = 16
@@ -27,6 +29,10 @@ class Capacity(CapacityView):
         super().__init__(policy)
         self.touched: set[NodeName] | None = None
         """Nodes of which something changed, for the owner who takes them out; None: not wanted."""
+
+    def limit_by(self, room: NodeRoom) -> None:
+        """Limit pods that take more than GPUs by what nodes have of that."""
+        self._limits = RoomLimits(room)
 
     # What happens
 
@@ -117,8 +123,15 @@ class Capacity(CapacityView):
             self._count_type(-1, before, at)
             self._count_type(1, host, at)
 
+    def _forget_limited(self) -> None:
+        """Forget the classes that are limited by host id: ids of hosts that go are used again."""
+        for key in [key for key in self._slots if key[-1]]:
+            del self._slots[key]
+            self._limits.forget(key)
+
     def _take_out(self, host: Host) -> None:
         self._own()
+        self._forget_limited()
         host_id = self._index.ids[host.name]
         at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
@@ -131,6 +144,7 @@ class Capacity(CapacityView):
 
     def _put_in(self, host: Host) -> None:
         self._own()
+        self._forget_limited()
         host_id, made = self._index.add(host)
         at = self._index.domain_of_host[host_id].at
         if made:

@@ -10,7 +10,7 @@ of a class counts them. That changes no answer: it is a cache, not a write.
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
@@ -21,47 +21,41 @@ from numpy.typing import NDArray
 
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName, natural_key
+from topo.model.pod_requests import Amounts as PodAmounts
 from topo.placement.capacity.columns import HostColumns, HostsOfType, LabelValues, UsageChange
 from topo.placement.capacity.host import Host, is_eligible
 from topo.placement.capacity.layout import DomainIndices, HostIndex, Layout
+from topo.placement.capacity.node_room import Limits
 from topo.placement.capacity.node_usage import Amounts, NodeUsage
-from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
+from topo.placement.capacity.room_limits import RoomLimits, limit
+from topo.placement.capacity.slots import ELIGIBLE, HostRow, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility
 
 CLASSES = 64
 """Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
-ClassKey = tuple[str, object, object, object, tuple[str, bool], int]
+ClassKey = tuple[str, object, object, object, tuple[str, bool], int, PodAmounts]
 NodeSlots = list[tuple[NodeName, int]]
 """Nodes, each with the number of free slots that it has."""
-_HostRow = tuple[int, int, Host, int]
-"""(id, tier-1 domain, host, free GPUs)."""
 _NO_GPUS: Mapping[NodeName, int] = MappingProxyType({})
 _versions_of_changes = count(-1, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A node whose free GPUs, or whose tier-1 domain's free slots, a recount found wrong."""
-
-    node: NodeName
-    counted: int
-    kept: int
 
 
 class _Changes(NamedTuple):
     """How a view differs from the view that it was made of; needed by classes counted later.
 
     First `hosts` change their state, each from one row to another; then bookings change the free
-    GPUs (`taken`) on hosts in the domains `at`.
+    GPUs (`taken`) on hosts in the domains `at`, and `limits` how many pods of `takes` nodes take.
     """
 
     base: "CapacityView"
     base_version: int
-    hosts: list[tuple[_HostRow, _HostRow]]
+    hosts: list[tuple[HostRow, HostRow]]
     at: DomainIndices
     taken: UsageChange
+    takes: PodAmounts
+    limits: Limits
 
 
 class CapacityView:
@@ -72,6 +66,7 @@ class CapacityView:
 
     def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008  # frozen, safe to share
         self.policy: Final = policy
+        self._limits = RoomLimits()
         self._version = 0
         self._hosts: dict[NodeName, Host] = {}
         self._used: dict[NodeName, int] = {}
@@ -179,7 +174,7 @@ class CapacityView:
         """Return an independent copy, for another thread; O(hosts) of plain copying.
 
         The index is shared until one of the two adds or removes a host. The copy of a view with
-        changes does not depend on the original view.
+        changes does not depend on the original view, and answers for GPUs alone.
         """
         self._settle()
         twin = type(self)(policy or self.policy)
@@ -188,7 +183,9 @@ class CapacityView:
         twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
         twin._bookings, twin._columns = self._bookings.copy(), self._columns.copy()
         twin._types = self._types.copy()
-        twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
+        twin._slots = OrderedDict(
+            (key, slots.copy()) for key, slots in self._slots.items() if not key[-1]
+        )
         twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
         twin._peaks, twin._labels = self._peaks.copy(), self._labels.copy()
         return twin
@@ -199,21 +196,25 @@ class CapacityView:
         released: Iterable[str] = (),
         taken: Mapping[str, Mapping[NodeName, int]] = MappingProxyType({}),
         hosts: Iterable[Host] = (),
+        takes: PodAmounts = (),
+        limits: Limits = MappingProxyType({}),
     ) -> "CapacityView":
         """Return a view with assumed changes. This view and its version stay as they are.
 
         `released`: owners that give everything back; unknown ones are ignored. `taken`: the GPUs
         that owners take instead of their current ones, by node. `hosts`: known hosts in another
-        state or with other taints; place, GPUs, type and labels must stay.
+        state or with other taints; place, GPUs, type and labels must stay. `takes`: all questions
+        are about pods that take so much of their node; nodes have `room` for them, except that
+        those of `limits` take so many.
 
-        The new view reads from this one, so it is valid only until this one changes; after that it
-        raises `BrokenInvariantError`. O(nodes that change) and some plain copying of numbers. A
-        class of requests costs a copy of its counts when it is first used.
+        The new view is valid until this one changes, and raises `BrokenInvariantError` after that.
+        O(nodes that change) and some plain copying of numbers; a class of requests costs a copy of
+        its counts when it is first used.
         """
         asked = {**dict.fromkeys(released, _NO_GPUS), **taken}
         bookings = {o: gpus for o, gpus in asked.items() if gpus or o in self._bookings}
         changed = [host for host in hosts if host != self._hosts[host.name]]
-        if not bookings and not changed:
+        if not bookings and not changed and not takes:
             return self
         self._settle()
         view = CapacityView(self.policy)
@@ -225,11 +226,14 @@ class CapacityView:
             view._hosts = self._hosts | {host.name: host for host in changed}
         view._types, view._ordered = self._types, self._ordered
         view._sizes, view._peaks, view._labels = self._sizes, self._peaks, self._labels
-        view._columns = self._columns.copy()
-        view._used, view._bookings = self._used.copy(), self._bookings.copy()
+        view._columns, view._used, view._bookings = self._columns, self._used, self._bookings
+        if bookings or changed:
+            view._columns = self._columns.copy()
+            view._used, view._bookings = self._used.copy(), self._bookings.copy()
         rows = [view._restate(self, host) for host in changed]
         at, counted = view._rebook(bookings)
-        view._changes = _Changes(self, self._version, rows, at, counted)
+        takes = takes or (self._changes.takes if self._changes is not None else ())
+        view._changes = _Changes(self, self._version, rows, at, counted, takes, limits)
         return view
 
     def _share_index(self, other: "CapacityView") -> None:
@@ -237,13 +241,13 @@ class CapacityView:
         self._users.add(other)
         self._shared = other._shared = True
 
-    def _restate(self, base: "CapacityView", host: Host) -> tuple[_HostRow, _HostRow]:
+    def _restate(self, base: "CapacityView", host: Host) -> tuple[HostRow, HostRow]:
         """Change the state of a host; return its rows before and after.
 
         The view must not have classes yet.
         """
         before = base._row(self._index.ids[host.name])
-        if _fixed(before[2]) != _fixed(host):
+        if before[2].fixed_facts != host.fixed_facts:
             raise BrokenInvariantError(f"capacity: {host.name} is assumed to be another host")
         self._columns.put(before[0], host, self._free_gpus_of(host))
         return before, self._row(before[0])
@@ -277,21 +281,32 @@ class CapacityView:
         self._settle()
         return self._index.layout()
 
-    def slots(self, eligibility: Eligibility, gpu_type: str, gpus: int) -> Slots:
-        """Return a class's free slots by tier-1 domain; O(1) if the class was used recently."""
+    def slots(
+        self, eligibility: Eligibility, gpu_type: str, gpus: int, takes: PodAmounts = ()
+    ) -> Slots:
+        """Return a class's free slots by tier-1 domain; O(1) if the class was used recently.
+
+        For pods that take other resources, O(nodes of which those changed since).
+        """
         if not self._index.is_settled:
             self._settle()
-        wish = eligibility
+        wish, changes = eligibility, self._changes
         pools = wish.usage, wish.spares_hybrid
-        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, pools, gpus)
+        takes = takes or (changes.takes if changes is not None else ())
+        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, pools, gpus, takes)
         found = self._slots.get(key)
         if found is not None:
             self._slots.move_to_end(key)
+            if takes and changes is None:
+                self._limits.follow(key, takes, found, (self._index, self._columns.free_gpus))
             return found
         typed = replace(eligibility, gpu_type=gpu_type)
         # A class of a view with changes is that of its base, with the difference added.
-        if self._changes is not None:
-            found = self._changed_slots(self._changes, typed, gpus)
+        if changes is not None:
+            found = self._changed_slots(changes, typed, gpus, takes)
+        elif takes:
+            found = self.slots(eligibility, gpu_type, gpus).copy()
+            self._limits.follow(key, takes, found, (self._index, self._columns.free_gpus))
         elif eligibility.selector or eligibility.exclude:
             found = self._narrowed(typed, gpus)
         else:
@@ -299,7 +314,8 @@ class CapacityView:
             self._fill(found)
         self._slots[key] = found
         if len(self._slots) > CLASSES:
-            self._slots.popitem(last=False)
+            oldest, _ = self._slots.popitem(last=False)
+            self._limits.forget(oldest)
         return found
 
     def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
@@ -372,7 +388,7 @@ class CapacityView:
 
         The given domains are taken in natural order; a position counts all hosts in natural order.
         """
-        index, mask, gpus = self._index, slots.mask, slots.gpus
+        index, mask, gpus, limits = self._index, slots.mask, slots.gpus, slots.limits
         names, order, free_gpus = index.names, index.order, self._columns.free_gpus
         offsets = index.layout().offsets
         found: NodeSlots = []
@@ -381,7 +397,10 @@ class CapacityView:
             for place, host_id in enumerate(order[at].ids(names), offsets[at]):
                 free = free_gpus[host_id]
                 if free >= gpus and mask[host_id] == ELIGIBLE:
-                    found.append((names[host_id], free // gpus))
+                    pods = free // gpus
+                    if host_id in limits and not (pods := slots.pods_on(host_id, free)):
+                        continue
+                    found.append((names[host_id], pods))
                     places.append(place)
         return found, places
 
@@ -402,16 +421,24 @@ class CapacityView:
         out = sorted(ids[name] for name in eligibility.exclude if name in ids)
         return found.without(eligibility, map(self._row, out))
 
-    def _changed_slots(self, changes: _Changes, eligibility: Eligibility, gpus: int) -> Slots:
+    def _changed_slots(
+        self, changes: _Changes, eligibility: Eligibility, gpus: int, takes: PodAmounts
+    ) -> Slots:
         """Adapt a copy of the original view's counts of a class; O(nodes that differ)."""
         if changes.base.version != changes.base_version:
             raise BrokenInvariantError("capacity: what is assumed outlived what it was assumed on")
-        found = changes.base.slots(eligibility, eligibility.gpu_type or "", gpus).copy()
+        gpu_type = eligibility.gpu_type or ""
+        found = changes.base.slots(eligibility, gpu_type, gpus, takes)
+        if not (changes.hosts or len(changes.at) or changes.limits):
+            return found
+        found = found.copy()
         for before, now in changes.hosts:
             found.remove_host(*before)
             found.add_host(*now)
         # In the order of `with_changes`, so that each step starts from the counts it expects.
         found.update_all_free(changes.at, changes.taken)
+        if takes:
+            limit(found, changes.limits, (self._index, self._columns.free_gpus))
         return found
 
     def _fill(self, slots: Slots) -> None:
@@ -439,7 +466,7 @@ class CapacityView:
     def _of_type(self, gpu_type: str) -> HostsOfType:
         return self._columns.of_type(gpu_type, self._index.domain_at())
 
-    def _row(self, host_id: int) -> _HostRow:
+    def _row(self, host_id: int) -> HostRow:
         index = self._index
         host = self._hosts[index.names[host_id]]
         return host_id, index.domain_of_host[host_id].at, host, self._columns.free_gpus[host_id]
@@ -468,8 +495,3 @@ class CapacityView:
 
     def _free_gpus_of(self, host: Host) -> int:
         return max(0, host.gpus - self._used.get(host.name, 0)) if host.is_open else 0
-
-
-def _fixed(host: Host) -> tuple[object, ...]:
-    """Return the facts of a host that an assumption must not change."""
-    return host.place, host.gpus, host.gpu_type, host.labels

@@ -9,8 +9,8 @@ from topo.model.cluster import ClusterNode
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Forest, Group, Node, Status
 from topo.model.ids import GroupPath, Kind, NodeName
-from topo.placement.capacity.capacity_view import CapacityView, Difference
-from topo.placement.capacity.host import HOSTNAME, Host, joined
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.host import HOSTNAME, Difference, Host, joined
 from topo.placement.job.policy import Policy
 
 SUSPECTED_PENALTY = 10

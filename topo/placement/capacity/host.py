@@ -71,6 +71,11 @@ class Host:
         """The host's place in the tree."""
         return self.path, self.kinds, self.tiers, self.places
 
+    @property
+    def fixed_facts(self) -> tuple[object, ...]:
+        """The facts that no assumption about the host changes."""
+        return self.place, self.gpus, self.gpu_type, self.labels
+
     def is_like(self, other: "Host") -> bool:
         """Return whether two hosts differ at most in being ready and cordoned."""
         return (
@@ -91,6 +96,15 @@ class Host:
     def forest_and_cluster(self) -> "tuple[Host | None, ClusterNode | None]":
         """The forest half and the cluster half; without a cluster the host is its forest half."""
         return (self, None) if self.cluster is None else (self.forest, self.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A node whose free GPUs, or whose tier-1 domain's free slots, a recount found wrong."""
+
+    node: NodeName
+    counted: int
+    kept: int
 
 
 def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> Host | None:

@@ -10,8 +10,9 @@ ephemeral-storage or pods is not judged by it: its kubelet has said nothing yet.
 each of its ports and of the places of pods that keep off each other, and none of any other resource
 that it does not state.
 
-Cost: O(resources) for a pod or node that changes; a question costs a few passes over an array for
-each resource, and O(tight nodes).
+Cost: O(resources) for a pod or node that changes. A first question for a shape costs a few passes
+over an array for each resource, and O(tight nodes). A later one costs O(nodes that changed since):
+who asks keeps what it was told, and the names of the last `CHANGES` changed nodes are kept here.
 
 Example: 8 GPUs and 64 CPUs, 60 of them taken; pods of 4 GPUs and 8 CPUs. The GPUs could take two,
 the CPUs take none: the node is tight with 0. When a pod of 56 CPUs ends, it is tight no more.
@@ -29,18 +30,25 @@ from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.model.pod_requests import ONE_TO_A_NODE, PODS, Amounts
 
+CHANGES = 4096
+"""Nodes that changed last; who looked before them counts all nodes again."""
+_ONE_BY_ONE = 16
+"""So many nodes are quicker one by one: numpy has a fixed cost for each pass."""
 SHAPES = 64
 """Shapes of which growth is told; the one asked for longest ago gives way to a new one."""
 PodId = str | int
 """The uid of a pod, or a hash of its key."""
 Held = tuple[NodeName, Amounts, int]
 """Pods that will be on a node: what each takes, and how many."""
+Shape = tuple[Amounts, int]
+"""What each pod takes beside GPUs, and its GPUs."""
+Limits = Mapping[NodeName, int | None]
+"""How many pods of a shape nodes take; None: as many as their GPUs could."""
 _OF_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
 """Resources that every kubelet states."""
 _MOST = 1 << 60
 """More than any node has; stands for what is not stated and not judged."""
 _Numbers = NDArray[np.int64]
-_Shape = tuple[Amounts, int]
 
 
 class Tight(NamedTuple):
@@ -102,10 +110,13 @@ class NodeRoom:
         self._gpus: _Numbers = np.zeros(0, np.int64)
         self._columns: dict[str, _Column] = {}
         self._pods: dict[PodId, tuple[int, Amounts]] = {}
-        self._asked: OrderedDict[_Shape, dict[int, int]] = OrderedDict()
+        self._asked: OrderedDict[Shape, dict[int, int]] = OrderedDict()
         """Of each shape how many pods fitted on each tight node at the last look."""
         self._changed: dict[int, None] = {}
         """Nodes that changed since growth was looked for; kept while shapes are asked for."""
+        self._last: list[NodeName] = []
+        """The nodes that changed last, in order; `_forgotten` are those before them."""
+        self._forgotten = 0
         self.on_tight: Callable[[], None] | None = None
         """Called when a node changes that was tight for a shape that was asked for."""
 
@@ -164,17 +175,80 @@ class NodeRoom:
         found = self._fits(np.arange(len(self._gpus)), shape)
         tight = self._tight(found, amounts)
         self._note(found, shape)
-        if assumed := self._assumed(own, held):
+        numbers, found = self._fits_under(self._assumed(own, held), shape)
+        for number in numbers.tolist():
+            tight.pop(self._names[number], None)
+        return tight | self._tight(found, amounts, numbers)
+
+    @property
+    def version(self) -> int:
+        """The number of changes of nodes until now."""
+        return self._forgotten + len(self._last)
+
+    def limits(self, shape: Shape, since: int) -> Limits | None:
+        """Return the limits of the nodes that changed since a version, None where it is too old.
+
+        O(nodes that changed since).
+        """
+        if since < self._forgotten:
+            return None
+        changed: dict[NodeName, int | None]
+        changed = dict.fromkeys(self._last[since - self._forgotten :])
+        known = [self._numbers[name] for name in changed if name in self._numbers]
+        return changed | self._limits(known, shape)
+
+    def all_limits(self, shape: Shape) -> Limits:
+        """Return the limits of all tight nodes; O(nodes)."""
+        found = self._fits(np.arange(len(self._gpus)), shape)
+        at = np.flatnonzero(found.pods < found.could)
+        names = self._names
+        rows = zip(at.tolist(), found.pods[at].tolist(), strict=True)
+        return {names[number]: pods for number, pods in rows}
+
+    def limits_under(
+        self, shape: Shape, own: Iterable[PodId] = (), held: Iterable[Held] = ()
+    ) -> Limits:
+        """Return the limits of the nodes on which pods count as gone or as there, as in `tight`.
+
+        O(such nodes).
+        """
+        if not (assumed := self._assumed(own, held)):
+            return {}
+        numbers, found = self._fits_under(assumed, shape)
+        rows = zip(numbers.tolist(), found.pods.tolist(), found.could.tolist(), strict=True)
+        return {self._names[at]: pods if pods < could else None for at, pods, could in rows}
+
+    def _limits(self, numbers: list[int], shape: Shape) -> dict[NodeName, int | None]:
+        names = self._names
+        if len(numbers) <= _ONE_BY_ONE:
+            return {names[number]: self._limit(number, shape) for number in numbers}
+        found = self._fits(np.array(numbers), shape)
+        rows = zip(numbers, found.pods.tolist(), found.could.tolist(), strict=True)
+        return {names[number]: pods if pods < could else None for number, pods, could in rows}
+
+    def _limit(self, number: int, shape: Shape) -> int | None:
+        amounts, gpus = shape
+        pods = could = int(self._gpus[number]) // gpus
+        for resource, asked in amounts:
+            column = self._columns.get(resource)
+            has = _unstated(resource) if column is None else int(column.has[number])
+            if has != _MOST:
+                left = has if column is None else has - int(column.used[number])
+                pods = min(pods, max(0, left // asked))
+        return pods if pods < could else None
+
+    def _fits_under(self, assumed: list[_Assumed], shape: Shape) -> tuple[NDArray[np.intp], _Fits]:
+        """Return the nodes of which something is assumed, and how many pods they then take."""
+        numbers = np.zeros(0, np.intp)
+        if assumed:
             numbers = np.unique(np.concatenate([each.numbers for each in assumed]))
-            for each in assumed:
-                self._assume(each, 1)
-            for number in numbers.tolist():
-                tight.pop(self._names[number], None)
-            tight |= self._tight(self._fits(numbers, shape), amounts, numbers)
-            for each in assumed:
-                self._assume(each, -1)
-                self._drop_unused(each.amounts)
-        return tight
+        for each in assumed:
+            self._assume(each, 1)
+        found = self._fits(numbers, shape)
+        for each in assumed:
+            self._assume(each, -1)
+            self._drop_unused(each.amounts)
+        return numbers, found
 
     def _assumed(self, own: Iterable[PodId], held: Iterable[Held]) -> list[_Assumed]:
         """Return the pods that count as gone, and those that count as there, by what they take.
@@ -288,13 +362,17 @@ class NodeRoom:
         return column
 
     def _touch(self, number: int) -> None:
+        self._last.append(self._names[number])
+        if len(self._last) > 2 * CHANGES:
+            self._forgotten += CHANGES
+            del self._last[:CHANGES]
         if not self._asked:
             return
         self._changed[number] = None
         if self.on_tight is not None and any(number in each for each in self._asked.values()):
             self.on_tight()
 
-    def _fits(self, numbers: NDArray[np.intp], shape: _Shape) -> _Fits:
+    def _fits(self, numbers: NDArray[np.intp], shape: Shape) -> _Fits:
         """Return how many pods of a shape these nodes take."""
         amounts, gpus = shape
         could = self._gpus[numbers] // gpus
@@ -325,7 +403,7 @@ class NodeRoom:
         names = self._names
         return {names[number]: Tight(p, most, amounts[s][0]) for number, p, most, s in rows}
 
-    def _note(self, found: _Fits, shape: _Shape) -> None:
+    def _note(self, found: _Fits, shape: Shape) -> None:
         """Note a shape that was asked for, and its tight nodes as they are."""
         at = np.flatnonzero(found.pods < found.could)
         self._asked[shape] = dict(zip(at.tolist(), found.pods[at].tolist(), strict=True))

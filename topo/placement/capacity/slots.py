@@ -20,6 +20,8 @@ from topo.placement.capacity.host import Host, is_eligible
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
 from topo.placement.job.request import Eligibility
 
+HostRow = tuple[int, int, Host, int]
+"""(id, tier-1 domain, host, free GPUs)."""
 ELIGIBLE = 2
 """The mask of a host that the job may use."""
 _NONE = bytes.maketrans(bytes([ELIGIBLE]), b"\1")
@@ -40,7 +42,8 @@ class Slots:
     list, quick to read one by one; `sums` and `most` are the numbers of higher tiers. `busy` counts
     the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has a byte per
     host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts, `free_gpus`
-    their free GPUs, `penalized` those with a penalty.
+    their free GPUs, `penalized` those with a penalty. `limits` are the pods, by host id, that a
+    host takes at most for want of something else than GPUs.
     """
 
     __slots__ = (
@@ -50,6 +53,7 @@ class Slots:
         "free_gpus",
         "free_list",
         "gpus",
+        "limits",
         "mask",
         "most",
         "nodes",
@@ -63,6 +67,7 @@ class Slots:
     ) -> None:
         self.eligibility, self.gpus = eligibility, gpus
         self.mask = bytearray()
+        self.limits: dict[int, int] = {}
         self.nodes = self.free_gpus = self.penalized = self.total = 0
         self._set(free, busy)
 
@@ -77,7 +82,7 @@ class Slots:
 
         O(hosts).
         """
-        slots = np.where(allowed, hosts.free_gpus // self.gpus, 0)
+        slots = np.where(allowed, self._pods_on_all(hosts.ids, hosts.free_gpus), 0)
         busy = hosts.at[hosts.open & (hosts.free_gpus < hosts.gpus)]
         self._set(_sum_by_domain(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
         mask = np.zeros(ids, np.uint8)
@@ -91,38 +96,58 @@ class Slots:
     def copy(self) -> "Slots":
         """Return an independent copy."""
         twin = Slots(self.eligibility, self.gpus, self.free.copy(), self.busy.copy())
-        twin.mask = self.mask[:]
+        twin.mask, twin.limits = self.mask[:], self.limits.copy()
         twin.nodes, twin.free_gpus, twin.penalized = self.nodes, self.free_gpus, self.penalized
         twin.total = self.total
         return twin
 
-    def without(
-        self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
-    ) -> "Slots":
-        """Return the class without some hosts, given as (id, domain, host, free GPUs)."""
+    def without(self, eligibility: Eligibility, hosts: Iterable[HostRow]) -> "Slots":
+        """Return the class without some hosts."""
         twin = self.copy()
         twin.eligibility = eligibility
-        for host_id, at, host, unbooked in hosts:
-            if twin.mask[host_id] == ELIGIBLE:
-                twin.mask[host_id] = 1
-                twin.count_host(-1, at, host, unbooked)
+        for row in hosts:
+            if twin.mask[row[0]] == ELIGIBLE:
+                twin.mask[row[0]] = 1
+                twin.count_host(-1, row)
         return twin
 
-    def among(
-        self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
-    ) -> "Slots":
-        """Return the class with only some hosts, given as (id, domain, host, free GPUs)."""
+    def among(self, eligibility: Eligibility, hosts: Iterable[HostRow]) -> "Slots":
+        """Return the class with only some hosts."""
         twin = Slots(eligibility, self.gpus, np.zeros_like(self.free), self.busy.copy())
-        twin.mask = self.mask.translate(_NONE)
+        twin.mask, twin.limits = self.mask.translate(_NONE), self.limits.copy()
         for host_id, at, host, unbooked in hosts:
             if self.mask[host_id] == ELIGIBLE:
                 twin.mask[host_id] = ELIGIBLE
                 twin.nodes += 1
                 twin.free_gpus += unbooked
                 twin.penalized += host.penalty > 0
-                twin.free_list[at] += unbooked // self.gpus
+                twin.free_list[at] += twin.pods_on(host_id, unbooked)
         twin.total = int(twin.free.sum())
         return twin
+
+    def pods_on(self, host_id: int, free_gpus: int) -> int:
+        """Return how many pods a host with so many free GPUs takes."""
+        pods = free_gpus // self.gpus
+        return min(pods, self.limits.get(host_id, pods))
+
+    def _pods_on_all(self, host_ids: DomainIndices, free_gpus: Counts) -> Counts:
+        pods = free_gpus // self.gpus
+        if not self.limits:
+            return pods
+        of, most = self.limits, pods.tolist()
+        limits = [of.get(each, pods) for each, pods in zip(host_ids.tolist(), most, strict=True)]
+        return np.minimum(pods, np.array(limits, np.int64))
+
+    def limit(self, host_id: int, at: int, free_gpus: int, pods: int | None) -> None:
+        """Set how many pods a host takes at most; None: as many as its GPUs."""
+        is_counted = host_id < len(self.mask) and self.mask[host_id] == ELIGIBLE
+        before = self.pods_on(host_id, free_gpus)
+        if pods is None:
+            self.limits.pop(host_id, None)
+        else:
+            self.limits[host_id] = pods
+        if is_counted and (change := self.pods_on(host_id, free_gpus) - before):
+            self._add(at, change)
 
     def update_free(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
         """Update for a change of the free GPUs of one host, from and to; O(1).
@@ -139,6 +164,8 @@ class Slots:
             self.free_gpus += after - before
             # Free GPUs may change without a slot: pieces smaller than a pod are none.
             change = after // self.gpus - before // self.gpus
+            if self.limits:
+                change = self.pods_on(host_id, after) - self.pods_on(host_id, before)
             if change:
                 self._add(at, change)
 
@@ -149,7 +176,8 @@ class Slots:
         np.add.at(self.busy, at, taken.busier * (kinds > 0))
         may = kinds == ELIGIBLE
         self.free_gpus += int((taken.after - taken.before)[may].sum())
-        changes = (taken.after // self.gpus - taken.before // self.gpus) * may
+        before, after = (self._pods_on_all(taken.ids, each) for each in (taken.before, taken.after))
+        changes = (after - before) * may
         np.add.at(self.free, at, changes)
         self.sums.change_many(at, changes)
         self.most.change_many(at, changes)
@@ -158,7 +186,8 @@ class Slots:
     def remove_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
         """Remove a host."""
         if self.mask[host_id]:
-            self._count(-1, at, host, unbooked, eligible=self.mask[host_id] == ELIGIBLE)
+            row = host_id, at, host, unbooked
+            self._count(-1, row, eligible=self.mask[host_id] == ELIGIBLE)
             self.mask[host_id] = 0
 
     def add_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
@@ -168,7 +197,7 @@ class Slots:
         if host.gpu_type == self.eligibility.gpu_type:
             fits = is_eligible(host, self.eligibility)
             self.mask[host_id] = ELIGIBLE if fits else 1
-            self._count(1, at, host, unbooked, eligible=fits)
+            self._count(1, (host_id, at, host, unbooked), eligible=fits)
 
     def append(self) -> None:
         """Add an empty domain at the end."""
@@ -178,15 +207,17 @@ class Slots:
         """Move the counts with their domains; `before` are the former indices."""
         self._set(self.free[before], self.busy[before])
 
-    def _count(self, sign: int, at: int, host: Host, unbooked: int, *, eligible: bool) -> None:
+    def _count(self, sign: int, row: HostRow, *, eligible: bool) -> None:
+        _, at, host, unbooked = row
         if unbooked < host.gpus and host.is_open:
             self.busy[at] += sign
         if eligible:
-            self.count_host(sign, at, host, unbooked)
+            self.count_host(sign, row)
 
-    def count_host(self, sign: int, at: int, host: Host, unbooked: int) -> None:
+    def count_host(self, sign: int, row: HostRow) -> None:
         """Add an eligible host to the counts (1) or remove it (-1)."""
-        slots = unbooked // self.gpus
+        host_id, at, host, unbooked = row
+        slots = self.pods_on(host_id, unbooked)
         self.nodes += sign
         self.penalized += sign * (host.penalty > 0)
         self.free_gpus += sign * unbooked
