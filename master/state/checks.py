@@ -159,8 +159,10 @@ def _flaws(hold: Hold) -> Iterator[str]:
         yield "its key is none"
     if (refused := flaw(request)) is not None:
         yield refused.what
-    sizes = tuple(sum(pods for _, pods in group.pods) for group in hold.groups)
-    if sizes != request.group_pods or any(not n for group in hold.groups for _, n in group.pods):
+    # Pods that join a gang are parts of its groups: one of the first and two of the last, say.
+    sizes = [sum(pods for _, pods in group.pods) for group in hold.groups]
+    is_whole = sum(sizes) == request.pods and max(sizes, default=0) <= request.pods_per_group
+    if not is_whole or any(not n for group in hold.groups for _, n in group.pods):
         yield "its groups are not those of its request"
 
 
