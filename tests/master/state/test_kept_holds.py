@@ -6,9 +6,9 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from master.state.checks import FORMAT, kept_holds
+from master.state.checks import kept_holds
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import Hold, HoldId, HoldRequest, HoldsMemory
+from topo.placement.booking.holds import FORMAT, Hold, HoldId, HoldRequest, HoldsMemory
 from topo.placement.job.plan import PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
 
