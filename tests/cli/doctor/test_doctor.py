@@ -228,7 +228,8 @@ async def test_a_degraded_link_is_one_finding_although_its_node_is_ready() -> No
             assert (await worker.full(replace(tray, ports=ports))).status == 200
         finding = await sole(master, "link-degraded")
         assert finding.what.endswith("GPU 0 link port 1 is degraded: 2 GB/s")
-        assert "nvlink -s` and `-e` on n1" in finding.next_step
+        assert "`topo node n1`" in finding.next_step
+        assert "`nvidia-smi nvlink -s` and `-e` there" in finding.next_step
         assert "`topo place --exclude n1`" in finding.next_step
         await master.ready()
         job = "/v1/placements?pods=1&gpus_per_pod=1"

@@ -12,7 +12,7 @@ from tests.parse.texts import Tray
 from topo.facts import parse
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf, GpuUuid
-from topo.model.machine import Gpu, GpuFabric
+from topo.model.machine import FabricDomain, FabricKind, Gpu, GpuFabric
 from topo.model.observation import ParsedProbe
 
 RENDERED = pytest.mark.parametrize("render", [texts.tray_xml, texts.tray_text])
@@ -36,14 +36,18 @@ def test_identity_memory_and_place_are_read(render):
     assert (fabrics[3].rack, fabrics[3].tray, fabrics[3].gpu) == ("1820000000001", "4", 3)
 
 
+def nvlink_domain(cluster: str, clique: int) -> FabricDomain:
+    return FabricDomain(cluster, clique, FabricKind.NVLINK)
+
+
 @RENDERED
 @pytest.mark.parametrize(
     ("tray", "member"),
     [
-        (Tray(), ("dc6e40c4-d722-4357-9ba6-5291dd461278", 2)),
-        (Tray(clique="4000000004"), ("dc6e40c4-d722-4357-9ba6-5291dd461278", 4000000004)),
-        (Tray(cluster="DC6E40C4D72243579BA65291DD461278"), (Tray().cluster, 2)),
-        (Tray(summary="Unhealthy"), (Tray().cluster, 2)),
+        (Tray(), nvlink_domain("dc6e40c4-d722-4357-9ba6-5291dd461278", 2)),
+        (Tray(clique="4000000004"), nvlink_domain(Tray().cluster, 4000000004)),
+        (Tray(cluster="DC6E40C4D72243579BA65291DD461278"), nvlink_domain(Tray().cluster, 2)),
+        (Tray(summary="Unhealthy"), nvlink_domain(Tray().cluster, 2)),
         (Tray(clique="0", cluster=ZEROS), None),
         (Tray(status="Insufficient Resources"), None),
         (Tray(state="In Progress", status="N/A"), None),
