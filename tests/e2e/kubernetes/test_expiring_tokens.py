@@ -196,7 +196,7 @@ async def _is_renewed_since(renewed: Renewed, before: Any) -> bool:
 async def _says_why(session: ClientSession, port: int) -> bool:
     try:
         async with session.get(f"http://{LOOPBACK}:{port}/v1/topology") as answer:
-            warnings = (await answer.json())["warnings"]
+            warnings = (await answer.json())["warnings"] if answer.ok else ()
     except ClientError:
         return False
     said = {each["code"]: each["fix"] for each in warnings}

@@ -53,7 +53,8 @@ async def codes(master: AdmissionMaster) -> set[str]:
     """The codes of the warnings of a master."""
     url = f"{await master.url()}/v1/topology"
     async with ClientSession() as session, session.get(url) as answer:
-        return {each["code"] for each in (await answer.json())["warnings"]}
+        warnings = (await answer.json())["warnings"] if answer.ok else ()
+    return {each["code"] for each in warnings}
 
 
 async def are_labelled(api: Api, key: str) -> bool:

@@ -77,7 +77,7 @@ async def gang(master: AdmissionMaster, job: str) -> Any:
     """What the API says of a gang; nothing where there is none of the name."""
     url = api_url(master.program)
     async with ClientSession() as session, session.get(f"{url}/v1/gangs") as answer:
-        found = (await answer.json())["gangs"]
+        found = (await answer.json())["gangs"] if answer.ok else []
     return next((each for each in found if each["name"] == job), {})
 
 

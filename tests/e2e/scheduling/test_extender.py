@@ -215,7 +215,7 @@ def sharing(name: str, cores: int, *, node: str = "") -> Any:
 
 async def _is_counted(master: GangMaster) -> bool:
     async with ClientSession() as session, session.get(f"{master.url}/v1/shared-cards") as answer:
-        families = (await answer.json())["families"]
+        families = (await answer.json())["families"] if answer.ok else ()
     return [(each["cards"], each["idle"]) for each in families] == [(4, 3)]
 
 
