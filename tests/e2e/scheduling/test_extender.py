@@ -255,11 +255,12 @@ async def test_behind_a_service_of_two_masters_no_pod_is_stuck_or_over_quota_whe
                     await both.kill_leader()
                 for name in jobs:
                     await api.create(BATCH_JOBS, job(name, 2, 16))
-                await api.create(BATCH_JOBS, job(f"single-{burst}", 2 + burst, 8))
                 for name in jobs:
                     await eventually(partial(bound, api, name, 2))
                     nodes = [each.node for each in await pods_of(api, name)]
                     assert are_whole(world, "dragonfly", nodes, 2)
+                # After them: pods that are scheduled first would have the cards of the last pair.
+                await api.create(BATCH_JOBS, job(f"single-{burst}", 2 + burst, 8))
             await eventually(lambda: _says(api, "single-1", "ExceedsGPUQuota"))
             bound_ones = [each for each in await api.items(PODS) if "nodeName" in each["spec"]]
             assert len({each["spec"]["nodeName"] for each in bound_ones}) == len(bound_ones) == 12
