@@ -75,7 +75,7 @@ TakePlan = Callable[[CablePlan | Refusal], None]
 
 
 class PlanSource(Protocol):
-    """Who has the plan; `where` is the setting that names it."""
+    """A source of the plan; `where` is the setting that names it."""
 
     where: str
 

@@ -110,7 +110,7 @@ class ProvisioningController:
     )
     """The request that a write is for which has not ended."""
     _searches: deque[Book] = field(default_factory=deque, init=False)
-    """What is to be searched for, in the order of the machine."""
+    """The requests that wait for a search, in the order in which the machine asked."""
     _began_s: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

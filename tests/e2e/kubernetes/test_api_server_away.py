@@ -23,8 +23,8 @@ from tests.e2e.kubernetes.agreement import DOMAIN, doubts, statuses
 from tests.support.waiting import CEILING_S, eventually, eventually_nothing
 
 AWAY_S = 30.0
-"""Longer than the term of who leads, and long enough for its copy to be shown. For an outage in
-which nobody has to end, see `test_outages.py`."""
+"""Longer than a leader's term, and long enough for its copy to be shown. In the outages of
+`test_outages.py` every leader goes on."""
 LOOK_S = 0.2
 LABEL = f"{DOMAIN}/dragonfly"
 ORIGIN = "Topo-Origin"

@@ -133,7 +133,7 @@ def _shown(
         return Claim(first.uuid, first.slot, True, connected)
     now = {peer.slot for peer in ends}
     known = () if before is None else before.slots
-    # No more than were there at once: a driver may number them anew.
+    # No more cables than were seen at once: a driver may change their numbers.
     gone = [slot for slot in known if slot not in now | taken][: max(0, len(known) - len(now))]
     out = {peer.slot for peer in ends if peer.connected is False}
     more = tuple(sorted({*now, *gone} - {first.slot}))

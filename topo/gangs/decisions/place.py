@@ -80,8 +80,8 @@ def answer_place(
         found = _place_pods(limited, asked)
         if isinstance(found, Placed):
             return _with_held(found, asked, held)
-    # Who is refused, or chooses by worth, looks at single nodes: what is short there counts as
-    # GPUs that somebody else has.
+    # A refusal and a choice by worth look at single nodes: there a missing resource counts as GPUs
+    # that another job has.
     tight = room.tight() if room is not None else {}
     roomy = without_own.with_changes(taken={_TIGHT: _beyond_room(without_own, asked, tight)})
     allowed = _with_taken(roomy, _KEPT, asked.without)
@@ -96,16 +96,30 @@ def answer_place(
         over = _place_by_evicting(roomy, _as_alike(asked), evictable())
         if over is not None:
             return over
-    # Of a job that has no room in any case, all that is free is counted, also what is kept.
+    # For a job that has no room in any case all that is free is counted, also what is kept.
     alone = _place_pods(roomy, asked) if asked.without else found
+    return _refuse(without_own, asked, tight, (found, alone))
+
+
+def _refuse(
+    capacity: CapacityView,
+    asked: Place,
+    tight: Mapping[NodeName, Tight],
+    answers: tuple[NoFit, Placed | NoFit],
+) -> Refused:
+    """Return why there is no place; `answers`: the one to the job, and the one without others.
+
+    `capacity` is that without what the job has itself.
+    """
+    found, alone = answers
     is_behind = isinstance(alone, Placed)
     refused = found if isinstance(alone, Placed) else alone
-    first = () if is_behind else reservation(without_own, _on_nodes_with_room(asked, tight))
+    first = () if is_behind else reservation(capacity, _on_nodes_with_room(asked, tight))
     text = refused.text
-    if pools := other_pools(without_own, asked.request.eligible):
+    if pools := other_pools(capacity, asked.request.eligible):
         text = f"{text}; {pools}"
-    if tight and not is_behind and isinstance(_place_pods(without_own, asked), Placed):
-        text = f"{text}; {shortage_in_words(without_own, asked, tight)}"
+    if tight and not is_behind and isinstance(_place_pods(capacity, asked), Placed):
+        text = f"{text}; {shortage_in_words(capacity, asked, tight)}"
     if asked.fewest_gpus:
         most = asked.request.gpus_per_pod
         text = f"{text}; its pods take {asked.fewest_gpus} to {most} GPUs, each counts as {most}"

@@ -215,14 +215,16 @@ class NodeRoom:
         if not (assumed := self._assumed(own, held)):
             return {}
         numbers, found = self._fits_under(assumed, shape)
-        rows = zip(numbers.tolist(), found.pods.tolist(), found.could.tolist(), strict=True)
-        return {self._names[at]: pods if pods < could else None for at, pods, could in rows}
+        return self._limits_of(numbers.tolist(), found)
 
     def _limits(self, numbers: list[int], shape: Shape) -> dict[NodeName, int | None]:
         names = self._names
         if len(numbers) <= _ONE_BY_ONE:
             return {names[number]: self._limit(number, shape) for number in numbers}
-        found = self._fits(np.array(numbers), shape)
+        return self._limits_of(numbers, self._fits(np.array(numbers), shape))
+
+    def _limits_of(self, numbers: list[int], found: _Fits) -> dict[NodeName, int | None]:
+        names = self._names
         rows = zip(numbers, found.pods.tolist(), found.could.tolist(), strict=True)
         return {names[number]: pods if pods < could else None for number, pods, could in rows}
 

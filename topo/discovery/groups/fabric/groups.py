@@ -81,7 +81,7 @@ class FabricGroups:
         self._dumped = Wires()
         self._cables = HostCables()
         self._is_stale = False
-        """Whether the cables of all hosts are to be counted anew."""
+        """Whether the next count takes the cables of all hosts."""
         self._touched: set[NodeName] = set()
         """The nodes that see other cables than those that were counted."""
         self._switch_ports = SwitchPorts()
