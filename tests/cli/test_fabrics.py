@@ -1,5 +1,6 @@
 """`topo` of a cluster with several fabrics."""
 
+import json
 from pathlib import Path
 
 import yaml
@@ -50,3 +51,19 @@ def test_slurm_has_a_topology_of_each_fabric(
     ] == [None, "scale-out"]
     for of_one in ("slurm-tree", "slurm-block"):
         assert "scale-out" not in topo("export", "-f", of_one).stdout
+
+
+def test_a_move_in_another_fabric_names_it(topo: Topo, fake_master: FakeMaster) -> None:
+    move = {
+        "generation": 13,
+        "what": "fabric-moved",
+        "subject": "node-3",
+        "before": "leaf-7",
+        "after": "leaf-8",
+        "fabric": "scale-out",
+    }
+    told = {"from": 12, "to": 13, "changes": [move]}
+    fake_master.broken["/v1/topology/diff"] = (200, json.dumps(told), {})
+    shown = topo("diff").stdout
+    assert "node-3  leaf-7" in shown
+    assert "leaf-8 in scale-out" in shown

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from tests.builders import declared, discovery, report
 from topo.discovery.modes import Mode
 from topo.discovery.tree.changes import compare, net
-from topo.model.forest import Change, Conflict, Forest
-from topo.model.ids import Generation
-from topo.model.observation import ConfigLoaded
+from topo.model.conditions.tree import NodeCondition
+from topo.model.forest import Change, Conflict, Forest, Node, PathGroup, Reason, Status, Unplaced
+from topo.model.ids import SCALE_OUT, Generation, GroupName, Kind, NodeName
+from topo.model.observation import FABRIC, ConfigLoaded
 
 worlds = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["f1", "f2", "f3"]), max_size=6)
 
@@ -91,3 +92,52 @@ def test_leaving_every_group_is_a_move_to_nowhere_in_particular():
     assert [(c.what, c.before, c.after) for c in changes] == [
         ("node-moved", "box/fly", "(unplaced)")
     ]
+
+
+leaves = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["l1", "l2", ""]), max_size=6)
+
+
+def hung(world: dict[str, str]) -> Forest:
+    """Nodes outside of the tree, each on its leaf of another fabric, or on none."""
+    paths = {
+        leaf: (PathGroup(Kind("leaf"), leaf, GroupName(leaf), FABRIC),) for leaf in world.values()
+    }
+    nodes = (
+        Node(
+            NodeName(name),
+            Status.READY,
+            elsewhere=((SCALE_OUT, paths[leaf]),) if leaf else (),
+        )
+        for name, leaf in sorted(world.items())
+    )
+    return Forest(unplaced=tuple(Unplaced(node, Reason("no-peer", "alone")) for node in nodes))
+
+
+@given(st.lists(leaves, min_size=2, max_size=5))
+def test_a_move_in_another_fabric_is_told_with_its_name_and_moves_nothing_in_the_tree(history):
+    """Step by step and as the net of all steps, also where nodes come and go."""
+    steps: list[Change] = []
+    for at, (before, after) in enumerate(pairwise(history), start=1):
+        steps += compare(hung(before), hung(after), Generation(at))
+    start, end = ({n: leaf for n, leaf in w.items() if leaf} for w in (history[0], history[-1]))
+    for changes in (steps, net(steps)):
+        view = dict(start)
+        for change in changes:
+            assert (change.fabric == SCALE_OUT) == (change.what == "fabric-moved")
+            assert change.what != "node-moved"
+            if change.fabric:
+                assert view.pop(change.subject, "(unplaced)") == change.before
+                if change.after != "(unplaced)":
+                    view[change.subject] = change.after
+        assert view == end
+    whole = compare(hung(history[0]), hung(history[-1]), Generation(len(history)))
+    told = [
+        {(c.subject, c.before, c.after) for c in each if c.fabric} for each in (net(steps), whole)
+    ]
+    assert told[0] == told[1]
+
+
+def test_a_node_that_lost_its_leaf_is_told_why():
+    (lost,) = compare(hung({"a": "l1"}), hung({"a": ""}), Generation(1))
+    assert (lost.what, lost.before, lost.after) == ("fabric-moved", "l1", "(unplaced)")
+    assert lost.why == NodeCondition.NOT_IN_FABRIC.cause

@@ -62,12 +62,13 @@ declare namespace Api {
   }
   interface Change {
     generation: number;
-    what: "node-added" | "node-removed" | "node-moved" | "node-status" | "group-added" | "group-removed" | "group-status" | "conflict-added" | "conflict-removed";
+    what: "node-added" | "node-removed" | "node-moved" | "node-status" | "fabric-moved" | "group-added" | "group-removed" | "group-status" | "conflict-added" | "conflict-removed";
     subject: string;
     before: string;
     after: string;
     why: string;
     status: "" | "Ready" | "NotReady";
+    fabric?: string;
   }
   interface Conflict {
     code: string;

@@ -257,11 +257,11 @@ class Snapshot:
 class Change(NamedTuple):
     """One difference between two consecutive generations, and why it came.
 
-    `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `group-added`,
-    `group-removed`, `group-status`, `conflict-added`, `conflict-removed`. `before` and `after` are
-    a node's path joined with `/` (`(unplaced)` in no group), a status, or a conflict's code; an
-    empty one means that the subject was or is not there. `status` is that of a node which came or
-    went.
+    `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `fabric-moved`,
+    `group-added`, `group-removed`, `group-status`, `conflict-added`, `conflict-removed`. `before`
+    and `after` are a node's path joined with `/` (`(unplaced)` in no group), a status, or a
+    conflict's code; an empty one means that the subject was or is not there. `status` is that of a
+    node which came or went. `fabric` is that of a `fabric-moved`: its paths are those there.
     """
 
     generation: Generation
@@ -271,3 +271,4 @@ class Change(NamedTuple):
     after: str = ""
     why: str = ""
     status: str = ""
+    fabric: str = ""

@@ -57,8 +57,8 @@ class StepEventCache:
 
 def change_document(change: Change) -> ChangeDocument:
     """Return a change as a document."""
-    generation, what, subject, before, after, why, status = change
-    return {
+    generation, what, subject, before, after, why, status, fabric = change
+    document: ChangeDocument = {
         "generation": generation,
         "what": what,
         "subject": subject,
@@ -67,6 +67,9 @@ def change_document(change: Change) -> ChangeDocument:
         "why": why,
         "status": status,
     }
+    if fabric:
+        document["fabric"] = fabric
+    return document
 
 
 def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:

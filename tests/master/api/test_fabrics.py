@@ -69,6 +69,12 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
         moment = f"&at={whole['generation']}.{whole['run']}"
         then = read(TopologyDocument, await master.get(f"/v1/topology?fabric=scale-up{moment}"))
         assert groups(then) == groups(beside)
+        diff = (await master.get("/v1/topology/diff?from=0")).json["changes"]
+        moves = {each["subject"]: each for each in diff if each["what"] == "fabric-moved"}
+        assert {name: each["fabric"] for name, each in moves.items()} == dict.fromkeys(
+            "abcd", "scale-up"
+        )
+        assert moves["a"]["after"] == moves["b"]["after"] == beside["groups"][0]["name"]
         tree = read(TopologyDocument, await master.get("/v1/topology?fabric=scale-out"))
         assert groups(tree) == groups(whole)
         name = beside["groups"][0]["name"]
@@ -94,6 +100,9 @@ async def test_where_one_fabric_is_known_no_answer_says_more(
         await told(master, built, {})
         assert "fabrics" not in (await master.get("/v1/topology")).json
         assert "places" not in (await master.get("/v1/topology?node=a")).json["node"]
+        diff = (await master.get("/v1/topology/diff?from=0")).json["changes"]
+        assert diff
+        assert not any("fabric" in each for each in diff)
         assert (await master.get("/v1/topology?fabric=scale-out")).status == 200
         none = await master.get("/v1/topology?fabric=scale-up")
         assert (none.status, "leave `fabric` out" in none.json["fix"]) == (404, True)

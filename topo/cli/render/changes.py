@@ -69,6 +69,8 @@ def render_change(change: ChangeDocument, glyphs: Glyphs, before: Text | None = 
     if change["what"].endswith(("-status", "-moved")):
         text.append_text(_value(old or "nowhere")).append(f" {glyphs.arrow} ")
         text.append_text(_value(new or "nowhere"))
+        if fabric := change["fabric"]:
+            text.append(f" in {plain(fabric)}")
     else:
         text.append(plain(change["what"]).replace("-", " "))
         if new or old:

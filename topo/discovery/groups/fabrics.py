@@ -78,6 +78,11 @@ FIRST: Mapping[str, FabricName] = {
 """The fabric whose groups the tree has at its leaves; none where groups are written down."""
 
 
+def reason_without(fabric: FabricName, source: SourceName) -> Reason:
+    """Return why a node is in no group of a fabric that this source feeds."""
+    return Reason.of(next(f.missing for f in FEEDS if (f.fabric, f.source) == (fabric, source)))
+
+
 def feeds_of(mode: Mode, stated: tuple[SourceName, ...]) -> tuple[Feed, ...]:
     """Return what feeds each further fabric; `stated`: the sources that write groups down."""
     found: dict[FabricName, Feed] = {}

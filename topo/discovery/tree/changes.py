@@ -9,6 +9,9 @@ first `before` and the last `after` count; where they are equal, nothing is left
 right because changes of one aspect follow on each other: one's `after` is the next one's `before`.
 O(changes).
 
+A place in a further fabric (`Node.elsewhere`) is an aspect of its own. There a node that comes or
+goes moves, too: from or to `UNPLACED`, so that its moves follow on each other like all changes.
+
 Example: node a moves box-1 → (unplaced) → box-2, and turns NotReady and Ready again. The net is one
 `node-moved` from box-1 to box-2; the two changes of status cancel.
 """
@@ -16,8 +19,9 @@ Example: node a moves box-1 → (unplaced) → box-2, and turns NotReady and Rea
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
-from topo.model.forest import Change, Conflict, Forest, Group, Node, Reason
-from topo.model.ids import Generation, NodeName, natural_key
+from topo.discovery.groups.fabrics import reason_without
+from topo.model.forest import Change, Conflict, Forest, Group, Node, Path, Reason
+from topo.model.ids import FabricName, Generation, NodeName, natural_key
 
 NodeView = tuple[str, str, str, str]
 """(path joined with `/`, status, why that status, why that path where it is none)."""
@@ -38,6 +42,7 @@ def compare(before: Forest, after: Forest, generation: Generation) -> tuple[Chan
     return (
         *_groups(old, new, generation),
         *_nodes(old, new, generation),
+        *_in_fabrics(old, new, generation),
         *_conflicts(before.conflicts, after.conflicts, generation),
     )
 
@@ -48,6 +53,7 @@ class _Views:
     def __init__(self, forest: Forest, other: Forest) -> None:
         self.nodes: dict[NodeName, NodeView] = {}
         self.groups: dict[str, GroupView] = {}
+        self.elsewhere: dict[tuple[NodeName, FabricName], Path] = {}
         self._walk(forest.roots, other.roots, "")
         # Identity first: an unchanged list of 10,000 nodes costs nothing.
         if forest.unplaced is other.unplaced:
@@ -58,6 +64,8 @@ class _Views:
 
     def _see(self, node: Node, path: str, why_there: str = "") -> None:
         self.nodes[node.name] = (path, node.status, _why(node.reasons), why_there)
+        for fabric, groups in node.elsewhere:
+            self.elsewhere[node.name, fabric] = groups
 
     def _walk(
         self, children: Sequence[Group | Node], others: Sequence[Group | Node], above: str
@@ -117,6 +125,21 @@ def _nodes(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]
             yield Change(generation, "node-removed", name, was[0], "", "", was[1])
 
 
+def _in_fabrics(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]:
+    for place in {**new.elsewhere, **old.elsewhere}:
+        was, now = old.elsewhere.get(place, ()), new.elsewhere.get(place, ())
+        before, after = (_joined(path) or UNPLACED for path in (was, now))
+        if before != after:
+            node, fabric = place
+            is_lost = not now and node in new.nodes
+            why = reason_without(fabric, was[0].source).text if is_lost else ""
+            yield Change(generation, "fabric-moved", node, before, after, why, fabric=fabric)
+
+
+def _joined(path: Path) -> str:
+    return "/".join(group.name for group in path)
+
+
 def _groups(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]:
     for path in {**new.groups, **old.groups}:  # what is gone comes last
         was, now = old.groups.get(path), new.groups.get(path)
@@ -140,7 +163,12 @@ def _conflicts(
         yield Change(generation, "conflict-removed", ", ".join(c.subjects), before=c.code)
 
 
-_LIFE_CHANGE = {"node": "node-moved", "group": "group-status", "conflict": "conflict-added"}
+_LIFE_CHANGE = {
+    "node": "node-moved",
+    "fabric": "fabric-moved",
+    "group": "group-status",
+    "conflict": "conflict-added",
+}
 """What a change of an aspect "life" is called when the subject exists before and after."""
 
 
@@ -173,16 +201,18 @@ def _split_status(change: Change) -> Iterator[Change]:
 
 
 def _order(change: Change) -> tuple[object, ...]:
-    return change.what, natural_key(change.subject), change.before, change.after
+    return change.what, natural_key(change.subject), change.before, change.after, change.fabric
 
 
 def _aspect(change: Change) -> tuple[str, ...]:
-    """Return what a change is about: a node's status, or the life of a node, group or conflict."""
+    """Return what it is about: a node's status or place, or the life of a group or conflict."""
     sort = change.what.partition("-")[0]
     if change.what == "node-status":
         return sort, "status", change.subject
     if sort == "conflict":
         return sort, "life", change.subject, change.before or change.after
+    if change.fabric:
+        return sort, "life", change.subject, change.fabric
     return sort, "life", change.subject
 
 

@@ -13,9 +13,9 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from topo.discovery.groups.fabrics import FEEDS, FIRST
+from topo.discovery.groups.fabrics import FIRST, reason_without
 from topo.discovery.tree.forest import Tree
-from topo.model.forest import Forest, Node, Path, Reason, Unplaced
+from topo.model.forest import Forest, Node, Path, Unplaced
 from topo.model.ids import SCALE_OUT, SCALE_UP, FabricName, Kind, NodeName, natural_key
 
 
@@ -45,9 +45,7 @@ def _forest(forest: Forest, fabric: FabricName, paths: Mapping[NodeName, Path]) 
     tree = Tree()
     for name, path in paths.items():
         tree.place(name, path)
-    source = next(iter(paths.values()))[0].source
-    missing = next(f.missing for f in FEEDS if (f.fabric, f.source) == (fabric, source))
-    why = Reason.of(missing)
+    why = reason_without(fabric, next(iter(paths.values()))[0].source)
     alone = sorted(nodes.keys() - paths.keys(), key=natural_key)
     unplaced = tuple(Unplaced(nodes[name], why) for name in alone)
     return replace(forest, roots=tree.build(nodes.__getitem__), unplaced=unplaced, confirmed={})

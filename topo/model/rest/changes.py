@@ -1,6 +1,6 @@
 """What moved between generations: `GET /v1/topology/diff` and `GET /v1/topology/events`."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -13,6 +13,7 @@ class ChangeDocument(TypedDict):
     """One difference between two consecutive generations; `status` of a node that came or went.
 
     `before` and `after` are paths, statuses or codes; empty where the subject was or is not there.
+    `fabric`: which one a node moved in (`fabric-moved`); absent of all that is about the tree.
     """
 
     generation: int
@@ -23,6 +24,7 @@ class ChangeDocument(TypedDict):
             "node-removed",
             "node-moved",
             "node-status",
+            "fabric-moved",
             "group-added",
             "group-removed",
             "group-status",
@@ -35,6 +37,7 @@ class ChangeDocument(TypedDict):
     after: Annotated[str, default("")]
     why: Annotated[str, default("")]
     status: Annotated[str, one_of("", "Ready", "NotReady"), default("")]
+    fabric: NotRequired[Annotated[str, default("")]]
 
 
 class StepDocument(TypedDict):
