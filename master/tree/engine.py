@@ -18,11 +18,12 @@ from topo.discovery.memory import Memory
 from topo.discovery.node.record import JudgedGpu
 from topo.discovery.node_detail import NodeDetail
 from topo.discovery.state import Discovery
+from topo.discovery.suspicion.link_states import slot
 from topo.discovery.tree.changes import compare
 from topo.kit.tasks import uninterrupted
 from topo.kit.threads import timed_in_thread
 from topo.model.forest import Change, NodeSuspicion, Snapshot, SourceState
-from topo.model.ids import Generation, NodeName
+from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     ClusterNodesTold,
@@ -141,6 +142,12 @@ class Engine:
     def suspicion(self, node: NodeName) -> NodeSuspicionDocument:
         """Return what is held against a node, empty for an unknown one. O(its links)."""
         return suspicion_document(self._discovery.suspicions, node, self.clock())
+
+    def link_names(self, node: NodeName) -> tuple[str, ...]:
+        """Return the links of a node by which operators decide, in natural order. O(its links)."""
+        detail = self._discovery.detail(node)
+        cables = {slot(link.slot) for link in detail.links} if detail is not None else set[str]()
+        return tuple(sorted(self._discovery.suspicions.link_names(node) | cables, key=natural_key))
 
     @property
     def suspected(self) -> Mapping[NodeName, NodeSuspicion]:

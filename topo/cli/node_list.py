@@ -38,7 +38,8 @@ def listed(document: TopologyDocument, *, unplaced: bool) -> list[NodeRow]:
     A node with degraded links says so, although it is Ready.
     """
     degraded = ConflictCondition.LINK_DEGRADED
-    slow = {c.subjects[0]: c.text for c in document["conflicts"] if c.code == degraded}
+    found = (conflict for conflict in document["conflicts"] if conflict.code == degraded)
+    slow = {name: conflict.text for conflict in found for name in conflict.subjects}
     placed = [
         _row(
             node,

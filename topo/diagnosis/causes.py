@@ -232,18 +232,49 @@ def _servers_without_workers(document: TopologyDocument, cases: Cases) -> Iterat
 
 
 def _cut_cables(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
-    """Report each cable once, with the slots at both ends, although both ends state it."""
+    """Report each cable once, with the slots at both ends, although both ends state it.
+
+    Where another cable of the two nodes is up, their link is only degraded, and both are Ready.
+    """
+    holding = {_link(wire) for wire in document["wires"] if wire["state"] != "down"}
     down = [wire for wire in document["wires"] if wire["state"] == "down"]
     down.sort(key=lambda wire: (natural_key(wire["node"]), wire["slot"]))
+    yield from _lost_cables([wire for wire in down if _link(wire) in holding], cases)
+    down = [wire for wire in down if _link(wire) not in holding]
     ends = {end for wire in down for end in (wire["node"], wire["peer"]) if end}
     cut = cases.forgive(ends, NodeCondition.LINK_DOWN)
     for wires in _parts(down):
-        cables = [f"{_end(w['node'], w['slot'])} to {_far_end(w)}" for w in wires]
-        plural = "cables are" if len(cables) > 1 else "cable is"
-        what = f"{len(cables)} {plural} down: {listed(cables)}"
+        what = _cables(wires)
         nodes = list(dict.fromkeys(end for w in wires for end in (w["node"], w["peer"]) if end))
         since_s = longest_s(case for case in cut if case.subjects[0] in nodes)
         yield Finding.of(NodeCondition.LINK_DOWN, nodes, what, since_s=since_s)
+
+
+def _lost_cables(down: Sequence[WireDocument], cases: Cases) -> Iterator[Finding]:
+    """Report the cables that a link between two nodes has lost, with the conflict that they are."""
+    links: dict[frozenset[str], list[WireDocument]] = {}
+    for wire in down:
+        if wire["peer"] is not None:  # what one end alone says is a conflict of that node
+            links.setdefault(_link(wire), []).append(wire)
+    for ends, wires in links.items():
+        told = cases.take(ConflictCondition.LINK_DEGRADED, if_=partial(_is_about, ends))
+        what = "; ".join([_cables(wires), *(case.text for case in told)])
+        nodes, since_s = sorted(ends, key=natural_key), longest_s(told)
+        yield Finding.of(ConflictCondition.LINK_DEGRADED, nodes, what, since_s=since_s)
+
+
+def _is_about(names: frozenset[str], case: Case) -> bool:
+    return names == frozenset(case.subjects)
+
+
+def _link(wire: WireDocument) -> frozenset[str]:
+    """Return both ends of a wire: nodes, or a server that is none."""
+    return frozenset((wire["node"], wire["peer"] or wire["server"]))
+
+
+def _cables(wires: Sequence[WireDocument]) -> str:
+    cables = [f"{_end(w['node'], w['slot'])} to {_far_end(w)}" for w in wires]
+    return f"{len(cables)} {'cables are' if len(cables) > 1 else 'cable is'} down: {listed(cables)}"
 
 
 def _parts(things: list[_T]) -> list[list[_T]]:

@@ -11,12 +11,17 @@ from aiohttp import web
 from master.api.answers import json_response, unknown_node
 from master.api.requests.reading import Parameter, Query, read_body
 from master.service import SERVICE
+from topo.kit.serving.problem import refusal
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
+from topo.model.nearest import did_you_mean
 from topo.model.observation import OperatorAct, OperatorDecided
 from topo.model.plain_text import plain
 from topo.model.rest.jobs import DecisionBody
+from topo.model.words import listed
 
+_LINKS = 32
+"""Links that a refusal names; a server with eight GPUs has ten times as many."""
 NAME = (Parameter("name", "string", "the node", place="path"),)
 
 
@@ -45,5 +50,11 @@ async def _decide(request: web.Request, query: Query, act: OperatorAct) -> web.S
     if engine.detail(name) is None and not held["links"] and held["quarantine"] is None:
         return await asyncio.to_thread(unknown_node, name, engine.snapshot.forest)
     reason, link = plain(body.reason), plain(body.link)
+    if link and link not in (known := engine.link_names(name)):
+        there = (
+            f"there are {listed(known, _LINKS)}" if known else "its worker has named no link yet"
+        )
+        fix = did_you_mean(link, known, f"{there}; without `link` it is about the node")
+        return refusal(404, Refusal(f"{name} has no link {link!r}", "link", fix))
     await engine.decide(OperatorDecided(name, act, link, reason))
     return json_response(orjson.dumps(engine.suspicion(name)))

@@ -279,6 +279,26 @@ async def test_a_cut_cable_is_one_finding_with_the_slots_at_both_ends() -> None:
         assert (wire["slot"], wire["nodes"], wire["state"]) == (1, ["n2"], "down")
 
 
+async def test_one_of_two_cables_that_is_lost_is_one_finding_and_both_nodes_stay_ready() -> None:
+    """The same fact in the doctor, the metrics and the vendor's document."""
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        one, two = master.worker("n1"), master.worker("n2")
+        await one.full(facts("n1", "n2", "n2"))
+        await two.full(facts("n2", "n1", "n1"))
+        for worker, name, peer in ((one, "n1", "n2"), (two, "n2", "n1")):
+            left = {"slot": 1, "uuid": f"uuid-{peer}", "connected": True}
+            for _ in range(2):
+                await worker.change(peers={"local": f"uuid-{name}", "remotes": [left]})
+        finding = await sole(master, "link-degraded")
+        assert finding.subject == "n1, n2"
+        assert finding.what.startswith("1 cable is down: n1 (slot 2) to n2 (slot 2); jobs that ")
+        (fly,) = await master.tree()
+        assert fly["status"] == "Ready"
+        metrics = (await master.get("/metrics")).body.decode()
+        assert 'topo_master_conflicts{code="link-degraded"} 1.0' in metrics
+        assert 'reason="link-down"' not in metrics
+
+
 async def test_many_cut_cables_are_one_finding() -> None:
     """A switch that lost power cuts all of its cables at once."""
     async with running("--mode=dragonfly", ANYBODY) as master:

@@ -74,8 +74,8 @@ def test_one_of_two_cables_between_two_nodes_that_is_lost_is_a_degraded_link():
         state.advance(now_s, *ring(["a", "b"]))
     assert links(state, "a") == [(1, ("b",), LinkState.UP), (2, ("b",), LinkState.DOWN)]
     degraded = [c for c in state.snapshot.forest.conflicts if c.code == "link-degraded"]
-    assert [conflict.subjects for conflict in degraded] == [("a",), ("b",)]
-    assert degraded[0].text.endswith("has 1 of 2 cables: remote 2 is not there")
+    assert [conflict.subjects for conflict in degraded] == [("a", "b")]
+    assert degraded[0].text.endswith("on a and b: not all of the cables between them are there")
     assert {node.status for node in state.snapshot.forest.nodes()} == {Status.READY}
     (up, down) = wires_of(state.snapshot.forest.nodes(), placed(state))
     assert (up.slot, up.peer_slot, up.state) == (1, 1, LinkState.UP)

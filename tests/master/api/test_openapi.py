@@ -253,6 +253,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         "FindingsDocument": {"as_of"},
         "NodeCapacityDocument": {"cards", "shared"},
         "ReadyDocument": {"origin", "age_s", "why"},
+        "ChangeDocument": {"fabric"},
         "FitsDocument": {"hold", "replanned", "replanned_because"},
         "Problem": {"field", "fix", "reasons", "mode"},
     }

@@ -77,6 +77,11 @@ async def test_counters_that_workers_report_name_a_link_and_outlive_a_restart(
         assert await codes(caller) == []
         assert (await worker.send(kind="beat", counts=BAD)).status == 200
         assert await codes(caller) == ["link-suspected"]
+        for act, link in (("clear", "GPU 3 link 15"), ("confirm", "slot 7"), ("quarantine", "x")):
+            refused = await caller.post(f"/v1/nodes/n0-0-0/{act}", {**WHY, "link": link})
+            assert (refused.status, refused.json["field"]) == (404, "link")
+            assert "GPU 3 link 14" in refused.json["fix"]
+        assert await codes(caller) == ["link-suspected"]
         await caller.post("/v1/nodes/n1-1-1/quarantine", WHY)
         metrics = (await caller.master.get("/metrics")).body.decode()
         assert 'topo_master_conflicts{code="link-suspected"} 1.0' in metrics
@@ -86,6 +91,8 @@ async def test_counters_that_workers_report_name_a_link_and_outlive_a_restart(
         (link,) = shown.json["node"]["suspicion"]["links"]
         assert (link["link"], link["suspected"], link["times"]) == ("GPU 3 link 14", True, 1)
         assert [each["count"] for each in link["evidence"]] == [505]
+        named = await caller.post("/v1/nodes/n0-0-0/clear", {"link": "GPU 3 link 14"})
+        assert (named.status, await codes(caller)) == (200, ["quarantined"])
 
 
 async def test_all_gpus_of_a_node_in_quarantine_count_as_broken_for_claims(tmp_path: Path) -> None:

@@ -222,11 +222,11 @@ class NodeRecord:
         return {s: reason for s, reason in self.verdict.down.items() if s[0] not in _DEGRADED}
 
     @property
-    def slow_links(self) -> tuple[Reason, ...]:
+    def slow_links(self) -> Mapping[Subject, Reason]:
         """The links that are up and degraded, or have lost cables, in the order of their ports."""
         if self.verdict.settled:
-            return ()
-        return tuple(reason for s, reason in sorted(self.verdict.down.items()) if s[0] in _DEGRADED)
+            return {}
+        return {s: reason for s, reason in sorted(self.verdict.down.items()) if s[0] in _DEGRADED}
 
     def persistent_state(self) -> NodeMemory:
         """Return what a state file keeps of this node."""

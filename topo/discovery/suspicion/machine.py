@@ -347,6 +347,20 @@ class Suspicions:
         node = self._nodes.get(name)
         return node.links if node is not None else {}
 
+    def link_names(self, name: NodeName) -> frozenset[str]:
+        """Return the links that the last reading shows or of which anything is kept. O(links)."""
+        if (node := self._nodes.get(name)) is None:
+            return frozenset()
+        shown = (
+            ()
+            if node.seen is None
+            else (
+                *link_states.states(node.seen),
+                *link_states.ports_shown(node.seen),
+            )
+        )
+        return frozenset((*node.links, *node.down, *shown)) - {WHOLE_NODE}
+
     def quarantine(self, name: NodeName) -> Quarantine | None:
         """Return the quarantine of a node. O(1)."""
         node = self._nodes.get(name)

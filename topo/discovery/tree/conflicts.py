@@ -2,7 +2,8 @@
 
 Every finding has one *owner*, the least by name among the nodes that it concerns. So it is enough
 to look at the nodes that changed to keep the list true: a conflict of a component is found again
-when its least member is, and every change of a component touches all its members.
+when its least member is, and every change of a component touches all its members. A lost cable of
+several is found from both ends, each in its own time, in the same words, and is listed once.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,11 +13,13 @@ from topo.discovery.groups.fabrics import FIRST
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
+from topo.discovery.node.health import Subject
+from topo.discovery.node.peer_claims import CABLES
 from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Path, Reason, UnjoinedMachine
-from topo.model.ids import DRAGONFLY, NodeName, natural_key
+from topo.model.ids import DRAGONFLY, NodeName, ServerUuid, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, ManagedGroup, WorkerRefused
 
 _IN_DOMAINS = (Mode.NVLINK, Mode.AUTO)
@@ -39,7 +42,7 @@ def of_node(
     if len(record.stated) > 1:
         found.append(_disagreement(record))
     if slow := record.slow_links:
-        found.append(_degraded(node, slow))
+        found += _degraded(membership.wiring, node, slow)
     if len(component) > 1 and node == membership.least(component):
         found += _of_component(membership, component, settings)
     found += _of_domain(membership, node, settings)
@@ -128,11 +131,27 @@ def _disagreement(record: NodeRecord) -> Conflict:
     return _conflict(ConflictCondition.GPUS_DISAGREE, (record.name,), text)
 
 
-def _degraded(node: NodeName, links: tuple[Reason, ...]) -> Conflict:
-    """Return the conflict of slow links; jobs run on the node, so it is no reason for NotReady."""
-    more = f" (and {len(links) - 1} more)" if len(links) > 1 else ""
-    text = f"jobs that need every link run slowly on {node}: {links[0].text}{more}"
-    return _conflict(ConflictCondition.LINK_DEGRADED, (node,), text)
+def _degraded(
+    wiring: Wiring, node: NodeName, links: Mapping[Subject, Reason]
+) -> Iterator[Conflict]:
+    """Yield the conflicts of slow links; jobs run on the node, so they are no reason for NotReady.
+
+    A lost cable is one conflict of both ends, in the same words whichever end sees it.
+    """
+    slow = []
+    for (what, which), reason in links.items():
+        peer = wiring.neighbour_behind(node, ServerUuid(which)) if what == CABLES else None
+        if peer is None:
+            slow.append(reason.text)
+            continue
+        ends = sorted((node, peer), key=natural_key)
+        text = f"jobs that need every link run slowly on {' and '.join(ends)}: "
+        text += "not all of the cables between them are there"
+        yield _conflict(ConflictCondition.LINK_DEGRADED, tuple(ends), text)
+    if slow:
+        more = f" (and {len(slow) - 1} more)" if len(slow) > 1 else ""
+        text = f"jobs that need every link run slowly on {node}: {slow[0]}{more}"
+        yield _conflict(ConflictCondition.LINK_DEGRADED, (node,), text)
 
 
 def _oversize(members: tuple[NodeName, ...], node_number: int) -> Iterator[Conflict]:
@@ -239,8 +258,9 @@ def unjoined(membership: Membership) -> tuple[UnjoinedMachine, ...]:
 
 
 def _in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
-    """Sort by code, then by subjects in natural order."""
-    return tuple(sorted(conflicts, key=lambda c: (c.code, [natural_key(s) for s in c.subjects])))
+    """Sort by code, then by subjects in natural order; equal ones are one."""
+    found = dict.fromkeys(conflicts)
+    return tuple(sorted(found, key=lambda c: (c.code, [natural_key(s) for s in c.subjects])))
 
 
 def of_fabric(membership: Membership) -> Iterator[Conflict]:
