@@ -13,10 +13,12 @@ from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
+from topo.discovery.tree.fabric_forests import forests_beside
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import Kind, NodeName
-from topo.publish.node_labels import Labels, node_labels
+from topo.model.machine import NodeFacts
+from topo.publish.node_labels import Labels, every_key, node_labels
 
 MANAGER = f"{MANAGER_PREFIX}labels"
 AT_ONCE = 500
@@ -29,7 +31,8 @@ _log = structlog.get_logger(__name__)
 class LabelComparer:
     """Requests a write for each node whose labels of our keys differ from the forest.
 
-    `keys` has the label of each kind of group. A node without any report keeps its labels.
+    `keys` has the label of each kind of group. A node without any report keeps its labels, and one
+    whose worker has said nothing (`facts`) keeps those of fabrics beside the tree.
 
     Server-side apply removes what this manager wrote once and no longer writes, so no history is
     needed after a restart. A label of ours that another program gave to a node in no group stays
@@ -41,13 +44,14 @@ class LabelComparer:
     forest: Callable[[], Forest]
     _: KW_ONLY
     keys: Mapping[Kind, str]
+    facts: Callable[[NodeName], NodeFacts | None]
     grace: RetentionGrace
     _wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
     _foreign: dict[str, Labels] = field(default_factory=dict)
     """By uid of the node: labels that stayed although they were not applied."""
 
     def __post_init__(self) -> None:
-        self._ours = frozenset(self.keys.values())
+        self._ours = every_key(self.keys)
 
     async def compare(self, names: Names) -> None:
         """Request the writes of what differs. O(names), and O(nodes) after a change
@@ -55,7 +59,7 @@ class LabelComparer:
         """
         forest = self.forest()
         if forest is not self._wanted[0]:
-            self._wanted = forest, await off_loop(partial(node_labels, forest, self.keys))
+            self._wanted = forest, await off_loop(partial(_labels, forest, self.keys))
         wanted = self._wanted[1]
         present = self.nodes.objects
         if names is None:
@@ -66,9 +70,8 @@ class LabelComparer:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             node, labels = present.get(("", name)), wanted.get(NodeName(name))
-            if node is None or labels is None or (not labels and self.grace.covers(forest, name)):
-                continue
-            self._compare(node, labels)
+            if node is not None and labels is not None:
+                self._compare(node, {**self._kept(forest, node), **labels})
 
     def settled(self, settled: Settled) -> None:
         """Remember the labels that an apply left: they belong to another manager."""
@@ -85,6 +88,17 @@ class LabelComparer:
         else:
             self._foreign.pop(write.uid, None)
 
+    def _kept(self, forest: Forest, node: NodeObject) -> Labels:
+        """Return the labels that stay although nobody says them, as in `RetentionGrace`."""
+        name = NodeName(node.metadata.name)
+        if self.grace.covers(forest, name):
+            return self._labels(node.metadata.labels)
+        if self.grace.is_on and self.facts(name) is None:
+            of_tree = frozenset(self.keys.values())
+            present = self._labels(node.metadata.labels)
+            return {key: value for key, value in present.items() if key not in of_tree}
+        return {}
+
     def _compare(self, node: NodeObject, wanted: Labels) -> None:
         target = WriteTarget(NODES, node.metadata.name)
         present, uid = self._labels(node.metadata.labels), node.metadata.uid
@@ -98,3 +112,7 @@ class LabelComparer:
 
     def _labels(self, labels: Labels) -> dict[str, str]:
         return {key: labels[key] for key in self._ours if key in labels}
+
+
+def _labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
+    return node_labels(forest, keys, forests_beside(forest))

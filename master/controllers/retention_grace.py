@@ -24,13 +24,18 @@ class RetentionGrace:
     clock: Callable[[], float]
     _heard: tuple[Forest | None, frozenset[NodeName]] = (None, frozenset())
 
+    @property
+    def is_on(self) -> bool:
+        """Whether silence may still be that of a master which has just started."""
+        return self.clock() < self.until_s
+
     def covers(self, forest: Forest, name: str) -> bool:
         """Return whether a node is in grace. O(1), and O(nodes) for a new forest."""
-        return self.clock() < self.until_s and name not in self._heard_in(forest)
+        return self.is_on and name not in self._heard_in(forest)
 
     def covered_nodes(self, forest: Forest) -> frozenset[NodeName]:
         """Return all nodes in grace. O(nodes)."""
-        if self.clock() >= self.until_s:
+        if not self.is_on:
             return frozenset()
         return frozenset(NodeName(name) for _, name in self.nodes.objects) - self._heard_in(forest)
 

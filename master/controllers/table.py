@@ -112,7 +112,12 @@ class Running:
 
 def _build_labels(view: ControllerView) -> Running:
     comparer = LabelComparer(
-        view.nodes, view.writer, view.forest, keys=view.label_keys, grace=view.grace
+        view.nodes,
+        view.writer,
+        view.forest,
+        keys=view.label_keys,
+        facts=view.facts,
+        grace=view.grace,
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.listen(labels.MANAGER, comparer.settled)

@@ -39,12 +39,14 @@ from master.kube.schedulers.topologies import (
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget
+from topo.discovery.tree.fabric_forests import forests_beside
 from topo.kit.threads import off_loop
 from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Forest
 from topo.model.ids import Kind
 from topo.model.rest.topology import WarningDocument
-from topo.publish.topologies.chains import TierChain, tier_chains
+from topo.publish.node_labels import NO_FABRICS
+from topo.publish.topologies.chains import TierChain, all_chains
 from topo.publish.topologies.kai import kai_objects
 from topo.publish.topologies.koordinator import koordinator_objects
 from topo.publish.topologies.kueue import FLAVOR, TOPOLOGY, kueue_objects
@@ -62,11 +64,15 @@ class Namer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyFormat:
-    """What is published for one scheduler: its kinds in the order in which they are made."""
+    """What is published for one scheduler: its kinds in the order in which they are made.
+
+    `is_sole`: it knows one topology, which is that of the tree whatever other fabrics there are.
+    """
 
     objects: Callable[[Iterable[TierChain]], WantedObjects]
     kinds: tuple[Resource[Any], ...]
     namers: tuple[Namer, ...] = ()
+    is_sole: bool = False
 
     @property
     def followed(self) -> tuple[Resource[Any], ...]:
@@ -90,7 +96,9 @@ FORMATS: Mapping[str, TopologyFormat] = {
         (Namer(KUEUE_FLAVORS, _topology_of), Namer(CLUSTER_QUEUES, _flavors_of)),
     ),
     "kai-topologies": TopologyFormat(kai_objects, (KAI_TOPOLOGIES,)),
-    "koordinator-topologies": TopologyFormat(koordinator_objects, (KOORDINATOR_TOPOLOGIES,)),
+    "koordinator-topologies": TopologyFormat(
+        koordinator_objects, (KOORDINATOR_TOPOLOGIES,), is_sole=True
+    ),
 }
 """By the name that `--controllers` takes."""
 TopologyStores = Mapping[Resource[Any], Store[Any]]
@@ -130,10 +138,14 @@ class TopologyComparer:
             return  # the scheduler is not installed; its kinds may come later
         forest = self.forest()
         if forest is not self._compared[0]:
-            chains = await off_loop(partial(tier_chains, forest, self.keys, self.domain))
-            self._compared = forest, FORMATS[self.name].objects(chains)
+            self._compared = forest, await off_loop(partial(self._wanted_by, forest))
         if not self.writer.is_busy(manager_of(self.name)):
             self.writer.put(*self._step(self._compared[1], is_whole=self._is_whole(forest)))
+
+    def _wanted_by(self, forest: Forest) -> WantedObjects:
+        made = FORMATS[self.name]
+        beside = NO_FABRICS if made.is_sole else forests_beside(forest)
+        return made.objects(all_chains(forest, self.keys, self.domain, beside))
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """The objects of others in the way, and those of ours that only a queue keeps."""

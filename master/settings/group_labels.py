@@ -23,6 +23,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NODE, Kind
 from topo.model.nearest import did_you_mean
 from topo.publish.names import LABEL_VALUE, is_dns_name
+from topo.publish.node_labels import every_key
 
 WHERE = "--group-labels"
 FOUND = "auto"
@@ -57,7 +58,7 @@ class GroupLabelSettings(ClusterSettings):
             fix = "give --kubernetes=on, or another --mode"
             where = "--mode" if self.mode is Mode.LABELS else WHERE
             return (Refusal(what, where, fix),)
-        written = set(self.label_keys.values()) if LABELS in self.controllers else set[str]()
+        written = every_key(self.label_keys) if LABELS in self.controllers else frozenset[str]()
         if circle := sorted(source.keys & written):
             what = f"{circle[0]} is written by this master, which would read itself"
             fix = f"name other labels, or leave {LABELS} out of --controllers"

@@ -1,10 +1,12 @@
 """Node labels on a model of the API server: they follow the forest, and nothing else is touched."""
 
+from dataclasses import replace
+
 import pytest
 from structlog.testing import capture_logs
 
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
-from tests.publish.forests import VENDOR, box, forest
+from tests.publish.forests import LEAVES, VENDOR, box, forest, hanging
 from topo.model.forest import Forest, Reason, Status, Unplaced
 from topo.model.forest import Node as ForestNode
 from topo.model.ids import NodeName
@@ -12,6 +14,7 @@ from topo.model.ids import NodeName
 pytestmark = pytest.mark.virtual_time
 
 FLY, BOX = "metax-tech.com/dragonfly", "metax-tech.com/switchbox"
+OUT = "metax-tech.com/scale-out-leaf"
 NAMES = [f"node-{index}" for index in range(1, 9)]
 MOVED = forest(
     box("switchbox-1", {"dragonfly-1": ["node-2"], "dragonfly-2": ["node-1", "node-3", "node-4"]}),
@@ -187,3 +190,36 @@ async def test_a_hundred_changes_in_two_seconds_cost_a_node_four_writes_at_most(
         assert labelled(world, "node-1")[FLY] == "dragonfly-2"
         writes = [name for _, name in world.label_writes()[before:]]
         assert max(map(writes.count, writes)) <= 4
+
+
+async def test_a_leaf_beside_the_tree_is_a_label_of_its_own_and_a_move_there_one_write():
+    async with cluster_world(NAMES, hanging(VENDOR, LEAVES), forget_s=0.0) as world:
+        await deliver()
+        of_tree = {FLY: "dragonfly-2", BOX: "switchbox-1"}
+        assert labelled(world, "node-3") == {**of_tree, OUT: "leaf-1"}
+        assert len(world.label_writes()) == 8
+        world.publish(hanging(VENDOR, {**LEAVES, "node-3": "leaf-2"}))
+        await deliver()
+        assert labelled(world, "node-3") == {**of_tree, OUT: "leaf-2"}
+        world.publish(hanging(VENDOR, {k: v for k, v in LEAVES.items() if k != "node-3"}))
+        await deliver()
+        assert labelled(world, "node-3") == of_tree
+        assert world.label_writes()[8:] == [("PATCH", "node-3")] * 2
+
+
+async def test_a_node_that_has_not_spoken_keeps_labels_of_both_fabrics_for_a_while():
+    """Whichever fabric its worker speaks of: the other one may know it already."""
+    async with cluster_world(NAMES, hanging(VENDOR, LEAVES)) as world:
+        await deliver()
+        before = world.api.labels()
+        for known in (VENDOR, silent(*NAMES)):
+            async with world.restarted(known, forget_s=600.0) as restarted:
+                await deliver(590)
+                assert world.api.labels() == before
+                await deliver(20)
+                restarted.publish(replace(known))
+                await deliver()
+                gone = {name: world.api.labels()[name].get(OUT) for name in NAMES}
+                assert gone == dict.fromkeys(NAMES)
+            async with world.restarted(hanging(VENDOR, LEAVES)):
+                await deliver()

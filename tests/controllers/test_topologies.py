@@ -26,7 +26,7 @@ from master.kube.schedulers.topologies import (
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
-from tests.publish.forests import VENDOR, box, fly, forest
+from tests.publish.forests import LEAVES, VENDOR, box, fly, forest, hanging
 from tests.support.virtual_time import in_virtual_time
 from topo.model.forest import Forest
 from topo.publish.node_labels import label_keys
@@ -131,6 +131,27 @@ async def test_a_flavor_comes_after_its_topology_each_once_and_a_restart_writes_
     async with leader.leading():
         await settled()
     assert len(leader.api.calls) == 2
+
+
+@virtual
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        (KUEUE, {BOTH, "supernode-scale-out-leaf"}),
+        ("kai-topologies", {BOTH, "supernode-scale-out-leaf"}),
+        (KOORDINATOR, {NAME}),
+    ],
+)
+async def test_leaves_beside_the_tree_are_a_topology_of_their_own_where_there_may_be_several(
+    name: str, made: set[str]
+) -> None:
+    leader = Leader(name=name, forest=hanging(VENDOR, LEAVES))
+    async with leader.leading():
+        await settled()
+        for resource in FORMATS[name].kinds:
+            assert leader.names(resource) == made
+        bodies = str([call.body for call in leader.api.calls if call.method == "POST"])
+        assert ("metax-tech.com/scale-out-leaf" in bodies) == (len(made) > 1)
 
 
 @virtual

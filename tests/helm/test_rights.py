@@ -19,7 +19,7 @@ from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.publish import gpu_annotations
-from topo.publish.node_labels import label_keys
+from topo.publish.node_labels import every_key, label_keys
 
 INSTALLED = sorted(set(cases()) - {"off"})
 MASTER = "topo-master"
@@ -134,8 +134,11 @@ def test_the_policy_names_the_labels_and_annotations_that_masters_write_on_nodes
     }
     domain = "metax-tech.com"
     labels, annotations = (rule["message"] for rule in policies["topo-master-nodes"][-2:])
-    written = {*label_keys(domain, {}).values(), f"{AnnotationKeys(domain).node_label_prefix}*"}
+    of_groups = label_keys(domain, {})
+    written = {*of_groups.values(), f"{AnnotationKeys(domain).node_label_prefix}*"}
     assert {word for word in re.findall(r"[\w./*-]+", labels) if domain in word} == written
+    rule = policies["topo-master-nodes"][-2]["expression"]
+    assert set(re.findall(rf"'({domain}/[\w-]+)'", rule)) == every_key(of_groups)
     named = {word for word in re.findall(r"[\w./-]+", annotations) if domain in word}
     assert named == {*gpu_annotations.keys(domain)}
     rules = " ".join(rule["expression"] for rule in policies["topo-master-pods"])

@@ -1,13 +1,16 @@
 """Forests of switchboxes and dragonflies for tests, written as plain dictionaries or drawn."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
-from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, Kind, NodeName
+from topo.model.forest import Forest, Group, Node, PathGroup, Reason, Status, Unplaced
+from topo.model.ids import DRAGONFLY, SCALE_OUT, SWITCHBOX, GroupName, Kind, NodeName
+from topo.model.observation import FABRIC
 
 Flies = Mapping[str, Sequence[str]]
+LEAF = Kind("leaf")
 
 
 def node(name: str) -> Node:
@@ -68,3 +71,23 @@ def forests(draw: st.DrawFn, nodes: int = 8, names: st.SearchStrategy[str] | Non
         for one in boxes
     ]
     return forest(*roots, unplaced=[name for name, place in at.items() if place == (None, None)])
+
+
+def hanging(of: Forest, leaves: Mapping[str, str]) -> Forest:
+    """The same forest; these nodes hang on leaves of another fabric."""
+
+    def hung(vertex: Group | Node) -> Group | Node:
+        if isinstance(vertex, Group):
+            return replace(vertex, children=tuple(map(hung, vertex.children)))
+        if vertex.name not in leaves:
+            return vertex
+        leaf = leaves[vertex.name]
+        path = (PathGroup(LEAF, leaf, GroupName(leaf), FABRIC),)
+        return replace(vertex, elsewhere=((SCALE_OUT, path),))
+
+    roots = tuple(group for group in map(hung, of.roots) if isinstance(group, Group))
+    return replace(of, roots=roots)
+
+
+LEAVES = {f"node-{each}": f"leaf-{2 - each % 2}" for each in range(1, 9)}
+"""Each of the vendor's dragonflies hangs on two leaves."""

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.publish.forests import VENDOR, fly, forest
+from tests.publish.forests import LEAF, VENDOR, fly, forest, group, node
 from topo.model.forest import Forest
-from topo.model.ids import Kind
+from topo.model.ids import SCALE_OUT, Kind
 from topo.publish.node_features import manifest, node_features
 from topo.publish.node_labels import label_keys, node_labels
 
@@ -31,6 +31,11 @@ def test_each_node_in_a_group_has_an_object_with_the_labels_that_we_would_write(
     assert one["metadata"]["namespace"] == "nfd"
     groups = one["spec"]["features"]["attributes"]["topo.groups"]["elements"]
     assert groups == {"switchbox": "switchbox-1", "dragonfly": "dragonfly-1"}
+    leaves = {SCALE_OUT: forest(group("leaf-7", LEAF, 1, [node("node-1")]))}
+    (one, *_) = node_features(VENDOR, KEYS, "nfd", leaves)
+    assert one["spec"]["labels"]["metax-tech.com/scale-out-leaf"] == "leaf-7"
+    elements = one["spec"]["features"]["attributes"]["topo.groups"]["elements"]
+    assert elements == {**groups, "scale-out-leaf": "leaf-7"}
 
 
 def test_a_node_in_no_group_and_one_that_no_label_can_name_have_none() -> None:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.publish.forests import VENDOR, box, fly, forest, forests, group
 from topo.model.forest import Forest, Group
-from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupPath, Kind
+from topo.model.ids import DRAGONFLY, SCALE_OUT, SWITCHBOX, GroupPath, Kind
 from topo.publish.names import OBJECT_NAME, unique_names
-from topo.publish.node_labels import is_label_key, label_keys, node_labels
+from topo.publish.node_labels import fabric_keys, is_label_key, label_keys, node_labels
 
 KEYS = label_keys("metax-tech.com", {})
 FLY, BOX = "metax-tech.com/dragonfly", "metax-tech.com/switchbox"
@@ -128,3 +128,28 @@ def test_names_of_objects_are_dns_labels_and_no_name_comes_twice(paths):
     names = unique_names(map(GroupPath, paths), OBJECT_NAME)
     assert len(set(names.values())) == len(paths)
     assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", n) for n in names.values())
+
+
+@given(forests(), forests())
+def test_labels_of_another_fabric_name_it_and_leave_those_of_the_tree_as_they_are(
+    tree: Forest, other: Forest
+) -> None:
+    """Whatever groups of equal kinds and names there are in both."""
+    found = node_labels(tree, KEYS, {SCALE_OUT: other})
+    alone, beside = node_labels(tree, KEYS), node_labels(other, KEYS)
+    assert found == {
+        name: {
+            **alone[name],
+            **{key.replace("/", "/scale-out-"): value for key, value in beside[name].items()},
+        }
+        for name in alone
+    }
+
+
+def test_a_label_of_another_fabric_is_renamed_with_that_of_the_tree_and_never_doubled() -> None:
+    keys = {DRAGONFLY: "pair", Kind("leaf"): "x/leaf", Kind("rack"): "x/scale-out-leaf"}
+    assert fabric_keys(SCALE_OUT, keys) == {
+        DRAGONFLY: "scale-out-pair",
+        Kind("rack"): "x/scale-out-scale-out-leaf",
+    }
+    assert fabric_keys(SCALE_OUT, {DRAGONFLY: f"x/{'d' * 60}"}) == {}

@@ -6,13 +6,14 @@ from hypothesis import given
 
 from tests.publish.forests import VENDOR, box, fly, forest, forests, group
 from topo.model.forest import Forest
-from topo.model.ids import DRAGONFLY, SWITCHBOX, Kind
+from topo.model.ids import DRAGONFLY, SCALE_OUT, SWITCHBOX, Kind
 from topo.publish.node_labels import label_keys, node_labels
 from topo.publish.topologies.chains import (
     HOSTNAME,
     MOST_CHAINS,
     MOST_TIERS,
     TierChain,
+    all_chains,
     tier_chains,
 )
 from topo.publish.topologies.kai import kai_objects
@@ -125,3 +126,17 @@ def test_koordinator_gets_one_chain_of_layers_that_of_the_most_nodes() -> None:
         }
     }
     assert koordinator_objects(()) == {}
+
+
+@given(forests(), forests())
+def test_chains_of_another_fabric_are_named_after_it_and_share_no_label_with_the_tree(
+    tree: Forest, other: Forest
+) -> None:
+    found = all_chains(tree, KEYS, DOMAIN, {SCALE_OUT: other})
+    of_tree = chains(tree)
+    assert found[: len(of_tree)] == of_tree
+    for here, alone in zip(found[len(of_tree) :], chains(other), strict=True):
+        assert here.name == alone.name.replace("supernode-", "supernode-scale-out-", 1)
+        assert here.labels == tuple(each.replace("/", "/scale-out-") for each in alone.labels)
+        assert (here.kinds, here.nodes) == (alone.kinds, alone.nodes)
+    assert len({each.name for each in found}) == len(found)

@@ -46,6 +46,7 @@ SCALE_UP = FabricName("scale-up")
 """The wires between GPUs of several nodes: dragonflies, NVLink domains, super pods."""
 SCALE_OUT = FabricName("scale-out")
 """The switches between adapters: leaves and spines of InfiniBand or Ethernet."""
+FABRICS = (SCALE_UP, SCALE_OUT)
 
 _DIGITS = re.compile(r"(\d+)", re.ASCII)
 

@@ -9,7 +9,8 @@ feature files: which nodes are a group is known here and not on a node, and no h
 O(nodes).
 
 Example: node-1 in switchbox-1/dragonfly-1 is the object topo-node-1 with the label
-metax-tech.com/dragonfly=dragonfly-1 and the element dragonfly: dragonfly-1.
+metax-tech.com/dragonfly=dragonfly-1 and the element dragonfly: dragonfly-1. Of a fabric beside the
+tree they are metax-tech.com/scale-out-leaf=leaf-7 and scale-out-leaf: leaf-7.
 """
 
 import json
@@ -19,7 +20,7 @@ from typing import Any
 from topo.model.forest import Forest
 from topo.model.ids import Kind, NodeName
 from topo.publish.names import MAX_DNS_NAME_CHARS, is_dns_name
-from topo.publish.node_labels import node_labels
+from topo.publish.node_labels import NO_FABRICS, Fabrics, fabric_keys, node_labels
 
 API_VERSION = "nfd.k8s-sigs.io/v1alpha1"
 NODE_NAME_LABEL = "nfd.node.kubernetes.io/node-name"
@@ -31,16 +32,18 @@ _MAX_LABEL_CHARS = 63
 
 
 def node_features(
-    forest: Forest, keys: Mapping[Kind, str], namespace: str
+    forest: Forest, keys: Mapping[Kind, str], namespace: str, beside: Fabrics = NO_FABRICS
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the object of each node that is in a group with a key, in the order of the forest.
 
     A node is left out whose name is no label value or no part of an object's name.
     """
-    kinds = {key: kind for kind, key in keys.items()}
-    for name, labels in node_labels(forest, keys).items():
+    names = {key: str(kind) for kind, key in keys.items()}
+    for fabric in beside:
+        names |= {key: f"{fabric}-{kind}" for kind, key in fabric_keys(fabric, keys).items()}
+    for name, labels in node_labels(forest, keys, beside).items():
         if labels and can_name(name):
-            elements = {str(kinds[key]): value for key, value in labels.items()}
+            elements = {names[key]: value for key, value in labels.items()}
             yield {
                 "apiVersion": API_VERSION,
                 "kind": "NodeFeature",

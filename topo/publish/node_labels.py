@@ -5,15 +5,24 @@ One label per kind of group, its value the group's name among those of its kind 
 
 Example: node-1 in switchbox-1/dragonfly-1 has metax-tech.com/switchbox=switchbox-1 and
 metax-tech.com/dragonfly=dragonfly-1; a node in no group has neither.
+
+A group of a fabric beside the tree has the label of its kind with the fabric before the name. So no
+label says two things: where leaves stand both in the tree and beside it, only the names tell.
+
+Example: node-1 hangs on leaf-7 as well: metax-tech.com/scale-out-leaf=leaf-7.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from topo.model.forest import Forest, Group
-from topo.model.ids import KNOWN_KINDS, NODE, GroupPath, Kind, NodeName
+from topo.model.ids import FABRICS, KNOWN_KINDS, NODE, FabricName, GroupPath, Kind, NodeName
 from topo.publish.names import LABEL_VALUE, is_dns_name, unique_names
 
 Labels = Mapping[str, str]
+Fabrics = Mapping[FabricName, Forest]
+"""The forests of the same nodes in the fabrics beside the tree."""
+NO_FABRICS: Fabrics = MappingProxyType({})
 RESERVED_PREFIXES = ("kubernetes.io", "k8s.io")
 """Names of Kubernetes itself; a label below them may move pods or name machines."""
 
@@ -42,11 +51,41 @@ def label_keys(domain: str, renamed: Mapping[Kind, str]) -> Mapping[Kind, str]:
     return {**known, **renamed}
 
 
-def node_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
+def fabric_keys(fabric: FabricName, keys: Mapping[Kind, str]) -> Mapping[Kind, str]:
+    """Return the label of each kind in a fabric beside the tree, `<prefix>/<fabric>-<name>`.
+
+    A kind has none whose label would be too long, or is that of another kind.
+    """
+    found = {}
+    for kind, key in keys.items():
+        prefix, slash, name = key.rpartition("/")
+        found[kind] = f"{prefix}{slash}{fabric}-{name}"
+    taken = frozenset(keys.values())
+    return {kind: key for kind, key in found.items() if is_label_key(key) and key not in taken}
+
+
+def every_key(keys: Mapping[Kind, str]) -> frozenset[str]:
+    """Return all labels that nodes may have: of the tree, and of each fabric."""
+    beside = (fabric_keys(fabric, keys).values() for fabric in FABRICS)
+    return frozenset(keys.values()).union(*beside)
+
+
+def node_labels(
+    forest: Forest, keys: Mapping[Kind, str], beside: Fabrics = NO_FABRICS
+) -> Mapping[NodeName, Labels]:
     """Return the labels of every known node; empty for a node in no group. O(nodes).
 
     Of two groups of a kind inside each other, the inner one counts.
     """
+    found = _labels_of(forest, keys)
+    for fabric, other in beside.items():
+        for node, labels in _labels_of(other, fabric_keys(fabric, keys)).items():
+            if labels:
+                found[node] = {**found.get(node, {}), **labels}
+    return found
+
+
+def _labels_of(forest: Forest, keys: Mapping[Kind, str]) -> dict[NodeName, Labels]:
     values = _values(forest)
     found: dict[NodeName, Labels] = {entry.node.name: {} for entry in forest.unplaced}
     of_path: dict[GroupPath, Labels] = {GroupPath(()): {}}

@@ -24,14 +24,17 @@ def forests_by_fabric(forest: Forest, mode: str) -> Mapping[FabricName, Forest]:
 
     Empty where only one fabric is known. O(nodes).
     """
+    others = forests_beside(forest)
+    return {first_fabric(mode, others): forest, **others} if others else {}
+
+
+def forests_beside(forest: Forest) -> Mapping[FabricName, Forest]:
+    """Return the forest of each fabric but that of the tree. O(nodes)."""
     paths: dict[FabricName, dict[NodeName, Path]] = {}
     for node in forest.nodes():
         for fabric, path in node.elsewhere:
             paths.setdefault(fabric, {})[node.name] = path
-    if not paths:
-        return {}
-    others = {fabric: _forest(forest, fabric, paths[fabric]) for fabric in sorted(paths)}
-    return {first_fabric(mode, others): forest, **others}
+    return {fabric: _forest(forest, fabric, paths[fabric]) for fabric in sorted(paths)}
 
 
 def first_fabric(mode: str, others: Container[FabricName]) -> FabricName:
