@@ -197,6 +197,20 @@ def test_parts_go_onto_the_fullest_card_that_fits_or_the_emptiest() -> None:
     assert choose(found, alone, CardPolicy.BINPACK) == (("c2",), "binpack")
 
 
+def test_a_whole_card_with_less_memory_than_is_asked_for_is_not_chosen() -> None:
+    asked = card_request(BY_NAME[VOLCANO], 1, 100, 101)
+    assert isinstance(asked, CardRequest)
+    assert choose(node(100), asked, CardPolicy.BINPACK) is None
+
+
+def test_cards_that_pods_have_without_saying_which_are_not_given_again() -> None:
+    idle = node(100, 100, 100, 100, family=GPU_MANAGER)
+    found = idle._replace(unassigned=Amount(0, 200, 0))
+    two, three = (CardRequest(GPU_MANAGER, each, Amount(1, 100, 0), True) for each in (2, 3))
+    assert choose(found, two, CardPolicy.BINPACK) == (("c0", "c1"), "link")
+    assert choose(found, three, CardPolicy.BINPACK) is None
+
+
 def test_the_best_node_comes_first_and_has_the_best_score() -> None:
     nodes = [(NodeName("n10"), node(100)), (NodeName("n2"), node(60)), (NodeName("n1"), node(20))]
     half = CardRequest(VOLCANO, 1, Amount(1, 50, 50))

@@ -46,10 +46,10 @@ def fits(usage: CardUsage, request: CardRequest) -> bool:
     """Return whether one card can take one part of the request."""
     if not usage.card.is_healthy:
         return False
-    if request.is_whole:
-        return usage.is_idle
     # Plain numbers: this runs for each card of the cluster.
     total, used, each = usage.card.total, usage.used, request.each
+    if request.is_whole:
+        return usage.is_idle and total.memory >= each.memory
     if total.shares > 0 and total.shares - used.shares < each.shares:
         return False
     cores, memory = _left(usage)
@@ -86,7 +86,7 @@ def _by_manager(
     found: NodeCards, request: CardRequest, levels: Levels | None
 ) -> tuple[tuple[str, ...], str] | None:
     number = len(found.cards)
-    if found.unassigned.cores and not found.free.holds(Amount(0, request.each.cores, 0)):
+    if found.unassigned.cores and found.free.cores < request.number * request.each.cores:
         return None
     if not request.is_whole:
         at = share([usage.free for usage in found.cards], Amount(0, *request.each[1:]))
