@@ -73,6 +73,21 @@ def test_places_that_no_pod_takes_are_forgotten_also_those_that_were_only_asked_
     assert found.tight(apart, 4)[N1] == (1, 1, "apart 1")
 
 
+def test_resources_that_are_nowhere_any_more_are_forgotten():
+    """Whoever names a node in a pod may call a resource as they like, and nodes come and go."""
+    found = room(n1=IDLE)
+    odd, there = (("example.com/odd", 1000),), IDLE | {"example.com/nics": 8000, "hugepages": 0}
+    found.set_pod("p", NodeName("none"), odd)
+    found.set_node(N1, there, 8)
+    assert found.tight((("example.com/nics", 4000),), 2)[N1].pods == 2
+    found.validate()
+    found.set_node(N1, IDLE, 8)
+    found.remove_pod("p")
+    found.validate()
+    assert found._columns.keys() == IDLE.keys()
+    assert found.tight(odd, 8)[N1] == (0, 0, "example.com/odd")
+
+
 def test_own_pods_count_as_gone():
     """A gang that is planned anew does not stand in its own way."""
     made = room(n1=IDLE)

@@ -74,6 +74,10 @@ class _Column:
     def of(cls, resource: str, nodes: int) -> "_Column":
         return cls(np.full(nodes, _unstated(resource)), np.zeros(nodes, np.int64))
 
+    def is_blank(self, resource: str) -> bool:
+        """Return whether no pod takes any and no node states any; O(nodes) without pods."""
+        return not self.pods and bool((self.has == _unstated(resource)).all())
+
     def grow(self, resource: str, nodes: int) -> None:
         more = _Column.of(resource, nodes - len(self.has))
         self.has = np.concatenate((self.has, more.has))
@@ -124,11 +128,17 @@ class NodeRoom:
         """Set what a node has: all of its resources but cards, and its whole GPUs."""
         number = self._number(name)
         self._stated.add(number)
-        for resource in allocatable:
-            self._column(resource)
+        for resource, stated in allocatable.items():
+            if stated != _unstated(resource):
+                self._column(resource)
+        taken_off: list[str] = []
         for resource, column in self._columns.items():
-            stated = allocatable.get(resource)
-            column.has[number] = _unstated(resource) if stated is None else min(stated, _MOST)
+            unstated = _unstated(resource)
+            has = min(allocatable.get(resource, unstated), _MOST)
+            if has == unstated != column.has[number]:
+                taken_off.append(resource)
+            column.has[number] = has
+        self._drop_blank(taken_off)
         self._gpus[number] = gpus
         self._touch(number)
 
@@ -249,7 +259,7 @@ class NodeRoom:
         found = self._fits(numbers, shape)
         for each in assumed:
             self._assume(each, -1)
-            self._drop_unused(each.amounts)
+            self._drop_blank(resource for resource, _ in each.amounts)
         return numbers, found
 
     def _assumed(self, own: Iterable[PodId], held: Iterable[Held]) -> list[_Assumed]:
@@ -304,8 +314,8 @@ class NodeRoom:
         for resource, column in self._columns.items():
             same = bool((column.used == used[resource]).all())
             require(same, f"the used {resource} of a node is not that of its pods")
-            is_kept = column.pods or not resource.startswith(ONE_TO_A_NODE)
-            require(bool(is_kept), f"{resource} is kept, and no pod takes it")
+            is_blank = column.is_blank(resource)
+            require(not is_blank, f"{resource} is kept, and no pod takes it")
         taken = {*self._numbers.values()}
         require(taken.isdisjoint(self._free_numbers), "a node has a number that is free")
         require(len(taken) + len(self._free_numbers) == len(self._names), "a number is lost")
@@ -341,14 +351,17 @@ class NodeRoom:
             column.used[number] += sign * amount
             column.pods += sign
         if sign < 0:
-            self._drop_unused(amounts)
+            self._drop_blank(resource for resource, _ in amounts)
         self._touch(number)
 
-    def _drop_unused(self, amounts: Amounts) -> None:
-        """Forget the ports and places of these that no pod takes: each job may bring new ones."""
-        for resource, _ in amounts:
+    def _drop_blank(self, resources: Iterable[str]) -> None:
+        """Forget those of these that no pod takes and no node states: each pod may bring new ones.
+
+        They are ports, places, and whatever else somebody calls a resource.
+        """
+        for resource in resources:
             column = self._columns.get(resource)
-            if column is not None and not column.pods and resource.startswith(ONE_TO_A_NODE):
+            if column is not None and column.is_blank(resource):
                 del self._columns[resource]
 
     def _assume(self, assumed: _Assumed, sign: int) -> None:
