@@ -111,9 +111,10 @@ class GangObjects:
         is_text = replace(wanted, why=entry.wanted.why) == entry.wanted and wanted != entry.wanted
         if is_text and now_s - entry.at_s < TEXT_S:
             return None
-        entry.gang, entry.status, entry.present = gang, status, present
         if present is not None and present.status == wanted and _owns(entry.owner, present):
+            entry.gang, entry.status, entry.present = gang, status, present
             return None
+        # Asked for again until it is seen, since a refused write is dropped; the queue has it once.
         entry.wanted, entry.at_s = wanted, now_s
         entry.owner = self.owner(gang_id) or entry.owner  # pods of a PodGroup may have several
         return self._apply(entry)

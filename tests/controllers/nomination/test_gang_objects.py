@@ -9,6 +9,7 @@ import prometheus_client as prom
 import pytest
 
 from master.controllers.gang_objects import AT_ONCE, LOOK_S, TEXT_S, GangObjects
+from master.kube.errors import KubeError
 from master.kube.gang_object import GANGS
 from master.kube.objects import PODS
 from master.kube.writing.writer import Writer, WriterMetrics
@@ -103,6 +104,17 @@ async def test_an_object_that_went_with_its_owner_is_there_again_for_the_owner_o
         (document,) = found(cluster).values()
         assert document["metadata"]["ownerReferences"][0]["name"] == "again"
         assert made.nomination.is_placing
+
+
+async def test_an_object_that_was_refused_is_written_once_that_is_allowed():
+    cluster = GangCluster("volcano")
+    cluster.api.refusals[AT] = [KubeError("no right", status=403)] * 1000
+    async with shown(cluster):
+        cluster.submit()
+        await asyncio.sleep(30)
+        assert not found(cluster)
+        cluster.api.refusals.clear()
+        await until(lambda: state(cluster) == GangState.BOUND)
 
 
 async def test_nothing_is_written_of_a_gang_whose_state_and_object_stay():
