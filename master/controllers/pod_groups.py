@@ -89,6 +89,7 @@ class PodGroups:
     async def run(self) -> None:
         """Compare and write until cancelled."""
         self._began_s = looked_s = self.clock()
+        self._mark(*self._pods)
         while True:
             self._wake.clear()
             marked, self._marked = self._marked, {}
@@ -157,16 +158,20 @@ class PodGroups:
         self._mark(*(self._pods if isinstance(event, Listed) else (event.key,)))
 
     def _mark(self, *groups: Key) -> None:
-        self._marked |= dict.fromkeys(groups)
-        self._wake.set()
+        if self._began_s is not None:  # a follower would collect them for weeks
+            self._marked |= dict.fromkeys(groups)
+            self._wake.set()
 
     def _put(self, key: Key, pod: ClusterPod) -> None:
-        if not isinstance(pod, GangPod) or not pod.makes_group or pod.scheduling_group is None:
+        group = pod.scheduling_group if isinstance(pod, GangPod) and pod.makes_group else None
+        if self._of_pod.get(key) != group:  # a list shows another pod under the name of one before
+            self._drop(key)
+        if not isinstance(pod, GangPod) or group is None:
             return
-        if pod.scheduling_group not in self._pods:
-            self._mark(pod.scheduling_group)
-        self._pods.setdefault(pod.scheduling_group, {})[key] = pod
-        self._of_pod[key] = pod.scheduling_group
+        if group not in self._pods:
+            self._mark(group)
+        self._pods.setdefault(group, {})[key] = pod
+        self._of_pod[key] = group
 
     def _drop(self, key: Key) -> None:
         group = self._of_pod.pop(key, None)

@@ -126,6 +126,32 @@ async def test_a_pod_group_that_changes_is_compared_alone() -> None:
         assert more[GangId("other")] <= 2, "the look of each second"
 
 
+async def test_a_pod_of_another_job_under_the_name_of_one_before_has_the_group_of_its_job() -> None:
+    """A watch that was lost shows the new pod alone; the group of the job before stays deleted."""
+    gangs = Gangs()
+    async with gangs.running():
+        gangs.pod(0)
+        await until(lambda: gangs.group is not None)
+        gangs.api.remove(SCHEDULING_GROUPS, NAME, "jobs")
+        made = gated_pod(0, Stamp(4, 0, 2), uid="job-2", **{WORDS.pod_group: "other"})
+        made["spec"]["schedulingGroup"] = {"podGroupName": "other"}
+        gangs.api.add(PODS, f"{NAME}-0", **made)
+        await until(lambda: (AT, "other") in gangs.api.objects)
+        await asyncio.sleep(10)
+        assert gangs.group is None
+
+
+async def test_a_follower_collects_no_marks_and_makes_what_lacks_once_it_leads() -> None:
+    gangs = Gangs()
+    gangs.pod(0, "gone")
+    gangs.api.remove(PODS, "gone-0", "jobs")
+    gangs.pod(0)
+    assert not gangs.groups._marked
+    async with gangs.running():
+        await until(lambda: gangs.group is not None)
+        assert (AT, "gone") not in gangs.api.objects
+
+
 async def test_the_minimum_goes_down_with_each_rank_that_succeeds() -> None:
     gangs = Gangs()
     async with gangs.running():
