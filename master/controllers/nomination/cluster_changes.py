@@ -35,6 +35,7 @@ class ClusterChanges:
     """Whether pods changed what a queue has left."""
 
     def __post_init__(self) -> None:
+        self.index.is_read = self.native.is_read = False
         self.sources.pods.subscribe(self._follow_pods)
         self.sources.nodes.subscribe(self._follow_nodes)
         self.sources.pod_groups.subscribe(self._follow_named)
@@ -58,6 +59,12 @@ class ClusterChanges:
         """
         sources = self.sources
         return sources.pods.synced and sources.ended_pods.synced and sources.is_answered()
+
+    def begin(self) -> None:
+        """Mark all gangs, and from now on those that change."""
+        self.index.is_read = self.native.is_read = True
+        self.index.mark_all()
+        self.native.mark_all()
 
     def mark(self, gang_id: GangId) -> None:
         """Mark a gang to be read again soon."""

@@ -164,7 +164,7 @@ class Nomination:
         self.reader.begin_term(self.ahead_s())
         self.is_placing = True
         self.capacity.begin()
-        self.changes.index.mark_all()
+        self.changes.begin()
         # Their pods may have gone while no master led.
         for gang_id in (*self.answers.gangs_with_holds(), *self.status.store.gangs()):
             self.changes.index.mark(gang_id)

@@ -23,6 +23,8 @@ class GangIndex:
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
         self._named = _NamedObjects()
         self._marked: dict[GangId, None] = {}
+        self.is_read = True
+        """Whether somebody takes the marks: a follower would collect those of weeks."""
         self.bypassed: dict[Key, GangPod] = {}
         """Pods that ask for groups and were made without a gate, until they are gone."""
         self._ungrouped: dict[Key, GangPod] = {}
@@ -74,7 +76,7 @@ class GangIndex:
             self._placed[key] = now
             self._pods.setdefault(now.gang_id, {})[key] = None
             self._named.add(now.gang_id, now.named)
-            self._marked[now.gang_id] = None
+            self.mark(now.gang_id)
         self._follow_ungated(key, found)
 
     def all_pods(self, pods: Mapping[Key, ClusterPod]) -> None:
@@ -117,7 +119,8 @@ class GangIndex:
 
     def mark(self, gang_id: GangId) -> None:
         """Mark a gang to be built again."""
-        self._marked[gang_id] = None
+        if self.is_read:
+            self._marked[gang_id] = None
 
     def mark_known(self, gang_id: GangId) -> None:
         """Mark a gang to be built again if it has pods."""
@@ -126,7 +129,8 @@ class GangIndex:
 
     def mark_all(self) -> None:
         """Mark all gangs to be built again."""
-        self._marked.update(dict.fromkeys(self.gangs()))
+        for gang_id in self.gangs():
+            self.mark(gang_id)
 
     def take(self) -> tuple[GangId, ...]:
         """Return and clear the marked gangs, in the order in which they were marked."""
@@ -164,7 +168,7 @@ class GangIndex:
         if not pods:
             del self._pods[gang_id]
             self._named.drop(gang_id)
-        self._marked[gang_id] = None
+        self.mark(gang_id)
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
         nodes = self._nodes.setdefault(gang_id, {})
@@ -174,7 +178,7 @@ class GangIndex:
             nodes[name] = value
         if not nodes:
             del self._nodes[gang_id]
-        self._marked[gang_id] = None
+        self.mark(gang_id)
 
 
 class _NamedObjects:

@@ -19,6 +19,8 @@ class NativeGangs:
         self._pods: dict[Key, GangPod] = {}
         self._jobs: dict[GangId, dict[Key, GangPod]] = {}
         self._marked: dict[GangId, None] = {}
+        self.is_read = True
+        """Whether somebody takes the marks: a follower would collect those of weeks."""
 
     def __len__(self) -> int:
         """Return the number of gangs."""
@@ -49,7 +51,8 @@ class NativeGangs:
 
     def mark(self, gang_id: GangId) -> None:
         """Mark a gang to be checked again."""
-        self._marked[gang_id] = None
+        if self.is_read:
+            self._marked[gang_id] = None
 
     def mark_known(self, gang_id: GangId) -> None:
         """Mark a gang to be built again if it has pods."""
@@ -58,7 +61,8 @@ class NativeGangs:
 
     def mark_all(self) -> None:
         """Mark all gangs to be checked again."""
-        self._marked.update(dict.fromkeys(self._jobs))
+        for gang_id in self._jobs:
+            self.mark(gang_id)
 
     def take(self, pods: int) -> Iterator[GangId]:
         """Yield and unmark gangs in the order of marking, until they have `pods` pods together."""

@@ -359,8 +359,9 @@ class ProvisioningController:
     # What changed
 
     def _mark(self, *keys: Key) -> None:
-        self._marked |= dict.fromkeys(keys)
-        self._woken.set()
+        if self._began_s is not None:  # a follower would collect them for weeks
+            self._marked |= dict.fromkeys(keys)
+            self._woken.set()
 
     def _mark_all(self) -> None:
         self._mark(*self.requests.objects)

@@ -154,8 +154,9 @@ class RequestCluster:
         kept: HoldsMemory | None = None,
         *,
         is_served: bool = True,
+        leads: bool = True,
     ) -> AsyncIterator[RequestMaster]:
-        """A master that leads until the block ends."""
+        """A master that leads until the block ends, or follows."""
         built: list[ProvisioningController] = []
 
         def reservations(following: Following) -> Reservations:
@@ -169,9 +170,10 @@ class RequestCluster:
             VENDOR,
             kept,
             in_volcano=False,
+            leads=leads,
             reservations=reservations,
         ) as leader:
-            task = asyncio.ensure_future(built[0].run())
+            task = asyncio.ensure_future(built[0].run() if leads else asyncio.Event().wait())
             try:
                 yield RequestMaster(leader, built[0])
                 assert not task.done(), task.exception()

@@ -295,6 +295,25 @@ async def test_a_master_that_dies_at_any_write_is_continued_by_the_next_one():
     assert dies_after > 4
 
 
+async def test_a_follower_collects_no_marks_of_what_comes_and_goes():
+    cluster = RequestCluster()
+    async with cluster.master(leads=False) as master:
+        cluster.template()
+        for number in range(3):
+            cluster.ask(f"r{number}", 2)
+            cluster.consumer(f"pod-{number}", f"r{number}")
+            gated = gated_pod(0, Stamp(1, 0, 1), uid=f"job-{number}")
+            cluster.api.add(PODS, f"job-{number}-0", **gated)
+        await asyncio.sleep(1)
+        for number in range(3):
+            cluster.delete(f"r{number}")
+            for pod in (f"pod-{number}", f"job-{number}-0"):
+                cluster.api.remove(PODS, pod, "jobs")
+        await asyncio.sleep(1)
+        assert not master.controller._marked
+        assert not master.leader.nomination.changes.index.take()
+
+
 async def test_an_api_server_without_requests_is_a_warning_and_gangs_wait_for_none():
     cluster = RequestCluster()
     async with cluster.master(is_served=False) as master:
