@@ -28,6 +28,7 @@ from topo.discovery.suspicion.evidence import HALF_LIFE_S, HIGHEST, KINDS, LIFTE
 from topo.discovery.suspicion.machine import QUIET_S, Suspicions
 from topo.discovery.suspicion.memory import SuspicionMemory
 from topo.model.ids import BootId, NodeName
+from topo.model.machine import NetworkPort
 from topo.model.observation import NodeRemoved, OperatorAct, WorkerBeat, WorkerReported
 
 PORT = "mlx5_3 port 1"
@@ -327,6 +328,18 @@ def test_links_are_followed_up_to_a_limit(monkeypatch):
         state.advance(0.0, counted(name, counts | {("mlx5_7 port 1", "recovery"): 1}))
         state.validate()
     assert [len(state.links(NodeName(name))) for name in ("a", "b")] == [3, 2]
+
+
+def test_ports_that_fall_under_ever_new_names_are_followed_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(machine, "MAX_LINKS_OF_NODE", 8)
+    state = settled(host("a"))
+    for number in range(12):
+        ports = [NetworkPort(f"x{number}", 1, up=up, rate_gbps=400.0) for up in (True, False)]
+        readings = (replace(host("a"), nics=(port,)) for port in ports)
+        state.advance(60.0 * number, *map(WorkerReported, readings))
+    state.advance(1000.0)
+    state.validate()
+    assert links(state, "a") == {"": "8 ports are down"}
 
 
 MEMORY = TypeAdapter(SuspicionMemory)

@@ -139,8 +139,8 @@ class Suspicions:
             }
             ports = link_states.ports_shown(facts)
             if fell := [link for link in down if link in ports]:
-                rates = link_states.states(before)
-                node.down |= {link: Fall(now_s, rates[link].rate) for link in fell}
+                rates, room = link_states.states(before), MAX_LINKS_OF_NODE - len(node.down)
+                node.down |= {link: Fall(now_s, rates[link].rate) for link in fell[: max(0, room)]}
                 self._fell.append((now_s + DOWN_S, name))
             # The GPUs see the fall of a cable at their own ports: it is one fall.
             down = [link for link in down if link in cables] or down
@@ -412,7 +412,8 @@ class Suspicions:
                 node.suspicion(self._now_s) == self.of(name),
                 f"what is held against {name} is of old",
             )
-            require(len(node.links) <= MAX_LINKS_OF_NODE, f"{name} has too many links")
+            most = max(len(node.links), len(node.down))
+            require(most <= MAX_LINKS_OF_NODE, f"{name} has too many links")
             for link, record in node.links.items():
                 require(0 <= record.score <= HIGHEST, f"{name} {link} has the score {record.score}")
                 require(not record.is_blank, f"nothing is known of {name} {link}")
