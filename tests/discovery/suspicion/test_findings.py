@@ -21,11 +21,12 @@ from tests.discovery.suspicion.nodes import (
 )
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.discovery.suspicion.findings import conflicts
 from topo.facts import parse
 from topo.facts.link_counts import link_counts
 from topo.model.errors import Refusal
-from topo.model.forest import Status
-from topo.model.ids import NodeName
+from topo.model.forest import NodeSuspicion, PathGroup, Status
+from topo.model.ids import NodeName, SourceName
 from topo.model.machine import LinkErrors
 from topo.model.observation import (
     ConfigLoaded,
@@ -101,6 +102,35 @@ def test_a_leaf_whose_nodes_all_lose_their_port_is_one_finding():
     state.advance(8.0, decided("n2-7", OperatorAct.QUARANTINE, reason="new cable on Monday"))
     assert [code for code, _ in told(state)] == ["links-suspected-together", "quarantined"]
     state.validate()
+
+
+class _Name(str):
+    """A name that counts how often one is compared with another."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Name.compared += 1
+        return str.__eq__(self, str(other))
+
+
+def test_a_whole_cluster_that_is_suspected_is_told_without_comparing_all_nodes_with_all():
+    count = 400
+    state = discovery(Mode.CONFIG)
+    leaf = [f"n{at}" for at in range(count)]
+    state.advance(0.0, ConfigLoaded(declared({"spine": {"leaf": leaf}})))
+    (spine,) = state.snapshot.forest.roots
+    held = {
+        NodeName(_Name(f"n{at}")): NodeSuspicion((("mlx5_3 port 1", "2 flaps"),), None)
+        for at in range(count)
+    }
+    _Name.compared = 0
+    path = (PathGroup(spine.kind, spine.name, spine.name, SourceName("config")),)
+    (found,) = conflicts(held, [spine], {}, lambda _: path)
+    assert len(found.subjects) == count
+    assert _Name.compared < 40 * count
 
 
 def test_a_cable_between_two_nodes_that_falls_is_one_finding_with_both_ends():

@@ -79,7 +79,8 @@ def _conflicts(
     left = [name for name in in_order if held[name].quarantine is None]
     for group, members, size in _shared(left, roots, path_of):
         yield _together(group, members, size, held)
-        left = [name for name in left if name not in members]
+        of_group = frozenset(members)
+        left = [name for name in left if name not in of_group]
     told: set[tuple[NodeName, str]] = set()
     for name in left:
         for conflict, ends in _cables(name, held, nodes, told):
