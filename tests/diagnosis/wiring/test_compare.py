@@ -187,6 +187,14 @@ def test_a_cable_that_nobody_looked_at_is_unseen_and_not_missing() -> None:
     assert verdicts == [CableVerdict.MISSING] + [CableVerdict.UNSEEN] * 8
 
 
+def test_a_loopback_plug_is_no_cable() -> None:
+    cables = fabric(8, 2, 2)
+    loops = [(End("leaf-0-0", "40"),) * 2, (cables[0][1],) * 2]
+    found = compared(plan(cables), seen([*cables[1:], *loops]))
+    assert [each.verdict for each in found.findings] == [CableVerdict.MISSING]
+    assert found.right == len(cables) - 1
+
+
 def test_a_cable_that_no_plan_has_is_told_only_between_devices_of_the_plan() -> None:
     cables = fabric(8, 1, 0)
     extra = (End("gpu-001", "mlx5_7"), End("leaf-0-0", "30"))

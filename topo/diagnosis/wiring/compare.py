@@ -127,6 +127,7 @@ def compare(plan: CablePlan, seen: SeenCables) -> CableComparison | Refusal:
         return in_words
     planned = [_Edge((each.one, each.other), planned=each) for each in in_words.cables]
     there = [_Edge((names.key(each.one), names.key(each.other)), seen=each) for each in seen.cables]
+    there = [edge for edge in there if edge.ends[0] != edge.ends[1]]  # a loopback plug is no cable
     wanted = {end: edge for edge in planned for end in edge.ends}
     found: dict[End, _Edge] = {}
     for edge in there:
