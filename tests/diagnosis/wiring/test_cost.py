@@ -33,5 +33,11 @@ def test_a_cable_that_is_up_costs_no_gpu_and_still_has_the_jobs_across_it() -> N
     assert found == CableCost(("switchbox-1",), 0, ("train/b",), ())
 
 
+def test_a_short_name_that_two_nodes_have_costs_neither() -> None:
+    nodes = {f"node-1.{site}.com": NodeAt(8, False, PAIR, PAIR) for site in ("east", "west")}
+    assert not Costs(nodes, JOBS).of(finding("node-1", "leaf-1"))
+    assert Costs(nodes, JOBS).of(finding("node-1.west.com", "leaf-1")).gpus == 8
+
+
 def test_a_cable_between_switches_costs_nothing_that_can_be_named() -> None:
     assert not Costs(NODES, JOBS).of(finding("leaf-1", "spine-1"))

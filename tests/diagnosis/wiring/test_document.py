@@ -100,6 +100,24 @@ def test_switches_of_one_name_are_told_apart_by_their_chassis() -> None:
     }
 
 
+def test_no_node_takes_a_switch_or_the_whole_comparison_from_others_by_what_it_says() -> None:
+    plan = planned("n1 eth0 leaf 1", "n2 eth0 leaf 2", "n4 mlx5_0 leaf 3")
+    honest = {
+        NodeName(f"n{n}"): [neighbour("eth0", "leaf", str(n), chassis="leaf")] for n in (1, 2)
+    }
+    dumps = SeenCables((SeenCable(End("n4", "mlx5_0"), End("leaf", "3")),), frozenset({"leaf"}))
+    lies = [
+        neighbour("eth0", "leaf", "swp1", chassis="other"),
+        neighbour("ETH0", "leaf", "P1", chassis="other"),
+        neighbour("eth1", "leaf", "swp3", chassis="leaf"),
+        neighbour("eth2", "n3", "eth2"),
+    ]
+    for told in (honest, honest | {NodeName("n3"): lies}):
+        found = compare(plan, joined(dumps, seen_by_neighbours(told, plan)))
+        assert isinstance(found, CableComparison)
+        assert (found.right, found.findings) == (3, ())
+
+
 def test_silence_of_lldp_is_no_missing_cable_and_a_swap_is_found() -> None:
     plan = planned("n1 eth0 leaf 1", "n2 eth0 leaf 2", "n3 eth0 leaf 3")
     told = {

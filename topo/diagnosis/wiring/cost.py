@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.compare import CableFinding
-from topo.diagnosis.wiring.seen import short_name
+from topo.diagnosis.wiring.seen import short_name, sole
 
 _WORD = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -59,8 +59,7 @@ class Costs:
     def __init__(self, nodes: Mapping[str, NodeAt], jobs: Iterable[Job]) -> None:
         """Take the nodes by name; a fabric may call one by its short name."""
         self._nodes = dict(nodes)
-        self._names = {name.casefold().partition(".")[0]: name for name in nodes}
-        self._names.update({name.casefold(): name for name in nodes})
+        self._names = sole(nodes, short_name) | {name.casefold(): name for name in nodes}
         self._running: dict[str, list[str]] = {}
         self._wanted: dict[str, list[str]] = {}
         for job in jobs:

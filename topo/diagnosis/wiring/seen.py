@@ -9,7 +9,7 @@ master shows: a slot of a node. O(cables).
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from topo.discovery.groups.fabric.adapter_join import host_of
@@ -111,17 +111,23 @@ class _Ends:
 
 
 def joined(*sources: SeenCables) -> SeenCables:
-    """Return what several sources see; of a port that two know the first counts. O(cables)."""
-    cables: list[SeenCable] = []
-    taken: set[End] = set()
+    """Return what several sources see; of a port that two know the first counts. O(cables).
+
+    Also where they call it by two words: a liar must not make a refusal of what others see.
+    """
+    every = SeenCables(
+        tuple(each for seen in sources for each in seen.cables),
+        frozenset[str]().union(*(seen.devices for seen in sources)),
+        frozenset[str]().union(*(seen.hosts for seen in sources)),
+        frozenset[End]().union(*(seen.kinds for seen in sources)),
+    )
+    names, cables, taken = EndNames(every), list[SeenCable](), set[End]()
     for seen in sources:
-        new = [each for each in seen.cables if taken.isdisjoint(each[:2])]
-        taken.update(end for each in new for end in each[:2])
-        cables += new
-    devices = frozenset[str]().union(*(seen.devices for seen in sources))
-    hosts = frozenset[str]().union(*(seen.hosts for seen in sources))
-    kinds = frozenset[End]().union(*(seen.kinds for seen in sources))
-    return SeenCables(tuple(cables), devices, hosts, kinds)
+        keyed = [(each, (names.key(each.one), names.key(each.other))) for each in seen.cables]
+        new = [(each, ends) for each, ends in keyed if taken.isdisjoint(ends)]
+        taken.update(end for _, ends in new for end in ends)
+        cables += (each for each, _ in new)
+    return replace(every, cables=tuple(cables))
 
 
 def plan_of(seen: SeenCables) -> CablePlan:
@@ -137,6 +143,11 @@ def plan_of(seen: SeenCables) -> CablePlan:
             for line, each in enumerate(named, 1)
         )
     )
+
+
+def plug(end: End) -> End:
+    """Return an end in words that are equal for equal ports of a device of this name."""
+    return End(end.device, port_key(end.port, numbers_adapters=False))
 
 
 def folded(end: End) -> End:
@@ -164,8 +175,8 @@ class EndNames:
     def __init__(self, seen: SeenCables) -> None:
         ends = {end.device for cable in seen.cables for end in cable[:2]}
         self._devices = seen.devices | ends | {each.device for each in seen.kinds}
-        self._folded = _sole(self._devices, str.casefold)
-        self._short = _sole(self._devices, short_name)
+        self._folded = sole(self._devices, str.casefold)
+        self._short = sole(self._devices, short_name)
         self._numbered = {
             end.device
             for cable in seen.cables
@@ -182,7 +193,7 @@ class EndNames:
         return End(device, port_key(end.port, numbers_adapters=device in self._numbered))
 
 
-def _sole(names: Iterable[str], word_of: Callable[[str], str]) -> dict[str, str]:
+def sole(names: Iterable[str], word_of: Callable[[str], str]) -> dict[str, str]:
     """Return the name behind each word that only one has."""
     words = Counter(map(word_of, names))
     return {word_of(name): name for name in names if words[word_of(name)] == 1}
