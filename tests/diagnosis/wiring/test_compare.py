@@ -230,6 +230,15 @@ def test_the_words_of_a_plan_and_of_a_fabric_are_one_port() -> None:
     assert compared(plan(words), seen(now)).findings == ()
 
 
+def test_switches_of_two_domains_are_two_also_where_one_alone_is_seen() -> None:
+    east, west = ((End(f"gpu-{at}", "mlx5_0"), End(f"leaf.{at}.com", "1")) for at in ("e", "w"))
+    found = compared(plan([east, west]), seen([east]))
+    assert found.right == 1
+    assert [each.verdict for each in found.findings] == [CableVerdict.UNSEEN]
+    short = compared(plan([east]), seen([(east[0], End("leaf", "1"))]))
+    assert (short.right, short.findings) == (1, ())
+
+
 def test_switches_whose_names_differ_in_case_alone_are_two() -> None:
     cables = [
         (end, End("LEAF-0-0", far.port) if far.device == "leaf-1-0" else far)

@@ -167,9 +167,10 @@ def planned_far_ends(plan: CablePlan) -> dict[End, End]:
 class EndNames:
     """Joins the words of a plan with those of the fabric.
 
-    Devices by their names, else in any case or by the first part of a full name, where that is one
-    device's. Ports: `P61`, `swp61`, `etp61` are 61; `HCA-6` and `mlx5_5/P1` are mlx5_5, and so is
-    the number 6 of a host whose adapters are called so and that has no ports with numbers.
+    Devices by their names, else in any case, or by the first part of a full name where that is one
+    device's and either side has no more of it. Ports: `P61`, `swp61`, `etp61` are 61; `HCA-6` and
+    `mlx5_5/P1` are mlx5_5, and so is the number 6 of a host whose adapters are called so and that
+    has no ports with numbers.
     """
 
     def __init__(self, seen: SeenCables) -> None:
@@ -188,8 +189,9 @@ class EndNames:
         """Return the end in words that are equal for equal ports. O(1)."""
         device = end.device
         if device not in self._devices:
-            found = self._folded.get(device.casefold()) or self._short.get(short_name(device))
-            device = found or device
+            found = self._folded.get(device.casefold()) or self._short.get(short_name(device), "")
+            is_other = "." in device and "." in found and device.casefold() != found.casefold()
+            device = device if is_other else found or device
         return End(device, port_key(end.port, numbers_adapters=device in self._numbered))
 
 
