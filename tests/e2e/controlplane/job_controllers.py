@@ -2,14 +2,15 @@
 
 import base64
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.controlplane.programs import JOBS, build, module_folder
@@ -104,19 +105,40 @@ async def install(cluster: Cluster, api: Api, *controllers: JobController) -> li
 
 
 async def define(api: Api, *files: Path) -> None:
-    """Make the definitions in these files; return when their objects are served."""
-    names = []
+    """Make the definitions in these files; return when discovery lists all of their kinds.
+
+    A controller looks a kind up there once, at its start, and ends where it finds none. A
+    definition is called established a moment earlier.
+    """
+    wanted: set[tuple[str, str]] = set()
     for path in files:
         found = yaml.safe_load(path.read_text())
-        found["spec"].pop("conversion", None)
-        names.append(found["metadata"]["name"])
+        spec = found["spec"]
+        spec.pop("conversion", None)
+        served = (each["name"] for each in spec["versions"] if each["served"])
+        wanted |= {(f"/apis/{spec['group']}/{each}", spec["names"]["plural"]) for each in served}
         await api.create(DEFINITIONS, found)
 
-    async def are_served() -> bool:
-        there = [await api.get(f"{DEFINITIONS}/{name}") for name in names]
-        return all("Established" in str(each.get("status", {})) for each in there)
+    async def are_listed() -> bool:
+        listed = {
+            (at, each["name"])
+            for at in {at for at, _ in wanted}
+            for each in await _listed_at(api, at)
+        }
+        return wanted <= listed
 
-    await eventually(are_served)
+    await eventually(are_listed)
+
+
+async def _listed_at(api: Api, path: str) -> Sequence[Any]:
+    """The resources of a version of an API; none while it is not served."""
+    try:
+        found: Sequence[Any] = (await api.get(path))["resources"]
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return ()
+    return found
 
 
 def _program(
