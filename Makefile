@@ -132,7 +132,7 @@ e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version 
 
 e2e-kinds: KINDS ?=
 e2e-kinds: SCHEDULERS ?=
-e2e-kinds: $(STAMP) ## each kind of job by each scheduler through its life, on two masters: KINDS=jobset,deployment SCHEDULERS=kube,volcano,kueue; needs Go, at first 15 minutes
+e2e-kinds: $(STAMP) ## each kind of job by each scheduler through its life, on two masters: KINDS=jobset,deployment SCHEDULERS=kube,kueue-held; needs Go, at first 15 minutes
 	$(BIN)/python -m tests.e2e.jobkinds.matrix --kinds "$(KINDS)" --schedulers "$(SCHEDULERS)"
 
 e2e-provisioning: ROUNDS ?= 1

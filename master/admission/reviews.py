@@ -111,7 +111,7 @@ def _judge_change(
 
 def _judge_job(kind: JobKind, job: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     if kind.relay is not None:
-        return admit_relayed(job, kind.relay, rules)
+        return admit_relayed(job, kind.parts(job), kind.relay, rules)
     return admit_job(job, kind.parts(job), rules)
 
 

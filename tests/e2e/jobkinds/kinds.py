@@ -93,6 +93,14 @@ def _rank_by_role(pod: Pod) -> int:
     return offset + int(labels[f"{prefix}/replica-index"])
 
 
+def _pytorch_workers() -> Any:
+    job = example("pytorchjob")
+    roles = job["spec"]["pytorchReplicaSpecs"]
+    del roles["Master"]
+    roles["Worker"]["replicas"] = ALL
+    return job
+
+
 def _scaled_workers(job: Any, pods: int) -> Any:
     (group,) = job["spec"]["workerGroupSpecs"]
     return {"spec": {"workerGroupSpecs": [{**group, "replicas": pods}]}}
@@ -183,6 +191,16 @@ KINDS: Mapping[str, Kind] = {
                 "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": pods - 1}}}
             },
             rank=_rank_by_role,
+        ),
+        Kind(
+            name="pytorchworkers",  # a master would be a pod set of one pod
+            path="/apis/kubeflow.org/v1/namespaces/default/pytorchjobs",
+            job=_pytorch_workers,
+            program="training-operator",
+            scaled=lambda _, pods: {
+                "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": pods}}}
+            },
+            rank=_label("training.kubeflow.org/replica-index"),
         ),
         Kind(
             name="mpijob",

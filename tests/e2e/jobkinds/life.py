@@ -17,10 +17,14 @@ from tests.e2e.jobkinds.kinds import ALL, NAME, Kind, has_gpus, pod_specs, split
 from tests.e2e.kueue.queues import FLAVOR, PLAIN, QUEUE_NAME, WORKLOADS
 from tests.e2e.scheduling.jobs import PODS, WORDS
 from tests.support.waiting import eventually
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY
 from topo.sim.worlds.presets import World
 
+HELD = "kueue-held"
+"""Kueue, with jobs that are held before their quota until their groups are booked."""
 QUEUES: Mapping[str, tuple[str, str]] = {
     "kueue": (PLAIN, PLAIN),
+    HELD: (PLAIN, PLAIN),
     "kueue-native": ("topology", FLAVOR),
 }
 """The queue that jobs of a scheduler are in, and its flavor."""
@@ -149,7 +153,9 @@ class Life:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
             return False
+        is_held = ADMISSION_GATED_BY in str(made)
         if any(mark in str(made) for mark in _REVIEWED):
+            assert is_held == (self.scheduler == HELD), made["metadata"]
             return True
         await self._clear()
         return False

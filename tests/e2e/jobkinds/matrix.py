@@ -31,29 +31,35 @@ from tests.e2e.controlplane.operators import KUBERAY, MPI, TRAINING
 from tests.e2e.controlplane.operators import install as install_operators
 from tests.e2e.controlplane.volcano import TOPOLOGY_AWARE
 from tests.e2e.jobkinds.kinds import ALL, KINDS, Kind
-from tests.e2e.jobkinds.life import QUEUES, Life
+from tests.e2e.jobkinds.life import HELD, QUEUES, Life
 from tests.e2e.kueue.queues import FLAVOR, GPU, RENDERING, open_queue, plain_flavor
 from tests.e2e.scheduling.elected_masters import ElectedMasters, elected_admission
 from tests.e2e.scheduling.gang_master import document
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import world as made
 
-CONTROLLERS = "--controllers=labels,hypernodes,nomination,kueue-topologies"
-SCHEDULERS = ("kube", "volcano", "kueue", "volcano-native", "kueue-native")
-NATIVE: Mapping[str, Sequence[str]] = {
+CONTROLLERS = "--controllers=labels,hypernodes,nomination,kueue-topologies,kueue-workloads"
+SCHEDULERS = ("kube", "volcano", "kueue", HELD, "volcano-native", "kueue-native")
+SERVED: Mapping[str, Sequence[str]] = {
+    HELD: ("job", "jobset"),
     "volcano-native": ("volcano-job",),
-    "kueue-native": ("job", "jobset"),
+    "kueue-native": (
+        *("job", "jobset", "trainjob", "leaderworkerset", "statefulset"),
+        *("pytorchworkers", "mpijob"),
+    ),
 }
-"""The kinds that a scheduler of its own topologies serves."""
+"""The kinds that are held before their quota, or that a scheduler of its own topologies serves."""
 _FURTHER = (
     *("leaderworkerset.x-k8s.io/leaderworkerset", "trainer.kubeflow.org/trainjob"),
     *("ray.io/raycluster", "kubeflow.org/pytorchjob", "kubeflow.org/mpijob"),
 )
 KUEUE = {"integrations": {"frameworks": [*FRAMEWORKS, *_FURTHER]}}
-UNSCALED = frozenset({("job", "kueue"), ("job", "kueue-native"), ("statefulset", "kueue")})
+UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES)
 """Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet."""
 KEPT = frozenset({("pods", "kueue")})
 """Kueue keeps a deleted pod of a group until the group ends, so none of its name can come again."""
+REFUSED_AGAIN = frozenset(("jobset", scheduler) for scheduler in QUEUES)
+"""JobSet refuses a list of templates without what Kueue added when it started the job."""
 STEP_S = 90.0
 
 
@@ -62,8 +68,8 @@ def cells(kinds: Sequence[str], schedulers: Sequence[str]) -> Iterator[tuple[Kin
     for scheduler in schedulers:
         for name in kinds:
             is_of_volcano = name == "volcano-job"
-            if scheduler in NATIVE:
-                if name in NATIVE[scheduler]:
+            if scheduler in SERVED:
+                if name in SERVED[scheduler]:
                     yield KINDS[name], scheduler
             elif not is_of_volcano or scheduler == "volcano":
                 yield KINDS[name], scheduler
@@ -85,7 +91,8 @@ class Cell:
                 cell = (life.kind.name, life.scheduler)
                 if cell not in KEPT:
                     await self._step("pod lost", life.lose_a_pod())
-                await self._step("applied again", life.apply_again())
+                if cell not in REFUSED_AGAIN:
+                    await self._step("applied again", life.apply_again())
                 if life.kind.scaled is not None and cell not in UNSCALED:
                     await self._step("scaled in", life.scale(life.kind.least))
                     await self._step("scaled out", life.scale(ALL))
@@ -97,8 +104,11 @@ class Cell:
     async def _make_again(self) -> None:
         """The leader dies, and the job comes again as soon as the Service leads to the other one.
 
-        Before that its review may come to nobody, and passes by (`failurePolicy: Ignore`).
+        Before that its review may come to nobody, and passes by (`failurePolicy: Ignore`). A master
+        that ended by itself, since its API server was away, is started again as a kubelet does.
         """
+        self.masters.start()
+        await eventually(lambda: self.masters.proxy.ready == len(self.masters.masters))
         await self.masters.kill_leader()
         await self.life.end()
         await eventually(lambda: self.masters.proxy.ready == 1)
@@ -134,7 +144,7 @@ async def run(cluster: Cluster, home: Path, asked: Sequence[tuple[Kind, str]]) -
                 await _open_queues(api)
                 failed = 0
                 for kind, scheduler in asked:
-                    await eventually(lambda: masters.are_up)
+                    await _hold(masters, before_quota=scheduler == HELD)
                     program = programs.get(kind.program)
                     cell = Cell(Life(api, world, kind, scheduler, masters.url, program), masters)
                     await cell.live()
@@ -148,13 +158,25 @@ async def run(cluster: Cluster, home: Path, asked: Sequence[tuple[Kind, str]]) -
                 each.stop(0.0)
 
 
+async def _hold(masters: ElectedMasters, *, before_quota: bool) -> None:
+    """Both masters run, and their webhook holds jobs before their quota or does not."""
+    name = "--hold-before-quota="
+    flag = name + str(before_quota).lower()
+    for each in masters.masters.values():
+        if flag not in each.argv:
+            await asyncio.to_thread(each.stop)
+            each.argv = (*(word for word in each.argv if not word.startswith(name)), flag)
+    masters.start()
+    await eventually(lambda: masters.proxy.ready == len(masters.masters))
+
+
 async def _open_queues(api: Api) -> None:
     async def is_published() -> bool:
         return FLAVOR in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
 
     await eventually(is_published)
     await plain_flavor(api)
-    for name, flavor in QUEUES.values():
+    for name, flavor in {*QUEUES.values()}:
         amounts = {GPU: 8 * ALL, "cpu": 1000}
         quotas = [{"name": each, "nominalQuota": amount} for each, amount in amounts.items()]
         flavors = [{"name": flavor, "resources": quotas}]

@@ -8,10 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gangs.admission.patching import RULES, SIZE, WORDS, admitted, batch, patched
+from tests.gangs.job_kinds import made as jobs
 from tests.gangs.native.test_native import BOXES, PAIRS
-from topo.gangs.admission.jobs import admit_job
+from topo.gangs.admission.jobs import admit_job, admit_relayed
 from topo.gangs.admission.outcome import Result
+from topo.gangs.job_kinds.deployment import DEPLOYMENT
 from topo.gangs.job_kinds.job_set import job_set
+from topo.gangs.job_kinds.kinds import job_kind
+from topo.gangs.job_kinds.train_job import TRAIN_JOB, relay
+from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
 from topo.gangs.terms import Way
 from topo.model.ids import DRAGONFLY, SWITCHBOX
 
@@ -124,6 +129,117 @@ def test_each_replicated_job_of_a_job_set_is_a_pod_set_of_whole_slices() -> None
     assert (annotations[LEVEL], annotations[SLICE]) == (FLY, "2")
     other = {**made, "kind": "Other"}
     assert admit_job(other, job_set(other), NATIVE).refusal is not None, "cut in other ways"
+
+
+def pod_sets(found: dict[str, Any]) -> list[dict[str, str]]:
+    """What each template with GPUs asks of Kueue, once its job in a queue was admitted natively."""
+    found["metadata"]["labels"] = {f"{KUEUE}/queue-name": "training"}
+    kind = job_kind([(found["apiVersion"], found["kind"])])
+    assert kind is not None
+    outcome = admit_job(found, kind.parts(found), NATIVE)
+    if outcome.refusal is not None:
+        return []
+    after = kind.parts(patched(found, outcome.patch))
+    asked = [
+        {key: text for key, text in each.annotations.items() if key.startswith(KUEUE)}
+        for each in after.templates
+    ]
+    return [each for each in asked if each]
+
+
+WHOLE = {LEVEL: FLY, SLICE: "2"}
+FROM_1 = {**WHOLE, f"{KUEUE}/pod-index-offset": "1"}
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (jobs.stateful_set(8, podManagementPolicy="Parallel"), WHOLE),
+        (
+            jobs.stateful_set(8, podManagementPolicy="Parallel", ordinals={"start": 1}),
+            FROM_1,
+        ),
+        (jobs.leader_worker_set(8), WHOLE),
+        (jobs.leader_worker_set(9, leader_gpus=0), FROM_1),
+        (jobs.roles(PYTORCH_JOB, "pytorchReplicaSpecs", Worker=8), WHOLE),
+        (jobs.roles(MPI_JOB, "mpiReplicaSpecs", Worker=8), WHOLE),
+    ],
+)
+def test_pods_with_an_index_are_cut_into_slices_by_it(
+    found: dict[str, Any], wanted: dict[str, str]
+) -> None:
+    """Workers after a leader, and ordinals with a start, are numbered from that on."""
+    assert pod_sets(found) == [wanted]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        jobs.roles(PYTORCH_JOB, "pytorchReplicaSpecs", Master=1, Worker=7),
+        jobs.leader_worker_set(8, leader_gpus=8),
+        jobs.ray_cluster((8, 1)),
+        jobs.job(DEPLOYMENT, {"replicas": 8, "template": jobs.pod_template()}, gpu_group_size="16"),
+    ],
+)
+def test_a_pod_set_of_one_pod_and_pods_without_an_index_are_no_slices(
+    found: dict[str, Any],
+) -> None:
+    assert pod_sets(found) == []
+
+
+def train_job(way: str = "native", **trainer: Any) -> dict[str, Any]:
+    """A TrainJob in a queue, whose runtime says what its trainer does not."""
+    found = jobs.job(TRAIN_JOB, {"trainer": trainer}, gpu_group_size="16", placement_mode=way)
+    found["metadata"]["labels"] = {f"{KUEUE}/queue-name": "training"}
+    return found
+
+
+def relayed(found: dict[str, Any]) -> Any:
+    """The template of the JobSet in the patch of an admitted TrainJob."""
+    outcome = admit_relayed(found, TRAIN_JOB.parts(found), relay, NATIVE)
+    assert outcome.refusal is None, outcome.refusal
+    (patch,) = patched(found, outcome.patch)["spec"]["runtimePatches"]
+    return patch["trainingRuntimeSpec"]["template"]
+
+
+GPUS = {"limits": {"metax-tech.com/gpu": "8"}}
+
+
+def test_a_train_job_hands_its_slices_to_the_pods_of_its_job_set() -> None:
+    """Kueue reads them from the patch, before there is a JobSet for the webhook."""
+    found = relayed(train_job(numNodes=8, resourcesPerNode=GPUS))
+    (node,) = found["spec"]["replicatedJobs"]
+    assert node["template"]["spec"]["template"]["metadata"]["annotations"] == WHOLE
+    assert "spec" not in relayed(train_job("nomination", numNodes=8, resourcesPerNode=GPUS))
+
+
+def test_the_job_set_of_a_sliced_train_job_is_in_its_queue_without_a_label() -> None:
+    spec = batch(8, size=None)["spec"]
+    spec["template"]["metadata"] = {"annotations": dict(WHOLE)}
+    found = jobs.job_set({"name": "node", "replicas": 1, "template": {"spec": spec}})
+    found["metadata"]["ownerReferences"] = [{"kind": "TrainJob", "controller": True}]
+    outcome = admit_job(found, job_set(found), NATIVE)
+    assert outcome.result is Result.STAMPED
+    assert outcome.refusal is None
+    (after,) = job_set(patched(found, outcome.patch)).templates
+    assert WHOLE.items() <= after.annotations.items()
+    assert after.annotations[WORDS.way] == "native"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "why"),
+    [
+        ({"resourcesPerNode": GPUS}, "spec.trainer.numNodes"),
+        ({"numNodes": 8}, "no pod takes whole GPUs"),
+        ({"numNodes": 7, "resourcesPerNode": GPUS}, "7 is no multiple of 2"),
+    ],
+)
+def test_a_train_job_that_says_no_whole_slices_itself_is_refused(
+    trainer: dict[str, Any], why: str
+) -> None:
+    found = train_job(**trainer)
+    outcome = admit_relayed(found, TRAIN_JOB.parts(found), relay, NATIVE)
+    assert why in str(outcome.refusal)
 
 
 @given(pods=st.integers(1, 64), per_group=st.integers(1, 8))

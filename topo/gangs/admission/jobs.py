@@ -12,7 +12,7 @@ native job, whose nodes Volcano chooses, the job itself is stamped too, so that 
 the default changes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from topo.gangs.admission import (
 from topo.gangs.admission.claimed import UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
 from topo.gangs.annotation_keys import ASCEND_RESOURCES, SP_BLOCK, AnnotationKeys
+from topo.gangs.job_kinds.job_kind import Relay
 from topo.gangs.job_kinds.templates import (
     JobParts,
     Template,
@@ -95,12 +96,9 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
 
 
 def admit_relayed(
-    job: Mapping[str, Any],
-    relay: Callable[[Mapping[str, Any], Mapping[str, str], str], tuple[Operation, ...]],
-    rules: Rules,
+    job: Mapping[str, Any], parts: JobParts, relay: Relay, rules: Rules
 ) -> AdmissionOutcome:
     """Return the outcome for a job of which a job of another kind is made; O(annotations)."""
-    parts = JobParts(templates=())
     texts = unread_keys.warnings(job, (), rules.keys)
     asked = _asked(job, parts, rules)
     if asked is None or isinstance(asked, Refusal):
@@ -108,8 +106,32 @@ def admit_relayed(
     terms = read_terms(asked.values, rules.keys)
     if not isinstance(terms, GroupTerms):
         return AdmissionOutcome(Result.INVALID, (), texts, _placed(terms, asked))
-    patch = relay(job, asked.values, rules.keys.domain)
+    slices: Mapping[str, str] | Refusal = {}
+    if (terms.way or rules.way) is Way.NATIVE and kueue_slices.is_queued(job, parts):
+        if not rules.tiers:
+            return replace(UNDECIDED, warnings=texts)
+        slices = _slices_of_relayed(job, parts, asked, rules)
+    if isinstance(slices, Refusal):
+        return AdmissionOutcome(Result.INVALID, (), texts, slices)
+    patch = relay(job, asked.values, slices, rules.keys.domain)
     return AdmissionOutcome(Result.STAMPED if patch else Result.UNCHANGED, patch, texts)
+
+
+def _slices_of_relayed(
+    job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
+) -> Mapping[str, str] | Refusal:
+    """Return what its pods ask of Kueue, as their own job will be stamped once it is made."""
+    namespace = str(mapping(job.get("metadata")).get("namespace") or "")
+    gang = _gang(parts, asked, rules, namespace)
+    if isinstance(gang, Refusal):
+        return gang
+    if not isinstance(gang, _Gang):
+        what = "only its runtime says how many pods it has, and Kueue is asked in numbers of them"
+        fix = f"write spec.trainer.numNodes, or {rules.keys.way}: nomination"
+        return Refusal(what, asked.places[rules.keys.size], fix)
+    return kueue_slices.podset_slices(
+        gang.request, gang.terms, rules, asked.places, templates=gang.templates
+    )
 
 
 def _outcome(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
@@ -243,9 +265,12 @@ def _sliced(
     more = {keys.way: Way.NATIVE.value, **slices}
     if kueue_slices.SLICE_LEVEL in slices:
         more[keys.topology_key] = slices[kueue_slices.SLICE_LEVEL]
-    wanted = _annotations(gang, asked, keys)
+    first = {each.path: kueue_slices.first_index(each) for each in gang.templates}
+    wanted = (
+        (at, {**values, **more, **first[at]}) for at, values in _annotations(gang, asked, keys)
+    )
     patch = (
-        *_patch(job, parts, ((at, {**values, **more}) for at, values in wanted), keys),
+        *_patch(job, parts, wanted, keys),
         *scheduling_groups.without_copied_group(parts.single, keys),
         *_without(job, parts, (keys.pod_group,)),
     )

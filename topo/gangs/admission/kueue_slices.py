@@ -4,15 +4,17 @@
     → on the template: podset-slice-required-topology: <domain>/dragonfly, podset-slice-size: "2"
 
 A slice is a number of pods, so it is the size of a group in pods, and each template has to be made
-of whole slices. Kueue cuts a pod set in the order of its pods' indices, as ranks are cut here. It
-does this only on a flavor with a topology (`topo/publish/topologies/kueue.py`).
+of whole slices. Kueue cuts a pod set in the order of its pods' indices, as ranks are cut here, less
+the index of the first one (pod-index-offset). It does this only on a flavor with a topology
+(`topo/publish/topologies/kueue.py`).
 
 `gpu-group-within` is the domain that all pods share (podset-required-topology). Groups that are
 only preferred are no slices, which are always required: the pods are as near as there is room, from
 the level of the group up (podset-preferred-topology).
 
 Sources: Kueue v0.19.2, apis/kueue/v1beta2/topology_types.go, pkg/controller/jobframework/
-tas_validation.go; `kueue.x-k8s.io/queue-name` in pkg/controller/constants.
+tas_validation.go, pkg/controller/tas/topology_ungater.go, `PodSets` of pkg/controller/jobs/*;
+`kueue.x-k8s.io/queue-name` in pkg/controller/constants.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +29,7 @@ from topo.gangs.annotation_keys import (
     holders,
 )
 from topo.gangs.job_kinds.templates import JobParts, Template
-from topo.gangs.json_patch import Operation, entries, mapping
+from topo.gangs.json_patch import Operation, entries, mapping, sequence
 from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -37,10 +39,17 @@ from topo.placement.job.request import PlacementMode, Request
 _PREFIX = "kueue.x-k8s.io/podset-"
 SLICE_LEVEL, SLICE_SIZE = f"{_PREFIX}slice-required-topology", f"{_PREFIX}slice-size"
 REQUIRED, PREFERRED = f"{_PREFIX}required-topology", f"{_PREFIX}preferred-topology"
-OF_SLICES = (SLICE_LEVEL, SLICE_SIZE, REQUIRED, PREFERRED)
+FIRST_INDEX = "kueue.x-k8s.io/pod-index-offset"
+OF_SLICES = (SLICE_LEVEL, SLICE_SIZE, REQUIRED, PREFERRED, FIRST_INDEX)
 """All that is written here."""
-_SLICED = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
-"""Other kinds are cut into pod sets, or into workloads, in ways of their own."""
+_SLICED = {
+    *(("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
+    *(("apps/v1", "StatefulSet"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")),
+    *(("kubeflow.org/v1", "PyTorchJob"), ("kubeflow.org/v2beta1", "MPIJob")),
+}
+"""The kinds of which each template is one pod set, whose pods Kueue knows by an index. Workers of
+Ray have none for it, and each pod of a Deployment is a workload of its own."""
+_RELAYING = "TrainJob"
 _OF_USERS = (
     SLICE_LEVEL,
     SLICE_SIZE,
@@ -53,9 +62,15 @@ _OF_USERS = (
 
 
 def is_queued(job: Mapping[str, Any], parts: JobParts) -> bool:
-    """Return whether Kueue admits the job; Volcano's own Jobs are not its."""
-    labels = mapping(mapping(job.get("metadata")).get("labels"))
-    return bool(labels.get(KUEUE_QUEUE)) and not parts.has_pod_group
+    """Return whether Kueue admits the job; Volcano's own Jobs are not its.
+
+    It admits the JobSet of a TrainJob by the TrainJob, whose pods are then sliced already.
+    """
+    metadata = mapping(job.get("metadata"))
+    owners = [mapping(each).get("kind") for each in sequence(metadata.get("ownerReferences"))]
+    is_relayed = _RELAYING in owners and bool(chosen_by_user(parts.templates, {}))
+    is_labelled = bool(mapping(metadata.get("labels")).get(KUEUE_QUEUE))
+    return (is_labelled or is_relayed) and not parts.has_pod_group
 
 
 def takes_slices(job: Mapping[str, Any]) -> bool:
@@ -120,6 +135,11 @@ def podset_slices(
             return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
         found[REQUIRED if is_required else PREFERRED] = rules.label_keys[terms.within]
     return found
+
+
+def first_index(template: Template) -> dict[str, str]:
+    """Return what tells Kueue that the pods of a template are not numbered from 0."""
+    return {FIRST_INDEX: str(template.first_index)} if template.first_index else {}
 
 
 def _level(pods: int, gpus_per_pod: int, rules: Rules) -> str:

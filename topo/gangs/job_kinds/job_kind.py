@@ -40,6 +40,12 @@ class GangName:
     name: str
 
 
+Relay = Callable[
+    [Mapping[str, Any], Mapping[str, str], Mapping[str, str], str], tuple[Operation, ...]
+]
+"""Of a job, its annotations, those of its pods, and our domain."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind:
     """A kind of job in Kubernetes, and how a gang is read from it.
@@ -53,7 +59,8 @@ class JobKind:
     of the repetition. `gang` returns the gang of a pod, None where its labels do not say; a kind
     without it controls its pods itself, so that the uid of their controller is the gang.
 
-    `relay`: another kind of the table is made of it, and gets its annotations by these operations.
+    `relay`: another kind of the table is made of it, and gets its annotations by these operations,
+    and its pods those that slice them for Kueue.
     `is_elastic`: its pods have no lasting numbers and may come and go while others run; the keys
     then only say in which order they get their ranks at first (`topo.gangs.ranks`).
     """
@@ -68,9 +75,7 @@ class JobKind:
     parts: Callable[[Mapping[str, Any]], JobParts]
     repeat_key: str = ""
     gang: Callable[[PodFacts], GangName | None] | None = None
-    relay: Callable[[Mapping[str, Any], Mapping[str, str], str], tuple[Operation, ...]] | None = (
-        None
-    )
+    relay: Relay | None = None
     is_elastic: bool = False
     api_version: str = field(init=False)
 
