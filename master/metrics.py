@@ -13,6 +13,7 @@ import prometheus_client as prom
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from topo.discovery.tree.fabric_forests import FabricSummary, summaries_beside
 from topo.kit.metrics import counter, counter_family, gauge, gauge_family, histogram
 from topo.kit.serving.connections import Connections
 from topo.model.conditions.tree import GroupCondition, NodeCondition
@@ -136,6 +137,7 @@ class _Counts:
     reasons: Tally[str] = field(default_factory=Tally)
     conflicts: Tally[str] = field(default_factory=Tally)
     ready: dict[tuple[str, str], int] = field(default_factory=dict)
+    fabrics: tuple[FabricSummary, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -158,6 +160,7 @@ class TreeCollector(Collector):
     _reasons: SeenLabels = field(default_factory=lambda: SeenLabels(*_SILENT))
     _codes: SeenLabels = field(default_factory=SeenLabels)
     _warned: SeenLabels = field(default_factory=SeenLabels)
+    _fabrics: SeenLabels = field(default_factory=SeenLabels)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the families, at each scrape."""
@@ -174,6 +177,10 @@ class TreeCollector(Collector):
         yield gauge_family("topo_master_conflicts", self._codes.filled(counts.conflicts))
         if self.by_group:
             yield gauge_family("topo_master_group_ready", counts.ready)
+        of_fabrics = self._fabrics.filled({each.fabric: each.groups for each in counts.fabrics})
+        yield gauge_family("topo_master_fabric_groups", of_fabrics)
+        outside = {each.fabric: len(each.unplaced) for each in counts.fabrics}
+        yield gauge_family("topo_master_fabric_unplaced_nodes", self._fabrics.filled(outside))
         forest = snapshot.forest
         yield gauge_family("topo_master_unplaced_nodes", len(forest.unplaced))
         yield gauge_family("topo_master_unjoined_machines", len(forest.unjoined))
@@ -226,7 +233,7 @@ class ConnectionsCollector(Collector):
 
 
 def _count(snapshot: Snapshot, label: Callable[[str], str], *, by_group: bool) -> _Counts:
-    counts = _Counts()
+    counts = _Counts(fabrics=summaries_beside(snapshot.forest))
     for above, vertex in snapshot.forest.walk():
         if isinstance(vertex, Group):
             kind = label(vertex.kind)

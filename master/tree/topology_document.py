@@ -21,6 +21,7 @@ from topo.model.rest.topology import (
     AmountDocument,
     CardDocument,
     ConflictDocument,
+    FabricDocument,
     GroupDocument,
     NodeDocument,
     NodeReasonDocument,
@@ -179,10 +180,19 @@ def document(
 
 def _add_fabrics(answer: TopologyDocument, fabrics: Sequence[FabricSummary]) -> None:
     if fabrics:
-        answer["fabrics"] = [
-            {"fabric": each.fabric, "kinds": each.kinds, "groups": each.groups, "nodes": each.nodes}
-            for each in fabrics
-        ]
+        answer["fabrics"] = [_fabric(each) for each in fabrics]
+
+
+def _fabric(found: FabricSummary) -> FabricDocument:
+    return {
+        "fabric": found.fabric,
+        "kinds": found.kinds,
+        "groups": found.groups,
+        "nodes": found.nodes,
+        "source": found.source,
+        "unplaced": found.unplaced,
+        "reason": found.reason,
+    }
 
 
 def _shown(view: TopologyView, part: TreePart) -> tuple[Selected, ...]:

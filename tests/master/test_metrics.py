@@ -11,8 +11,19 @@ from master.metrics import MAX_KINDS, MAX_SEEN, SeenLabels, TreeCollector
 from master.wiring.check import CheckedPlan
 from tests.master.world import settings
 from topo.diagnosis.wiring.cost import CableCost
-from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, Status, Unplaced
-from topo.model.ids import Generation, GroupName, Kind, NodeName
+from topo.model.forest import (
+    Conflict,
+    Forest,
+    Group,
+    Node,
+    PathGroup,
+    Reason,
+    Snapshot,
+    Status,
+    Unplaced,
+)
+from topo.model.ids import SCALE_OUT, Generation, GroupName, Kind, NodeName
+from topo.model.observation import FABRIC
 from topo.placement.booking.events import What
 from topo.placement.booking.holds import Obstacle
 from topo.placement.capacity.node_usage import SharedCards, TypeCounts
@@ -88,6 +99,28 @@ def test_nodes_outside_of_groups_are_counted_too() -> None:
     found = _collected(forest)
     assert found["topo_master_nodes"] == {("Ready",): 0, ("NotReady",): 1}
     assert found["topo_master_unplaced_nodes"] == {(): 1}
+
+
+def test_groups_and_nodes_without_one_are_counted_by_fabric_where_there_are_several() -> None:
+    """Also once the fabric is gone, at zero: an alert on a series that vanishes never ends."""
+    leaf = PathGroup(Kind("leaf"), "l1", GroupName("l1"), FABRIC)
+    placed = Node(NodeName("n1"), Status.READY, gpus=8, elsewhere=((SCALE_OUT, (leaf,)),))
+    others = Node(NodeName("n2"), Status.READY, gpus=8), Node(NodeName("cpu"), Status.READY)
+    names = "topo_master_fabric_groups", "topo_master_fabric_unplaced_nodes"
+
+    def told(*forests: Forest) -> list[dict[tuple[str, ...], float]]:
+        found = _collected(*forests)
+        return [found[name] for name in names]
+
+    one = Forest((_group("d", *others),))
+    both = Forest((_group("d", placed, *others),))
+    assert told(one) == [{}, {}]
+    assert told(both) == [{("scale-out",): 1}, {("scale-out",): 1}]
+    assert told(both, one) == [{("scale-out",): 0}, {("scale-out",): 0}]
+
+
+def _group(name: str, *nodes: Node) -> Group:
+    return Group(GroupName(name), Kind("dragonfly"), 1, Status.READY, nodes)
 
 
 def test_a_node_counts_once_for_each_of_its_reasons() -> None:

@@ -140,6 +140,7 @@ def test_every_flag_that_the_catalogue_names_is_one():
         "--namespace",
         "--kubeconfig",
         "--exclude",
+        "--fabric",
         "--cost",
         "--previous",
         "--runtime-config",

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from topo.diagnosis.causes import ALONE, Cases, causes, subjects
-from topo.diagnosis.finding import Case, Finding, listed, longest_s
+from topo.diagnosis.finding import Case, Finding, listed, longest_s, number
 from topo.diagnosis.steps import (
     CONFLICT_STEP,
     FAILING,
@@ -27,6 +27,7 @@ from topo.model.forest import Reason
 from topo.model.observation import CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.rest.topology import (
     WITHOUT_WORKERS,
+    FabricDocument,
     NodeDocument,
     NodeReasonDocument,
     SourceDocument,
@@ -103,11 +104,19 @@ def _sources(document: TopologyDocument) -> Iterator[Finding]:
             next_step = source["fix"] or FAILING.get(name, GENERAL_SOURCE_STEP)
             since_s = source["failing_s"]
             what = f"failing: {trouble}"
+            for fabric in _beside(document):
+                if fabric["source"] == name:
+                    what += f"; {fabric['fabric']} is as it said last"
             yield Finding.of(SourceCondition.FAILING, name, what, next_step, since_s=since_s)
         elif _is_old(source):
             what, since_s = "no good answer has come", source["age_s"]
             next_step = (WAITING if name == WORKERS else FAILING).get(name, GENERAL_SOURCE_STEP)
             yield Finding.of(SourceCondition.OLD, name, what, next_step, since_s=since_s)
+
+
+def _beside(document: TopologyDocument) -> list[FabricDocument]:
+    """Return the fabrics beside the tree."""
+    return document.get("fabrics", [])[1:]
 
 
 def _is_old(source: SourceDocument) -> bool:
@@ -127,6 +136,7 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
     yield from _reasons(document)
     yield from _overbooked(document)
     yield from _unmanaged(document)
+    yield from _outside_of_fabrics(document)
     twice = {name for conflict in document["conflicts"] for name in conflict.subjects}
     for machine in document["unjoined"]:
         if machine["id"] not in twice:
@@ -181,6 +191,24 @@ def _unmanaged(document: TopologyDocument) -> Iterator[Case]:
         if not is_group(vertex):
             code = NodeCondition.NOT_MANAGED
             yield Case(code, (vertex["name"],), code.cause)
+
+
+def _outside_of_fabrics(document: TopologyDocument) -> Iterator[Case]:
+    """Return the nodes that are well, and in no group of a fabric beside the tree.
+
+    What else is wrong with a node may be why; then that is told.
+    """
+    well = {
+        node["name"]
+        for _, node in walk(document["groups"])
+        if not is_group(node) and node["status"] == "Ready"
+    }
+    for fabric in _beside(document):
+        names = tuple(name for name in fabric["unplaced"] if name in well)
+        if names and (why := fabric["reason"]) is not None:
+            text = f"{number(names, 'node')} with GPUs in no group of {fabric['fabric']}, which "
+            text += f"has {fabric['nodes']}: {why.text}"
+            yield Case(ServiceCondition.FABRIC_UNPLACED, names, text)
 
 
 def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ from master.tree.findings import Examined
 from master.tree.topology_document import TopologyView
 from tests import builders
 from tests.builders import discovery
+from tests.discovery.fabrics import dumped
+from tests.discovery.groups.test_fabrics import CROSSING, FLIES, wired
 from tests.discovery.labels import labelled
 from topo.cli.client import decoding
 from topo.diagnosis import diagnosis
@@ -15,9 +17,11 @@ from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.ids import NodeName
 from topo.model.observation import (
+    FABRIC,
     ClusterNodeSeen,
     ListedNode,
     ManagerReported,
+    SourceFailed,
     Ticked,
     WorkerBeat,
 )
@@ -62,6 +66,26 @@ def test_a_machine_that_is_down_is_one_finding_of_the_cluster_and_none_of_its_wo
     state.advance(40.0, Ticked())
     found = examined_state(state, "dragonfly")
     assert sorted(found) == [("node-not-ready", "a, x"), ("worker-stale", "c")]
+
+
+def test_nodes_that_others_of_a_fabric_beside_the_tree_leave_out_are_one_note() -> None:
+    """One that is ill besides is told for that alone, and one without GPUs not at all."""
+    flies = [*FLIES, ("x", "y"), ("v", "w")]
+    state = discovery(precedence=(FABRIC,))
+    alone = [report for fly in flies[3:] for report in builders.ring(list(fly))]
+    state.advance(0.0, dumped(CROSSING.text()), *wired(CROSSING, FLIES), *alone)
+    down = ClusterNodeSeen(ListedNode(NodeName("y"), "its kubelet is silent"))
+    state.advance(1.0, down, SourceFailed(FABRIC, "no file is left"))
+    found = diagnosis.examine(
+        topology_document.document(TopologyView(state.snapshot), "dragonfly", 2.0)
+    )
+    told = {finding.code: finding for finding in found}
+    assert told.keys() == {"source-failing", "node-not-ready", "fabric-unplaced"}
+    assert told["source-failing"].what.endswith("; scale-out is as it said last")
+    note = told["fabric-unplaced"]
+    assert (note.severity, note.subjects) == ("note", ("v", "w", "x"))
+    assert note.what.startswith("3 nodes with GPUs in no group of scale-out, which has 6: no dump")
+    assert ("fabric-unplaced", "v, w, x") in examined_state(state, "dragonfly")
 
 
 def test_nodes_of_kubernetes_that_cannot_be_followed_are_one_finding() -> None:

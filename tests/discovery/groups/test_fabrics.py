@@ -98,7 +98,7 @@ def test_dragonflies_across_two_leaves_are_whole_and_so_are_the_leaves() -> None
     assert in_fabric(state, Mode.DRAGONFLY, SCALE_OUT) == LEAVES
     first, second = summaries(state.snapshot.forest, Mode.DRAGONFLY)
     assert (first.fabric, first.nodes) == (SCALE_UP, 6)
-    assert second == (SCALE_OUT, ("spine", "leaf"), 4, 6)
+    assert second[:6] == (SCALE_OUT, ("spine", "leaf"), 4, 6, FABRIC, ())
 
 
 def test_where_the_switches_make_the_tree_the_dragonflies_are_beside_it() -> None:

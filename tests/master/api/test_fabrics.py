@@ -9,6 +9,8 @@ from tests.master.documents import read
 from tests.master.world import Master, facts, running
 from tests.support.fabric import Built, rails
 from tests.support.waiting import eventually
+from topo.model.conditions.tree import NodeCondition
+from topo.model.forest import Reason
 from topo.model.machine import NetworkPort
 from topo.model.rest.topology import TopologyDocument, is_group, walk
 
@@ -53,8 +55,24 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
     async with running("--mode=fabric", f"--fabric-dir={dumps}", token_flag) as master:
         whole = await told(master, built, PEERS)
         assert whole["fabrics"] == [
-            {"fabric": "scale-out", "kinds": ("spine", "leaf"), "groups": 3, "nodes": 4},
-            {"fabric": "scale-up", "kinds": ("dragonfly",), "groups": 2, "nodes": 4},
+            {
+                "fabric": "scale-out",
+                "kinds": ("spine", "leaf"),
+                "groups": 3,
+                "nodes": 4,
+                "source": "",
+                "unplaced": (),
+                "reason": None,
+            },
+            {
+                "fabric": "scale-up",
+                "kinds": ("dragonfly",),
+                "groups": 2,
+                "nodes": 4,
+                "source": "workers",
+                "unplaced": (),
+                "reason": Reason.of(NodeCondition.NO_FABRIC),
+            },
         ]
         answer = await master.get("/v1/topology?fabric=scale-up")
         beside = read(TopologyDocument, answer)

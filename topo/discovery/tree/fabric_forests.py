@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from topo.discovery.groups.fabrics import FIRST, reason_without
 from topo.discovery.tree.forest import Tree
-from topo.model.forest import Forest, Node, Path, Unplaced
-from topo.model.ids import SCALE_OUT, SCALE_UP, FabricName, Kind, NodeName, natural_key
+from topo.model.forest import Forest, Node, Path, Reason, Unplaced
+from topo.model.ids import SCALE_OUT, SCALE_UP, FabricName, Kind, NodeName, SourceName, natural_key
 
 
 def forests_by_fabric(forest: Forest, mode: str) -> Mapping[FabricName, Forest]:
@@ -55,12 +55,18 @@ def _forest(forest: Forest, fabric: FabricName, paths: Mapping[NodeName, Path]) 
 
 
 class FabricSummary(NamedTuple):
-    """A fabric: the kinds of its groups, outermost first, their number, and that of their nodes."""
+    """A fabric: the kinds of its groups, outermost first, their number, and that of their nodes.
+
+    Of one beside the tree also its source, the nodes with GPUs in none of its groups, and why.
+    """
 
     fabric: FabricName
     kinds: tuple[Kind, ...]
     groups: int
     nodes: int
+    source: SourceName = SourceName("")
+    unplaced: tuple[NodeName, ...] = ()
+    reason: Reason | None = None
 
 
 def summaries(forest: Forest, mode: str) -> tuple[FabricSummary, ...]:
@@ -68,6 +74,19 @@ def summaries(forest: Forest, mode: str) -> tuple[FabricSummary, ...]:
 
     Without making the forests: a path is one object for all nodes of a group.
     """
+    beside = summaries_beside(forest)
+    if not beside:
+        return ()
+    of_tree = [(path, group.kind) for path, group in forest.groups()]
+    of_tree.sort(key=lambda each: len(each[0]))
+    placed = sum(isinstance(vertex, Node) for _, vertex in forest.walk())
+    kinds = tuple(dict.fromkeys(kind for _, kind in of_tree))
+    first = first_fabric(mode, {each.fabric for each in beside})
+    return FabricSummary(first, kinds, len(of_tree), placed), *beside
+
+
+def summaries_beside(forest: Forest) -> tuple[FabricSummary, ...]:
+    """Return what there is of each fabric but that of the tree. O(nodes)."""
     paths: dict[FabricName, Counter[Path]] = {}
     for node in forest.nodes():
         for fabric, path in node.elsewhere:
@@ -83,9 +102,13 @@ def summaries(forest: Forest, mode: str) -> tuple[FabricSummary, ...]:
         }
         by_depth = sorted(groups.items(), key=lambda each: len(each[0]))
         kinds = tuple(dict.fromkeys(kind for _, kind in by_depth))
-        found.append(FabricSummary(fabric, kinds, len(groups), paths[fabric].total()))
-    of_tree = [(path, group.kind) for path, group in forest.groups()]
-    of_tree.sort(key=lambda each: len(each[0]))
-    placed = sum(isinstance(vertex, Node) for _, vertex in forest.walk())
-    kinds = tuple(dict.fromkeys(kind for _, kind in of_tree))
-    return FabricSummary(first_fabric(mode, paths), kinds, len(of_tree), placed), *found
+        source = next(iter(paths[fabric]))[0].source
+        unplaced = tuple(
+            node.name
+            for node in forest.nodes()
+            if node.gpus and all(each != fabric for each, _ in node.elsewhere)
+        )
+        why = reason_without(fabric, source)
+        size = len(groups), paths[fabric].total()
+        found.append(FabricSummary(fabric, kinds, *size, source, unplaced, why))
+    return tuple(found)

@@ -22,6 +22,13 @@ class ServiceCondition(Condition):
         "no worker reports from a machine of the cluster manager",
         "start topo-worker there; where it runs, its log says why it is not heard",
     )
+    FABRIC_UNPLACED = Row(
+        "fabric-unplaced",
+        "nodes with GPUs are in no group of a fabric beside the tree that others are in",
+        "`topo tree --fabric` lists them last, `topo node NODE` shows what is known of one; where "
+        "they have no adapters in that fabric, nothing",
+        _NOTE,
+    )
     VERSION = Row(
         "version",
         "the master and this `topo` are of different releases",

@@ -333,13 +333,17 @@ class NodeSuspicionDocument(TypedDict):
 class FabricDocument(TypedDict):
     """A fabric: the kinds of its groups, outermost first, their number, and that of their nodes.
 
-    The first of the list is the tree. `GET /v1/topology?fabric=` shows each.
+    The first of the list is the tree. `GET /v1/topology?fabric=` shows each. Empty but of the
+    others: the `source` of the groups, the nodes with GPUs that are `unplaced`, and the `reason`.
     """
 
     fabric: str
     kinds: tuple[str, ...]
     groups: int
     nodes: int
+    source: Annotated[str, default("")]
+    unplaced: Annotated[tuple[str, ...], default(())]
+    reason: Annotated[Reason | None, default(None)]
 
 
 class FabricPlaceDocument(TypedDict):
