@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, SUPER_POD, SWITCHBOX, Kind
+from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, RACK, SUPER_POD, SWITCHBOX, Kind
 
 SENTINELS = frozenset(
     {
@@ -212,9 +212,7 @@ FAMILIES: tuple[LabelFamily, ...] = (
             LabelLevel("huawei.com/topotree", Kind("topotree"), is_optional=True),
             LabelLevel("huawei.com/topotree.groupid", Kind("group"), is_optional=True),
             LabelLevel("huawei.com/topotree.superpodid", SUPER_POD, annotation="superPodID"),
-            LabelLevel(
-                "huawei.com/topotree.rackid", Kind("rack"), is_optional=True, annotation="rackID"
-            ),
+            LabelLevel("huawei.com/topotree.rackid", RACK, is_optional=True, annotation="rackID"),
         ),
         "Ascend device plugin and label tool",
     ),

@@ -31,6 +31,7 @@ SWITCHBOX = Kind("switchbox")
 NVLINK_DOMAIN = Kind("nvlink-domain")
 NVLINK_CLIQUE = Kind("nvlink-clique")
 SUPER_POD = Kind("superpod")
+RACK = Kind("rack")
 KNOWN_KINDS = (
     NODE,
     DRAGONFLY,

@@ -248,16 +248,18 @@ class FabricKind(StrEnum):
 
 
 class FabricDomain(NamedTuple):
-    """(clusterUuid, cliqueId) of an NVLink domain, or `superpod-0` and 0: it has no cliques."""
+    """(clusterUuid, cliqueId) of an NVLink domain, or `superpod-0` and the rack, if known."""
 
     cluster: str
     clique: int = 0
     kind: FabricKind = FabricKind.NVLINK
+    rack: Text = ""
 
     def __str__(self) -> str:
-        """Return the domain as people write it: `UUID.CLIQUE`, `superpod-0`."""
-        is_super_pod = self.kind is FabricKind.SUPER_POD
-        return self.cluster if is_super_pod else f"{self.cluster}.{self.clique}"
+        """Return the domain as people write it: `UUID.CLIQUE`, `superpod-0 rack 3`."""
+        if self.kind is FabricKind.SUPER_POD:
+            return f"{self.cluster} rack {self.rack}" if self.rack else self.cluster
+        return f"{self.cluster}.{self.clique}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,8 @@ class GpuFabric:
         """The multi-node domain, or None outside one."""
         if self.state != "Completed" or self.status != "Success" or self.cluster_uuid is None:
             return None
+        if self.kind is FabricKind.SUPER_POD:
+            return FabricDomain(self.cluster_uuid, kind=self.kind, rack=self.rack or "")
         return FabricDomain(self.cluster_uuid, self.clique or 0, self.kind)
 
 

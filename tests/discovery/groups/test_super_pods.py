@@ -7,23 +7,44 @@ import pytest
 
 from tests.builders import codes, discovery, groups, listed, not_ready, shape
 from tests.discovery.hosts import restarted, told
+from tests.discovery.labels import labelled, seen
+from topo.discovery.label_families import FAMILIES, LabelSource
 from topo.discovery.modes import Mode
 from topo.model.forest import Status
 from topo.model.ids import BootId, NodeName
 from topo.model.machine import FabricKind, Gpu, GpuFabric, NodeFacts, NodeIdentity
-from topo.model.observation import NodeRemoved, WorkerReported
+from topo.model.observation import ClusterNodeSeen, NodeRemoved, WorkerReported
 
 
-def npus(node: str, pod: int | None, server: int, *, size: int = 32, dies: int = 16) -> NodeFacts:
+def npus(
+    node: str, pod: int | None, server: int, *, size: int = 32, dies: int = 16, rack: str = ""
+) -> NodeFacts:
     """A node whose NPUs all state one super pod; None: that they are in none."""
     fabric = (
         GpuFabric(0, "N/A")
         if pod is None
-        else GpuFabric(0, "Completed", "Success", f"superpod-{pod}", server=server, size=size)
+        else GpuFabric(
+            0,
+            "Completed",
+            "Success",
+            f"superpod-{pod}",
+            server=server,
+            size=size,
+            rack=rack or None,
+        )
     )
     identity = NodeIdentity(NodeName(node), BootId("boot-1"))
     fabrics = tuple(replace(fabric, gpu=die, kind=FabricKind.SUPER_POD) for die in range(dies))
     return NodeFacts(identity, tuple(Gpu(die) for die in range(dies)), fabrics=fabrics)
+
+
+ASCEND = LabelSource(tuple(family for family in FAMILIES if family.name == "ascend"))
+
+
+def by_label(pod: int, rack: int | None = None) -> dict[str, str]:
+    """The labels of a node, which the annotations of the device plugin stand for."""
+    of_rack = {} if rack is None else {"huawei.com/topotree.rackid": str(rack)}
+    return {"huawei.com/topotree.superpodid": str(pod), **of_rack}
 
 
 PAIR = (npus("a", 0, 0), npus("b", 0, 1))
@@ -164,3 +185,104 @@ def test_random_super_pods_are_the_sets_of_nodes_that_state_them_in_any_order() 
             if len({truth[node][1] for node in nodes}) < len(nodes)
         }
         assert doubled == wanted, seed
+
+
+def test_racks_that_npus_state_are_groups_inside_their_super_pod() -> None:
+    """Numbers of racks count inside of it; a node without one stands in the super pod itself."""
+    state = told(
+        discovery(Mode.AUTO),
+        0.0,
+        *(
+            npus(node, 0, at, size=64, rack=rack)
+            for at, (node, rack) in enumerate([("a", "1"), ("b", "1"), ("c", "2")])
+        ),
+        npus("d", 0, 3, size=64),
+        npus("e", 1, 0, size=16, rack="1"),
+    )
+    assert shape(state) == {
+        "superpod-0": ["d"],
+        "superpod-0/superpod-0-rack-1": ["a", "b"],
+        "superpod-0/superpod-0-rack-2": ["c"],
+        "superpod-1/superpod-1-rack-1": ["e"],
+    }
+    kinds = {(group.kind, group.tier) for group in groups(state).values()}
+    assert kinds == {("superpod", 2), ("rack", 1)}
+    assert (codes(state), not_ready(state)) == (set(), set())
+    state.validate()
+    assert shape(restarted(state, 1.0, mode=Mode.AUTO)) == shape(state)
+    told(state, 1.0, npus("c", 0, 2, size=64, rack="1"), times=2)
+    assert shape(state)["superpod-0/superpod-0-rack-1"] == ["a", "b", "c"]
+    state.validate()
+
+
+def test_two_servers_of_one_index_are_found_across_racks() -> None:
+    racks = npus("a", 0, 0, rack="1"), npus("b", 0, 0, rack="2")
+    state = told(discovery(Mode.AUTO), 0.0, *racks)
+    assert codes(state) == {"super-pod-doubled"}
+    state.validate()
+
+
+def test_a_super_pod_that_labels_name_too_is_in_the_tree_once() -> None:
+    """Around it stands what labels alone say; a node whose worker says nothing joins no group."""
+    tree = {"huawei.com/topotree": "east"}
+    world = {"a": by_label(0) | tree, "b": by_label(0) | tree, "c": by_label(0) | tree}
+    state = labelled(world, Mode.AUTO, ASCEND)
+    told(state, 1.0, *PAIR)
+    state.validate()
+    assert shape(state) == {"east/superpod-0": ["a", "b"], "": ["c"]}
+    assert codes(state) == set()
+
+
+@pytest.mark.parametrize("mode", [Mode.AUTO, Mode.NVLINK, Mode.LABELS])
+def test_a_node_that_npu_smi_and_labels_put_into_two_super_pods_is_named_with_both(mode) -> None:
+    """Even alone in its super pod, where no other node shows that one of them is wrong."""
+    world = {"a": by_label(0), "b": by_label(1), "c": by_label(7)}
+    state = labelled(world, mode, ASCEND)
+    told(state, 1.0, *PAIR, npus("c", 2, 0, size=16))
+    state.validate()
+    found = {each.subjects: each for each in state.snapshot.forest.conflicts}
+    assert set(found) == {("b",), ("c",)}
+    follows = "what is written" if mode is Mode.LABELS else "npu-smi"
+    text = "npu-smi puts b into superpod-0, labels or annotations into superpod-1"
+    assert found["b",].text == f"{text}; {follows} is followed"
+    assert "superPodID" in found["b",].fix
+    state.advance(2.0, seen("b", by_label(0)), seen("c", by_label(2)))
+    state.validate()
+    assert codes(state) == set()
+
+
+def test_racks_are_compared_where_both_sides_state_one() -> None:
+    world = {"a": by_label(0, 1), "b": by_label(0, 2), "c": by_label(0)}
+    state = labelled(world, Mode.AUTO, ASCEND)
+    told(state, 1.0, *(npus(node, 0, at, size=48, rack="1") for at, node in enumerate("abc")))
+    state.validate()
+    (conflict,) = state.snapshot.forest.conflicts
+    assert conflict.subjects == ("b",)
+    assert "superpod-0-rack-1, labels or annotations into superpod-0-rack-2" in conflict.text
+
+
+def test_whom_npu_smi_and_labels_place_differently_is_found_in_any_order() -> None:
+    """Against a model that is two dictionaries."""
+    for seed in range(20):
+        draw = random.Random(seed)  # noqa: S311 - no secret
+        names = [f"n{at}" for at in range(8)]
+        by_npu = {name: draw.randrange(3) for name in names}
+        by_hand = {name: draw.randrange(3) for name in names if draw.random() < 0.8}
+        state = labelled(dict.fromkeys(names, "-"), Mode.AUTO, ASCEND)
+        said: list[WorkerReported | ClusterNodeSeen] = [
+            WorkerReported(npus(n, pod, at, size=128)) for at, (n, pod) in enumerate(by_npu.items())
+        ]
+        said += [seen(name, by_label(pod)) for name, pod in by_hand.items()]
+        draw.shuffle(said)
+        for at, event in enumerate(said):
+            state.advance(float(at), event)
+        state.validate()
+        pods = {f"superpod-{pod}" for pod in by_npu.values()}
+        assert {path for path in shape(state) if path} == pods, seed
+        named = {
+            node
+            for each in state.snapshot.forest.conflicts
+            if each.code == "wiring-differs-from-labels"
+            for node in each.subjects
+        }
+        assert named == {n for n, pod in by_hand.items() if pod != by_npu[n]}, seed

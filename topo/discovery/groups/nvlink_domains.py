@@ -1,15 +1,16 @@
 """NVLink domains and super pods: groups whose members all state the same key, and their names.
 
 Result: for each node the kind and name of its NVLink cluster and of the clique inside it, or those
-of its Ascend super pod, or none.
+of its Ascend super pod and of the rack inside, where one is stated, or none.
 
 A node belongs to a multi-node NVLink domain as its GPUs say (`GpuFabric.member_of`), so membership
 is equality of keys: a kind with the clusterUuid, for the clique also with the cliqueId. Two
-cliques of one cluster cannot reach each other over NVLink. A super pod has no cliques.
+cliques of one cluster cannot reach each other over NVLink. Racks of a super pod can, through the
+switches above; their numbers count inside of it.
 
 Why names are not keys: Fabric Manager may hand out new ids when it restarts. A name therefore
 follows the majority of the members (see `naming`) and ids only tell who belongs together. The
-number of a super pod is what its operators call it, and is its name.
+numbers of a super pod and of a rack are what their operators call them, and are their names.
 
 Cost: O(members of the keys that a node leaves and joins); nothing where it states the same again.
 
@@ -18,12 +19,20 @@ and they state (u2, 9), one after the other. With two of the three members the n
 the old name, so readers see no rename.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.model.errors import require
-from topo.model.ids import NVLINK_CLIQUE, NVLINK_DOMAIN, SUPER_POD, GroupName, Kind, NodeName
+from topo.model.ids import (
+    NVLINK_CLIQUE,
+    NVLINK_DOMAIN,
+    RACK,
+    SUPER_POD,
+    GroupName,
+    Kind,
+    NodeName,
+)
 from topo.model.machine import FabricDomain, FabricKind
 
 
@@ -43,7 +52,7 @@ class _Key(NamedTuple):
 
 _LEVELS: Mapping[FabricKind, tuple[Kind, ...]] = {
     FabricKind.NVLINK: (NVLINK_DOMAIN, NVLINK_CLIQUE),
-    FabricKind.SUPER_POD: (SUPER_POD,),
+    FabricKind.SUPER_POD: (SUPER_POD, RACK),
 }
 """The kinds of the groups that a domain is, outermost first."""
 
@@ -100,7 +109,7 @@ class NvlinkDomains:
         return touched
 
     def groups(self, node: NodeName) -> tuple[FabricGroup, ...]:
-        """Return the node's cluster and clique, or its super pod; none outside."""
+        """Return the node's cluster and clique, or its super pod and rack; none outside."""
         keys = _keys(self._of_node.get(node))
         return tuple([FabricGroup(key.kind, self._names[key]) for key in keys])
 
@@ -142,7 +151,7 @@ class NvlinkDomains:
     def _name(self, key: _Key, members: frozenset[NodeName]) -> GroupName:
         book = self._books.get(key.kind)
         if book is None:
-            return GroupName(key.words[0])
+            return _called(key.words)
         name = book.name("/".join(key.words), members)
         # A key that is still losing or gaining members must not shrink the record it is named by.
         if members >= book.base(name):
@@ -153,6 +162,18 @@ class NvlinkDomains:
 def _keys(domain: FabricDomain | None) -> tuple[_Key, ...]:
     if domain is None:
         return ()
-    words = domain.cluster, str(domain.clique)
-    levels = enumerate(_LEVELS[domain.kind], start=1)
+    inner = domain.rack if domain.kind is FabricKind.SUPER_POD else str(domain.clique)
+    words = (domain.cluster, inner) if inner else (domain.cluster,)
+    levels = enumerate(_LEVELS[domain.kind][: len(words)], start=1)
     return tuple([_Key(kind, words[:number]) for number, kind in levels])
+
+
+def super_pod_names(numbers: Sequence[int]) -> tuple[GroupName, ...]:
+    """Return what the super pod of a number and the rack of a second one in it are called."""
+    words = [f"{SUPER_POD}-{each}" for each in numbers[:1]] + [str(each) for each in numbers[1:]]
+    return tuple(_called(words[:number]) for number in range(1, len(words) + 1))
+
+
+def _called(words: Iterable[str]) -> GroupName:
+    """Return the name of a group that has one: `superpod-3`, `superpod-3-rack-12`."""
+    return GroupName(f"-{RACK}-".join(words))

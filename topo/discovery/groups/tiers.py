@@ -7,7 +7,8 @@ that workers measure. A new mode is a new entry in `MEASURED`.
 
 Labels, and a config file beside workers, stand above groups that were measured and follow the whole
 of such a group: its members are in the groups that all of their statements agree on, so that what
-is written parts no cable. The cluster manager is followed node by node: what it parts is shown in
+is written parts no cable. A super pod that labels name and NPUs state, too, is there once, as the
+NPUs have it. The cluster manager is followed node by node: what it parts is shown in
 parts.
 
 Example, mode switchbox: the manager puts node a into box-1, and a is wired to b. The first tier
@@ -16,6 +17,7 @@ the cable the second tier answers `no-peer`: the path is box-1, and that reason 
 """
 
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
 from topo.discovery.groups.membership import Membership
@@ -86,14 +88,22 @@ def tiers_of(mode: Mode, stated: tuple[SourceName, ...]) -> tuple[Tier, ...]:
 def _written(mode: Mode, source: SourceName, stated: frozenset[SourceName]) -> TierSource:
     """Return what a source that writes groups down says of the nodes of a mode."""
     find, members = _FIND[source], _MEMBERS[mode]
+    measures_super_pods = _NVLINK in MEASURED[mode]
     at = _BY_NAME.index(source)
     others = tuple(each for each in _BY_NAME[:at] if each in stated)
 
     def named(membership: Membership, node: NodeName) -> Path | Reason | None:
         found = find(membership, node, members(membership, node))
+        if measures_super_pods and membership.nvlink.super_pod(node) is not None:
+            found = outside_super_pod(found) if isinstance(found, tuple) else found
         return _beside(membership, found, source, others) if others else found
 
     return TierSource(source, named)
+
+
+def outside_super_pod(path: Path) -> Path:
+    """Return the groups of a path that are around its super pod; all where it has none."""
+    return tuple(takewhile(lambda group: group.kind != SUPER_POD, path))
 
 
 def _beside(
@@ -175,7 +185,9 @@ def _why_alone(membership: Membership, node: NodeName) -> str:
 
 
 def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
-    """Return the NVLink cluster and the clique that the node's GPUs state, or the super pod."""
+    """Return the groups that the node's GPUs state: NVLink cluster and clique, or super pod and
+    rack.
+    """
     groups = membership.nvlink.groups(node)
     if not groups:
         if membership.wiring.has(node):
@@ -183,7 +195,8 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
             return Reason(NodeCondition.OTHER_FABRIC, text)
         return Reason.of(NodeCondition.NO_FABRIC)
     if groups[0].kind == SUPER_POD:
-        return (membership.super_pod(node, groups[0].name),)
+        racks = [PathGroup(kind, name, name, WORKERS) for kind, name in groups[1:]]
+        return (membership.super_pod(node, groups[0].name), *racks)
     return tuple([PathGroup(kind, name, name, WORKERS, generated=True) for kind, name in groups])
 
 

@@ -11,6 +11,8 @@ from enum import Enum
 
 from topo.discovery.groups.fabrics import FIRST
 from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.nvlink_domains import super_pod_names
+from topo.discovery.groups.tiers import outside_super_pod
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import WITHOUT_WORKERS, DiscoverySettings, Mode
 from topo.discovery.node.health import Subject
@@ -19,11 +21,17 @@ from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Path, Reason, UnjoinedMachine
-from topo.model.ids import DRAGONFLY, NodeName, ServerUuid, natural_key
+from topo.model.ids import DRAGONFLY, GroupName, NodeName, ServerUuid, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, ManagedGroup, WorkerRefused
+from topo.model.words import listed
 
 _IN_DOMAINS = (Mode.NVLINK, Mode.AUTO)
 """The modes whose groups GPUs state."""
+_RELABEL = (
+    "compare `npu-smi info -t spod-info -i 0 -c 0` on the node with its label "
+    "huawei.com/topotree.superpodid, or without one its annotation superPodID (rackid, rackID); "
+    "restart its device plugin, which writes them"
+)
 
 
 def _conflict(code: ConflictCondition, subjects: tuple[str, ...], text: str) -> Conflict:
@@ -65,13 +73,42 @@ def _of_super_pod(
     membership: Membership, node: NodeName, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
     """Yield what does not fit of a super pod, for its least member."""
-    if settings.mode not in _IN_DOMAINS or membership.super_pods.seat(node) is None:
+    pod, members = membership.nvlink.super_pod(node), membership.nvlink.members(node)
+    if pod is None or node != membership.least(members):
         return
-    pod = membership.nvlink.super_pod(node)
-    if pod is not None and node == membership.least(membership.nvlink.members(node)):
+    if settings.mode in _IN_DOMAINS and membership.super_pods.seat(node) is not None:
         found = membership.super_pod_finding(node, pod)
         if found is not None:
             yield _conflict(found.code, found.nodes, found.text)
+    if membership.labelled.is_used:
+        yield from _labelled_otherwise(membership, members, settings)
+
+
+def _labelled_otherwise(
+    membership: Membership, members: Members, settings: DiscoverySettings
+) -> Iterator[Conflict]:
+    """Yield the nodes that labels put into a super pod or a rack of another number than npu-smi."""
+    said: dict[tuple[str, str], list[NodeName]] = {}
+    for member in sorted(members, key=natural_key):
+        by_npu_smi = (group.name for group in membership.nvlink.groups(member))
+        pairs = zip(by_npu_smi, _labelled_super_pod(membership, member), strict=False)
+        if differing := [pair for pair in pairs if pair[0] != pair[1]]:
+            said.setdefault(differing[0], []).append(member)
+    follows = "what is written" if settings.mode in WITHOUT_WORKERS else "npu-smi"
+    for (stated, labelled), nodes in said.items():
+        text = f"npu-smi puts {listed(nodes)} into {stated}, labels or annotations into "
+        text += f"{labelled}; {follows} is followed"
+        yield Conflict(ConflictCondition.DIFFERS_FROM_LABELS, tuple(nodes), text, _RELABEL)
+
+
+def _labelled_super_pod(membership: Membership, node: NodeName) -> tuple[GroupName, ...]:
+    """Return the super pod and the rack of a node by the numbers in its labels, called as those of
+    npu-smi are; none where labels have other names than numbers for them.
+    """
+    path = membership.labelled.find(node)
+    inner = path[len(outside_super_pod(path)) :] if isinstance(path, tuple) else ()
+    numbers = [int(group.name) for group in inner if group.name.isascii() and group.name.isdigit()]
+    return super_pod_names(numbers) if len(numbers) == len(inner) else ()
 
 
 def _of_component(
@@ -182,6 +219,8 @@ def _labels_of(membership: Membership, settings: DiscoverySettings, node: NodeNa
     """
     found = membership.labelled.find(node)
     path = found if isinstance(found, tuple) else ()
+    if membership.nvlink.super_pod(node) and _labelled_super_pod(membership, node):
+        path = outside_super_pod(path)  # the rest is compared in `_labelled_otherwise`
     if settings.mode not in FIRST:
         return path
     of_switches = membership.labelled.find(node, of_switches=True)
