@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -57,6 +58,39 @@ def test_a_cut_is_seen_and_so_is_its_end(demo: RunningDemo) -> None:
         eventually(demo.is_ready)
     eventually(lambda: "node-sample3  Ready → NotReady" in demo.text)
     eventually(lambda: demo.topo("doctor").returncode == 0)
+
+
+PODS = ("superpod-0", "superpod-1")
+WRONG_OF_A_SUPER_POD = {
+    "super pod 7": {"wiring-differs-from-labels", "super-pod-incomplete"},
+    "super pod size 48": {"super-pod-doubled"},
+}
+
+
+def test_a_demo_of_super_pods_places_jobs_and_tells_what_npu_smi_says_wrongly(start: Start) -> None:
+    """As docs/ascend.md shows it."""
+    demo = start("--world", "ascend-a3-2x4x16")
+    eventually(lambda: "Ctrl-C ends everything" in demo.text)
+    eventually(lambda: _super_pods(demo) == dict.fromkeys(PODS, 4))
+    placed = demo.topo("place", "--pods", "4", "--gpus", "16", "--group-size", "64")
+    assert (placed.returncode, placed.stdout.count("node-")) == (0, 4), placed.stderr
+    for said, codes in WRONG_OF_A_SUPER_POD.items():
+        assert demo.topo("demo", "fault", f"{said} of node-3 is stated").returncode == 0
+        eventually(partial(_finds, demo, codes))
+        demo.topo("demo", "heal")
+
+
+def _super_pods(demo: RunningDemo) -> dict[str, int]:
+    """The nodes of each super pod that is Ready."""
+    return {
+        each["name"]: len(each["child"])
+        for each in demo.node_group() or ()
+        if (each["kind"], each["status"]) == ("superpod", "Ready")
+    }
+
+
+def _finds(demo: RunningDemo, codes: set[str]) -> bool:
+    return {each["code"] for each in _examined(demo)} == codes
 
 
 def _shows(demo: RunningDemo, *texts: str) -> bool:

@@ -17,7 +17,7 @@ from topo.sim.fleet.reporting import Fleet, FleetWorker, tokens_of
 from topo.sim.worlds.presets import World
 
 
-@pytest.mark.parametrize("name", ["2x2x2", "0x3x2", "nvl72-18x4"])
+@pytest.mark.parametrize("name", ["2x2x2", "0x3x2", "nvl72-18x4", "ascend-a3-2x4x16"])
 def test_hosts_made_from_a_pattern_equal_those_made_from_their_recordings(name: str) -> None:
     for node in chosen(name).nodes:
         assert facts_of_host(node) == assembled(node)

@@ -1,5 +1,7 @@
 """Simulated worlds are what they claim to be: sizes, wiring, and the manager's view of them."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,14 @@ def test_an_nvl72_rack_is_one_domain_of_72_gpus() -> None:
     assert len({(f.cluster_uuid, f.clique) for n in rack.nodes if (f := n.fabric)}) == 1
     halves = [n.fabric.clique for n in nvlink_world(1, 18, cliques=2).nodes if n.fabric]
     assert sorted(halves.count(c) for c in set(halves)) == [9, 9]
+
+
+def test_super_pods_have_each_server_index_once_and_as_many_npus_as_they_say() -> None:
+    world = preset("ascend-a3-2x4x16")
+    assert world is not None
+    seats = [node.super_pod for node in world.nodes if node.super_pod is not None]
+    assert [(seat.number, seat.server) for seat in seats] == list(product(range(2), range(4)))
+    assert {seat.size for seat in seats} == {sum(node.hardware.gpus for node in world.nodes) // 2}
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)

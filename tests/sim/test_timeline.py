@@ -24,6 +24,7 @@ from topo.model.machine import (
 )
 from topo.recording.timeline import (
     MAX_LINES,
+    OF_SUPER_POD,
     Fault,
     FaultKind,
     Sentence,
@@ -53,8 +54,9 @@ nodes = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True).ma
 def faults(draw: st.DrawFn) -> Fault:
     """Any fault, with the numbers that its kind has."""
     kind = draw(st.sampled_from(FaultKind))
-    has_gpu = kind not in {FaultKind.REMOTE_GONE, FaultKind.SILENT}
-    has_index = kind in {FaultKind.REMOTE_GONE, FaultKind.LINK_DOWN, FaultKind.LINK_SLOW}
+    by_index = {FaultKind.REMOTE_GONE, *OF_SUPER_POD}
+    has_gpu = kind not in {FaultKind.SILENT, *by_index}
+    has_index = kind in {FaultKind.LINK_DOWN, FaultKind.LINK_SLOW, *by_index}
     return Fault(
         kind,
         draw(nodes),

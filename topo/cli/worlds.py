@@ -52,5 +52,7 @@ def _groups(node: SimNode) -> list[tuple[str, str]]:
         domain = f"nvlink-domain-{node.fabric.cluster_uuid[:8]}"
         clique = f"nvlink-clique-{node.fabric.cluster_uuid[:8]}-{node.fabric.clique}"
         return [("nvlink-domain", domain), ("nvlink-clique", clique)]
+    if node.super_pod is not None:
+        return [("superpod", f"superpod-{node.super_pod.number}")]
     stated = (("switchbox", node.switchbox), ("dragonfly", node.dragonfly))
     return [(kind, str(name)) for kind, name in stated if name is not None]

@@ -15,8 +15,17 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, PortState
 from topo.recording.bundle import Bundle
-from topo.recording.timeline import Fault, FaultKind, Sentence, has_nvlink
+from topo.recording.timeline import (
+    OF_SUPER_POD,
+    Fault,
+    FaultKind,
+    Sentence,
+    apply,
+    has_nvlink,
+    has_super_pod,
+)
 
+_BY_INDEX = frozenset({FaultKind.REMOTE_GONE, *OF_SUPER_POD})
 _OF_LINKS = frozenset({FaultKind.LINK_DOWN, FaultKind.LINK_SLOW, FaultKind.LINK_ERRORS})
 
 
@@ -40,6 +49,9 @@ def facts_of(recording: Bundle) -> NodeFacts:
 def impossible(fault: Fault, facts: NodeFacts) -> Refusal | None:
     """Return why the host cannot have this fault, and what it can have; None where it can."""
     wanted, parts = _wanted(fault, facts)
+    if wanted in parts.numbers and _is_stated(fault, facts):
+        what = f"{parts.owner} states that while nothing is wrong"
+        return Refusal(what, "SENTENCE", "give another number")
     if wanted in parts.numbers:
         return None
     if parts.numbers:
@@ -57,7 +69,7 @@ def possible(node: NodeName, facts: NodeFacts) -> tuple[str, ...]:
 
 def _wanted(fault: Fault, facts: NodeFacts) -> tuple[int, _Parts]:
     """Return the number of what would break, and those that there are."""
-    number = fault.index if fault.kind is FaultKind.REMOTE_GONE else fault.gpu
+    number = fault.index if fault.kind in _BY_INDEX else fault.gpu
     parts = _parts(fault, facts)
     if fault.kind in _OF_LINKS and number in parts.numbers:
         return fault.index, _links(fault, facts)
@@ -73,8 +85,11 @@ def _parts(fault: Fault, facts: NodeFacts) -> _Parts:
             return _Parts(node, "remote", "remotes", "remote", slots)
         case FaultKind.FABRIC_BROKEN | FaultKind.FABRIC_DEGRADED:
             member = [fabric.gpu for fabric in facts.fabrics if fabric.member_of is not None]
-            fabric = "NVLink fabric"
+            fabric = "fabric" if has_super_pod(facts) else "NVLink fabric"
             return _Parts(node, f"{fabric} of GPU", f"{fabric} of GPUs", fabric, member)
+        case kind if kind in OF_SUPER_POD:
+            numbers = OF_SUPER_POD[kind][1] if has_super_pod(facts) else ()
+            return _Parts(node, "possible number", "possible numbers", "super pod", numbers)
         case FaultKind.LINK_SLOW if not has_nvlink(facts):
             return _Parts(node, "NVLink", "NVLinks", "NVLink", ())
         case FaultKind.SILENT:
@@ -95,14 +110,19 @@ def _examples(node: NodeName, facts: NodeFacts) -> Iterator[Fault]:
     for kind in FaultKind:
         own = Fault(kind, node)
         first = min(_parts(own, facts).numbers, default=0)
-        own = (
-            replace(own, index=first) if kind is FaultKind.REMOTE_GONE else replace(own, gpu=first)
-        )
+        own = replace(own, index=first) if kind in _BY_INDEX else replace(own, gpu=first)
+        if _is_stated(own, facts):
+            own = replace(own, index=first + 1)
         if kind in _OF_LINKS:
             own = replace(own, index=min(_links(own, facts).numbers, default=0))
         wanted, parts = _wanted(own, facts)
         if wanted in parts.numbers:
             yield own
+
+
+def _is_stated(fault: Fault, facts: NodeFacts) -> bool:
+    """Return whether such a fault of a super pod is what the host states without it."""
+    return fault.kind in OF_SUPER_POD and apply(frozenset({fault}), facts) == facts
 
 
 def _ranges(numbers: Sequence[int]) -> str:

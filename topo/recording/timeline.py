@@ -13,13 +13,16 @@ that the same sentences work on every format and on recordings of real hosts.
 | `link 3 of gpu 2 of node-1 counts errors` | `link 3 of gpu 2 of node-1 counts none` |
 | `fabric of gpu 2 of node-1 breaks` | `fabric of gpu 2 of node-1 heals` |
 | `fabric of gpu 2 of node-1 degrades` | `fabric of gpu 2 of node-1 recovers` |
+| `super pod 7 of node-1 is stated` | `super pod 7 of node-1 is forgotten` |
+| `super pod size 48 of node-1 is stated` | `super pod size 48 of node-1 is forgotten` |
+| `server index 0 of node-1 is stated` | `server index 0 of node-1 is forgotten` |
 | `node-1 falls silent` | `node-1 speaks` |
 
 Remotes count from 1 as the vendor's slots do; GPUs and links from 0 as the libraries do.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -27,8 +30,17 @@ from typing import Any, TypeVar
 
 from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
-from topo.model.ids import NodeName
-from topo.model.machine import Gpu, GpuFabric, LinkKind, LinkPort, NodeFacts, PortState
+from topo.model.ids import SUPER_POD, NodeName
+from topo.model.machine import (
+    MAX_SERVERS,
+    FabricKind,
+    Gpu,
+    GpuFabric,
+    LinkKind,
+    LinkPort,
+    NodeFacts,
+    PortState,
+)
 from topo.model.nearest import nearest
 
 MAX_LINES = 10_000
@@ -46,12 +58,17 @@ class FaultKind(StrEnum):
     LINK_ERRORS = "link-errors"
     FABRIC_BROKEN = "fabric-broken"
     FABRIC_DEGRADED = "fabric-degraded"
+    SUPER_POD_STATED = "super-pod"
+    SUPER_POD_SIZE_STATED = "super-pod-size"
+    SERVER_INDEX_STATED = "server-index"
     SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One standing fault. `gpu` and `index` (slot or port) are 0 where the kind has none."""
+    """One standing fault. `gpu` and `index` (slot, port or what is stated) are 0 where the kind has
+    none.
+    """
 
     kind: FaultKind
     node: NodeName
@@ -104,8 +121,24 @@ _FORMS = (
     _Form(FaultKind.FABRIC_BROKEN, "fabric of gpu {gpu} of {node}", "breaks", "heals"),
     _Form(FaultKind.FABRIC_DEGRADED, "fabric of gpu {gpu} of {node}", "degrades", "recovers"),
     _Form(FaultKind.GPU_FAILED, "gpu {gpu} of {node}", "fails", "heals"),
+    _Form(FaultKind.SUPER_POD_STATED, "super pod {index} of {node}", "is stated", "is forgotten"),
+    _Form(
+        FaultKind.SUPER_POD_SIZE_STATED,
+        "super pod size {index} of {node}",
+        "is stated",
+        "is forgotten",
+    ),
+    _Form(
+        FaultKind.SERVER_INDEX_STATED, "server index {index} of {node}", "is stated", "is forgotten"
+    ),
     _Form(FaultKind.SILENT, "{node}", "falls silent", "speaks"),
 )
+OF_SUPER_POD: Mapping[FaultKind, tuple[str, range]] = {
+    FaultKind.SUPER_POD_STATED: ("cluster_uuid", range(10_000)),
+    FaultKind.SUPER_POD_SIZE_STATED: ("size", range(1, 10_000)),
+    FaultKind.SERVER_INDEX_STATED: ("server", range(MAX_SERVERS + 1)),
+}
+"""What a host can state of its super pod: the field of `GpuFabric`, and the numbers."""
 _PATTERNS = tuple((form, form.pattern) for form in _FORMS)
 _AT = re.compile(r"at (?P<time>[^:]+): *(?P<rest>.*)")
 _BEGINS, _ENDS = (
@@ -197,12 +230,29 @@ def _with_fault(fault: Fault, facts: NodeFacts) -> NodeFacts:
             change["gpus"] = _changed(facts.gpus, is_gpu, healthy=False, trouble=TROUBLE)
         case FaultKind.LINK_DOWN | FaultKind.LINK_SLOW:
             change["ports"] = _with_bad_link(fault, facts)
+        case FaultKind.FABRIC_BROKEN if has_super_pod(facts):  # as its driver's -1 is read
+            gone = dict.fromkeys(name for name, _ in OF_SUPER_POD.values())
+            change["fabrics"] = _changed(facts.fabrics, of_gpu, state="N/A", status="", **gone)
         case FaultKind.FABRIC_BROKEN:  # as Azure's bad GB200 nodes print it
             fields = {"status": "Insufficient Resources", "cluster_uuid": None, "clique": 0}
             change["fabrics"] = _changed(facts.fabrics, of_gpu, **fields)
         case FaultKind.FABRIC_DEGRADED:  # a member with an unhealthy link
             change["fabrics"] = _changed(facts.fabrics, of_gpu, healthy=False, trouble=TROUBLE)
+        case kind if kind in OF_SUPER_POD and fault.index in OF_SUPER_POD[kind][1]:
+            name, _ = OF_SUPER_POD[kind]
+            is_number = kind is not FaultKind.SUPER_POD_STATED
+            said = fault.index if is_number else f"{SUPER_POD}-{fault.index}"
+            change["fabrics"] = _changed(facts.fabrics, _is_in_super_pod, **{name: said})
     return replace(facts, **change)
+
+
+def has_super_pod(facts: NodeFacts) -> bool:
+    """Return whether the host states a super pod."""
+    return any(map(_is_in_super_pod, facts.fabrics))
+
+
+def _is_in_super_pod(fabric: GpuFabric) -> bool:
+    return fabric.kind is FabricKind.SUPER_POD and fabric.member_of is not None
 
 
 def _with_bad_link(fault: Fault, facts: NodeFacts) -> tuple[LinkPort, ...]:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from topo.facts.ascend.spod_info import FORMAT as SPOD_INFO
 from topo.recording.bundle import Bundle, RecordedProbe, write
-from topo.sim.probe_outputs import metax, nvidia, sysfs
+from topo.sim.probe_outputs import ascend, metax, nvidia, sysfs
 from topo.sim.worlds.presets import SimNode
 
 
@@ -20,6 +21,8 @@ def bundle_of(node: SimNode) -> Bundle:
             "mx-smi-table": metax.smi_table(node),
             "mx-exporter": metax.exporter(node),
         }
+    elif node.hardware.maker == "ascend":
+        texts = {SPOD_INFO: ascend.spod_info(node)}
     else:
         texts = {
             "nvml": nvidia.library(node),
@@ -27,8 +30,9 @@ def bundle_of(node: SimNode) -> Bundle:
             "nvidia-smi-topo": nvidia.smi_topo(node),
             "nvlink-errors": nvidia.smi_nvlink_errors(node),
         }
-    texts["sysfs-infiniband"] = sysfs.infiniband(node)
-    texts["sysfs-pci"] = sysfs.pci(node)
+    if node.hardware.maker != "ascend":  # of whose devices sysfs says nothing that we read
+        texts["sysfs-infiniband"] = sysfs.infiniband(node)
+        texts["sysfs-pci"] = sysfs.pci(node)
     probes = tuple(RecordedProbe(probe, probe, text=text) for probe, text in texts.items())
     return Bundle(node.identity, probes)
 

@@ -120,6 +120,11 @@ def test_a_cut_in_a_world_without_cables_names_what_can_break(
     [
         ("demo", "demo cut node-sample3", "--pods 2 --gpus 8"),
         ("nvl72-18x4", "demo fault 'fabric of gpu 2 of node-3 breaks'", "--pods 2 --gpus 4"),
+        (
+            "ascend-a3-2x4x16",
+            "demo fault 'super pod 7 of node-3 is stated'",
+            "--pods 2 --gpus 16",
+        ),
         ("metax-c500-2x8", "demo cut node-1", "--pods 2 --gpus 8"),
         ("0x1x1x4", "demo fault 'gpu 0 of node-sample1 fails'", "--pods 1 --gpus 4"),
     ],
@@ -135,9 +140,9 @@ def test_what_is_suggested_can_be_done_in_that_world(
     assert ("topo demo submit" in commands) == (len(simulated.nodes) > 1)
     assert commands[0] == f"topo {breaks}"
     assert f"topo place {job}" in commands
-    assert ("kill -9 42" in commands) == (world_name == "nvl72-18x4")
-    sentence = shlex.split(commands[0])[-1]
     node = simulated.nodes[2 if len(simulated.nodes) > 2 else 0]
+    assert ("kill -9 42" in commands) == (node.name == "node-3")
+    sentence = shlex.split(commands[0])[-1]
     if "cut" in commands[0]:
         sentence = f"remote 1 of {node.name} vanishes"
     faults = parse_faults(sentence)

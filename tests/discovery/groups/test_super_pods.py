@@ -95,7 +95,7 @@ def test_a_super_pod_with_fewer_npus_than_it_says_is_told_and_stays_ready() -> N
     ("others", "why"),
     [
         ((npus("b", 0, 0),), "a and b both state server index 0"),
-        ((npus("b", 0, 1, size=48),), "sizes of 32 and 48 NPUs"),
+        ((npus("b", 0, 1, size=48),), "a says that it has 32 NPUs, b says that it has 48 NPUs"),
         (tuple(npus(f"b{n}", 0, n) for n in range(1, 5)), "80 NPUs, and it has 32"),
     ],
 )

@@ -151,6 +151,8 @@ def test_a_simulated_machine_gives_one_island(name):
     world = preset(name)
     assert world is not None
     host = world.nodes[0]
+    if host.super_pod is not None:
+        pytest.skip("the worker reads no links between the NPUs of a host")
     bundle = bundle_of(host)
     parsed = [(take.probe, parse(take.text, take.format)) for take in bundle.probes if take.text]
     node = joined(assemble(bundle.identity, parsed, ()))

@@ -201,7 +201,7 @@ def _master(files: DemoFiles, world: World, ports: DemoPorts, *, managed: bool) 
     argv = (
         _script("topo-master"),
         f"--mode={'switchbox' if managed else 'auto'}",
-        *_kubernetes_flags(files, ports),
+        *_kubernetes_flags(files, world, ports),
         f"--bind-address={LOOPBACK}",
         f"--server-port={ports.api}",
         f"--rpc-server-port={ports.reports}",
@@ -224,13 +224,17 @@ def _manager(files: DemoFiles, world_name: str, ports: DemoPorts) -> Program:
     return Program("cluster manager", argv, files.logs / "cluster-manager.log")
 
 
-def _kubernetes_flags(files: DemoFiles, ports: DemoPorts) -> tuple[str, ...]:
+def _kubernetes_flags(files: DemoFiles, world: World, ports: DemoPorts) -> tuple[str, ...]:
     """Return the flags of a master that places jobs; without jobs it has no Kubernetes at all."""
     if not ports.kubernetes:
         return ("--kubernetes=off",)  # also where the demo runs in a pod
     from topo.sim.kubernetes.access import MASTER, NAMESPACE, kubeconfig_file  # noqa: PLC0415
+    from topo.sim.kubernetes.install import gpu_resource  # noqa: PLC0415
 
+    hardware = world.nodes[0].hardware
     return (
+        f"--gpu-resources={gpu_resource(hardware)}",
+        *(("--group-labels=ascend",) if hardware.maker == "ascend" else ()),
         "--kubernetes=on",
         f"--kubeconfig={kubeconfig_file(files.kubernetes, MASTER)}",
         f"--pod-namespace={NAMESPACE}",

@@ -36,6 +36,9 @@ def _break(topo: str, node: SimNode) -> Try:
     """Return the fault that says most about this kind of machine."""
     if node.peers:
         return f"{topo} demo cut {node.name}", "pull a cable: seen within a second"
+    if node.super_pod is not None:
+        fault = shlex.quote(f"super pod 7 of {node.name} is stated")
+        return f"{topo} demo fault {fault}", "npu-smi says another super pod: `topo doctor`"
     if node.fabric is not None:
         fault = shlex.quote(f"fabric of gpu 2 of {node.name} breaks")
         return f"{topo} demo fault {fault}", "a GPU loses its NVLink domain"

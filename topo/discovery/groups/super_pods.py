@@ -27,6 +27,7 @@ from typing import NamedTuple
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.ids import NodeName, natural_key
 from topo.model.machine import NodeFacts
+from topo.model.words import listed
 
 _DIES = 2
 """The most dies that a chip has."""
@@ -107,7 +108,8 @@ class SuperPods:
         size = max((seat.size for seat in seats.values()), default=0)
         npus = sum(seat.npus for seat in seats.values())
         if npus < size and len(seats) == len(members):
-            text = f"{name} has {size} NPUs, and its {len(nodes)} nodes here have {npus}"
+            have = f"{len(nodes)} nodes here have" if len(nodes) > 1 else "one node here has"
+            text = f"{name} has {size} NPUs, and its {have} {npus}"
             return SuperPodFinding(ConflictCondition.SUPER_POD_INCOMPLETE, nodes, text)
         return None
 
@@ -119,9 +121,15 @@ def _contradiction(nodes: Iterable[NodeName], seats: Mapping[NodeName, Seat]) ->
         other = at.setdefault(seats[node].server, node)
         if other != node:
             return f"{other} and {node} both state server index {seats[node].server}"
-    sizes = {seat.size for seat in seats.values()}
+    sizes: dict[int, list[NodeName]] = {}
+    for node in nodes:
+        sizes.setdefault(seats[node].size, []).append(node)
     if len(sizes) > 1:
-        return f"its nodes state sizes of {' and '.join(map(str, sorted(sizes)))} NPUs"
+        said = (
+            f"{listed(who)} say{'s' if len(who) == 1 else ''} that it has {size} NPUs"
+            for size, who in sorted(sizes.items())
+        )
+        return ", ".join(said)
     npus = sum(seat.npus for seat in seats.values())
     if sizes and npus > _DIES * max(sizes):
         return f"its nodes have {npus} NPUs, and it has {max(sizes)}"

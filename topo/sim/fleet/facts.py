@@ -16,9 +16,9 @@ def facts_of_host(node: SimNode) -> NodeFacts:
 
     One recording per kind of host goes through the parsers; hosts of a kind that are wired by
     MetaXLink differ in names, UUIDs and peers only, which are put in afterwards: the same value, a
-    hundred times sooner. A host of an NVLink fabric goes all the way.
+    hundred times sooner. A host of an NVLink fabric or a super pod goes all the way.
     """
-    if node.fabric is not None:
+    if node.fabric is not None or node.super_pod is not None:
         return assembled(node)
     pattern = _pattern(node.hardware, len(node.peers))
     return replace(

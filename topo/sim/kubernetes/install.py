@@ -15,7 +15,11 @@ from topo.sim.worlds.presets import Hardware, SimNode
 
 ADMISSION = "topo-master-admission"
 """The Service, the Secret and the configuration of the webhook, as the chart names them."""
-_RESOURCES = {"metax": f"{DOMAIN}/gpu", "nvidia": "nvidia.com/gpu"}
+_RESOURCES = {
+    "metax": f"{DOMAIN}/gpu",
+    "nvidia": "nvidia.com/gpu",
+    "ascend": "huawei.com/Ascend910",
+}
 
 
 def gpu_resource(hardware: Hardware) -> str:
@@ -40,6 +44,7 @@ def _node(node: SimNode) -> Document:
         "metadata": {
             "name": node.name,
             "labels": {"kubernetes.io/hostname": identity.hostname, "kubernetes.io/os": "linux"},
+            "annotations": _annotations(node),
         },
         "spec": {},
         "status": {
@@ -53,6 +58,18 @@ def _node(node: SimNode) -> Document:
             "addresses": [{"type": "InternalIP", "address": identity.internal_ip}],
             "nodeInfo": {"systemUUID": identity.system_uuid},
         },
+    }
+
+
+def _annotations(node: SimNode) -> dict[str, str]:
+    """Return what a device plugin notes on the node: Ascend's its super pod (mind-cluster,
+    `ascend-device-plugin`, `manager.go`).
+    """
+    if node.super_pod is None:
+        return {}
+    return {
+        "superPodID": str(node.super_pod.number),
+        "serverIndex": str(node.super_pod.server),
     }
 
 

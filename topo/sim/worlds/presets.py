@@ -6,7 +6,8 @@ what a test expects to come out. Nothing here is random: the same call gives the
 server UUIDs and addresses are hashes of names.
 
 Sizes follow published systems: C500X optical dragonflies of 2, 4 and 8 hosts, the 2x2 C550 cube
-(each host sees a neighbour in X and one in Y), NVL72 racks of 18 trays with 4 GPUs.
+(each host sees a neighbour in X and one in Y), NVL72 racks of 18 trays with 4 GPUs, Atlas 900 A3
+servers of 8 chips with two dies each (a super pod has up to 24 of them, ours 4).
 """
 
 import ipaddress
@@ -32,7 +33,7 @@ class Hardware:
     `model` is the name that the vendor's library gives; GPUs spread evenly over `numa_nodes`.
     """
 
-    maker: Literal["metax", "nvidia"]
+    maker: Literal["metax", "nvidia", "ascend"]
     model: str
     gpus: int
     island: int
@@ -46,6 +47,8 @@ C500X = Hardware("metax", "MXC500", gpus=8, island=4, ports=7, memory_bytes=64 *
 """An optical host: three ports of a GPU stay on its board, the others may leave the host."""
 C550 = Hardware("metax", "MXC550", gpus=8, island=8, ports=7, memory_bytes=64 * _GIB, numa_nodes=4)
 GB200 = Hardware("nvidia", "NVIDIA GB200", gpus=4, island=4, ports=18, memory_bytes=189471 << 20)
+A3 = Hardware("ascend", "Ascend910", gpus=16, island=16, ports=0, memory_bytes=64 * _GIB, nics=0)
+"""Its NPUs are the dies; their ports are not the host's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,15 @@ class SimFabric:
     clique: int
     rack: str
     tray: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimSuperPod:
+    """The super pod that a host's NPUs belong to, of `size` NPUs; `server` is the host in it."""
+
+    number: int
+    server: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,7 @@ class SimNode:
     switchbox: GroupName | None = None
     dragonfly: GroupName | None = None
     fabric: SimFabric | None = None
+    super_pod: SimSuperPod | None = None
 
     @property
     def identity(self) -> NodeIdentity:
@@ -139,6 +152,21 @@ def nvlink_world(racks: int, trays: int, *, cliques: int = 1) -> World:
     return World(f"nvl-{racks}x{trays}x{GB200.gpus}", tuple(nodes))
 
 
+def super_pod_world(pods: int, servers: int) -> World:
+    """Ascend super pods of A3 servers, numbered from 0 as their management does."""
+    nodes = [
+        SimNode(
+            NodeName(f"node-{pod * servers + server + 1}"),
+            pod * servers + server + 1,
+            A3,
+            super_pod=SimSuperPod(pod, server, servers * A3.gpus),
+        )
+        for pod in range(pods)
+        for server in range(servers)
+    ]
+    return World(f"ascend-{pods}x{servers}x{A3.gpus}", tuple(nodes))
+
+
 def demo_world() -> World:
     """Two switchboxes x two dragonflies x two hosts of 8 GPUs: node-sample1 … node-sample8."""
     return replace(world(2, 2, 2, 8, stem="sample"), name="demo")
@@ -157,6 +185,7 @@ _PRESETS: Mapping[str, Callable[[], World]] = MappingProxyType(
         "metax-8x8": lambda: world(0, 1, 8),
         "nvl72-18x4": lambda: nvlink_world(1, 18),
         "nvl36x2-18x4": lambda: nvlink_world(1, 18, cliques=2),
+        "ascend-a3-2x4x16": lambda: super_pod_world(2, 4),
     }
 )
 PRESET_NAMES = tuple(_PRESETS)
