@@ -14,6 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 OLDEST := $(addprefix tests/e2e/kubernetes/test_,chart.py hypernodes.py policy.py worker_identity.py) \
 	tests/e2e/scheduling/test_whole_fit.py
 E2E := tests/e2e tests/helm tests/image tests/page
+# The files of the long suites: to collect the others, nine of ten, costs each process seconds.
+LONG = $(E2E) $$(grep -rlE 'mark\.(slow|e2e)\b' tests --include='test_*.py')
 PAGE := tests/page
 SUITE := -n 2 --dist worksteal -m "not slow and not deep and not e2e"
 # What a lock brings, for who waits; measured on two cores.
@@ -77,7 +79,7 @@ floors: $(STAMP)
 
 # Three at a time: a third of their time they wait for other processes.
 test-slow: $(STAMP) $(PUBLISH) ## the suites that take minutes
-	$(PYTEST) -n 3 --dist loadfile -m "slow and not deep"
+	$(PYTEST) -n 3 --dist loadfile -m "slow and not deep" $(LONG)
 
 # A property that the other suites hold for some cases, for so many that nobody waits for them.
 test-deep: $(STAMP) ## what `make test` and `make test-slow` hold, over far more cases; a quarter of an hour
@@ -94,7 +96,7 @@ e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium
 # The demos, of which one runs at a time, leave half of a core to the others.
 test-long: $(STAMP) $(PUBLISH) ## test-slow and e2e in one run, which takes less than one after the other
 	@$(BUILT_PROGRAMS)
-	$(PYTEST) -m "(slow or e2e) and not deep" -n 4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "(slow or e2e) and not deep" -n 4 --dist loadfile --no-loadscope-reorder $(LONG)
 
 e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi

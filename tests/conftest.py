@@ -7,8 +7,10 @@ or logged is searched for what was heard.
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Generator, Mapping
-from pathlib import PurePath
+from functools import cache
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -25,15 +27,21 @@ DEMOS = "tests/e2e"
 all of them are one unit."""
 _OF_DEMOS = (DEMOS, "tests/page")
 LONGEST = (
-    "tests/e2e/kubernetes/test_api_server_away.py",
-    "tests/e2e/kubernetes/test_lifecycle.py",
-    "tests/e2e/kubernetes",
-    "tests/e2e/scheduling",
+    "tests/chaos",
+    *(
+        f"tests/e2e/kubernetes/test_{name}.py"
+        for name in ("lifecycle", "api_server_away", "takeover", "device_taints", "wrong_clock")
+    ),
+    *(
+        f"tests/e2e/scheduling/test_{name}.py"
+        for name in ("random_jobs", "refused_nodes", "installed", "two_masters")
+    ),
     DEMOS,
     "tests/image",
-    "tests/chaos",
-    "tests/e2e/jobkinds",
+    "tests/e2e/kubernetes",
+    "tests/e2e/scheduling",
     "tests/bench",
+    "tests/e2e/jobkinds",
     "tests/gangs/test_every_order.py",
 )
 """Files and folders of minutes: begun last, one of them would be waited for by an idle core."""
@@ -75,6 +83,20 @@ def pytest_configure() -> None:
     end_by_ctrl_c()
     for name in ("KUBERNETES_SERVICE_HOST", "COLUMNS", "LINES"):
         os.environ.pop(name, None)
+
+
+@cache
+def _names_its_mark(file: Path) -> bool:
+    return re.search(r"mark\.(slow|e2e)\b", file.read_text(encoding="utf-8")) is not None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuses a mark that its file does not show: the long suites collect the files that name one.
+
+    Folders are marked later, by their conftest, and collected by name (`E2E` of the Makefile).
+    """
+    if any(map(item.get_closest_marker, ("slow", "e2e"))) and not _names_its_mark(item.path):
+        raise pytest.UsageError(f"{item.nodeid} is slow or e2e: write `mark.…` into its file")
 
 
 def _folder(unit: str) -> str:
