@@ -7,9 +7,11 @@ from aiohttp import web
 
 from master.api.answers import refuse_when_full, unknown_group
 from master.api.requests.reading import Parameter, Query
+from master.api.requests.tree_part import find_fabric
 from master.service import SERVICE, Service
 from master.tree.selection import Selected, find_groups
 from master.tree.topology_document import TopologyView
+from topo.discovery.tree.fabric_forests import fabric_of_tree
 from topo.kit.serving.problem import problem
 from topo.model.forest import Group
 from topo.model.ids import NodeName
@@ -25,6 +27,7 @@ PARAMETERS = (
         "format", "string", "how it is written; node-link if left out", words=tuple(GRAPH_MEDIA)
     ),
     Parameter("group", "string", "a group's name, or its path joined with /"),
+    Parameter("fabric", "string", "the groups of another fabric, such as scale-out"),
     Parameter(
         "devices", "string", "what GPUs and NICs are; attributes if left out", words=_DEVICES
     ),
@@ -49,17 +52,21 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
 
 def _prepare_graph(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
     """Return what makes the answer in any thread, from values frozen now on the loop."""
-    run = service.engine.history.run_id
-    return partial(_render_graph, service.topology.view(), service.engine.facts(), run, query)
+    run, mode = service.engine.history.run_id, service.settings.mode
+    view, facts = service.topology.view(), service.engine.facts()
+    return partial(_render_graph, view, facts, run, query, mode=mode)
 
 
 def _render_graph(
-    view: TopologyView, facts: Mapping[NodeName, NodeFacts], run: str, query: Query
+    of: TopologyView, facts: Mapping[NodeName, NodeFacts], run: str, query: Query, *, mode: str
 ) -> bytes | web.Response:
     # networkx takes 0.1 s and 15 MB that a master without this call does not need.
     from topo.publish.graph import fabric_graph  # noqa: PLC0415 - see above
     from topo.publish.graph_formats import FORMATS  # noqa: PLC0415 - see above
 
+    view = find_fabric(of, mode, query)
+    if isinstance(view, web.Response):
+        return view
     forest, name, devices = view.snapshot.forest, query.get("group"), query["devices"]
     parts = None if name is None else find_groups(forest, name)
     if name is not None and not parts:
@@ -76,6 +83,8 @@ def _render_graph(
         devices=devices == "vertices",
     )
     graph.graph.update(generation=view.snapshot.generation, run=run)
+    if fabric := view.fabric or fabric_of_tree(of.snapshot.forest, mode):
+        graph.graph["fabric"] = fabric
     return FORMATS[query["format"]](graph)
 
 

@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.exit_codes import Exit
 
 FABRICS = [
     {"fabric": "scale-up", "kinds": ["switchbox", "dragonfly"], "groups": 3, "nodes": 4},
@@ -67,3 +69,42 @@ def test_a_move_in_another_fabric_names_it(topo: Topo, fake_master: FakeMaster) 
     shown = topo("diff").stdout
     assert "node-3  leaf-7" in shown
     assert "leaf-8 in scale-out" in shown
+
+
+@pytest.mark.parametrize(
+    ("form", "kinds", "count"), [("kueue", "switchbox-dragonfly", 4), ("nfd", "dragonfly", 4)]
+)
+def test_a_format_with_room_for_several_has_each_fabric_under_its_name(
+    topo: Topo, fake_master: FakeMaster, form: str, kinds: str, count: int
+) -> None:
+    alone = topo("export", "-f", form).stdout
+    assert "scale-out" not in alone
+    fake_master.document["fabrics"] = FABRICS
+    shown = topo("export", "-f", form)
+    assert f"scale-out-{kinds}" in shown.stdout
+    made = list(yaml.safe_load_all(shown.stdout))
+    assert len(made) == count
+    assert shown.stderr == ""
+    refused = topo("export", "-f", form, "--fabric", "scale-out")
+    assert refused.exit_code == Exit.USAGE
+    assert "only formats of one topology have" in refused.stderr
+
+
+def test_a_format_of_one_topology_says_of_which_fabric_it_is_and_writes_the_one_that_is_named(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    assert topo("export", "-f", "koordinator").stderr == ""
+    fake_master.document["fabrics"] = FABRICS
+    tree = topo("export", "-f", "koordinator")
+    assert "it is scale-up, the tree; --fabric scale-out writes the other" in tree.stderr
+    assert "metax-tech.com/dragonfly" in tree.stdout
+    first = topo("export", "-f", "koordinator", "--fabric", "scale-up")
+    assert (first.stdout, first.stderr) == (tree.stdout, "")
+    other = topo("export", "-f", "koordinator", "--fabric", "scale-out").stdout
+    assert "metax-tech.com/scale-out-dragonfly" in other
+    assert "metax-tech.com/dragonfly" not in other
+    assert "SwitchName=" in topo("export", "-f", "slurm-tree", "--fabric", "scale-out").stdout
+    assert fake_master.asked[-1].query["fabric"] == "scale-out"
+    fake_master.broken["/v1/topology/graph"] = (200, "graph fabric {}", {})
+    topo("export", "-f", "dot", "--fabric", "scale-out")
+    assert fake_master.asked[-1].query["fabric"] == "scale-out"

@@ -7,7 +7,7 @@ file that keeps its time needs no `scontrol reconfigure`.
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from topo.cli.exit_codes import CliError, Exit, usage
@@ -19,11 +19,11 @@ from topo.model.forest import Forest
 from topo.model.ids import FabricName, Kind, natural_key
 from topo.model.rest.topology import NodeDocument, TopologyDocument, is_group, walk
 from topo.publish.node_features import MANAGED_BY, can_name, manifest, node_features
-from topo.publish.node_labels import label_keys
+from topo.publish.node_labels import Fabrics, label_keys
 from topo.publish.slurm.document import SlurmChoice, slurm_file
 from topo.publish.slurm.hostlist import compress, is_host
 from topo.publish.topologies import kai, koordinator, kueue
-from topo.publish.topologies.chains import TierChain, tier_chains
+from topo.publish.topologies.chains import TierChain, all_chains
 from topo.publish.topologies.wanted import WantedObjects, documents
 
 MAX_FILE_BYTES = 64 << 20
@@ -44,6 +44,10 @@ class ForestFile:
     text: str
     remarks: tuple[str, ...] = ()
 
+    def remarked(self, remark: str) -> "ForestFile":
+        """Return the same text with one more remark."""
+        return replace(self, remarks=(*self.remarks, remark))
+
 
 def slurm(
     forest: Forest, choice: SlurmChoice, output: Path | None, others: Mapping[FabricName, Forest]
@@ -63,28 +67,30 @@ def slurm(
 
 
 def node_feature_objects(
-    forest: Forest, domain: str, kinds: Sequence[str], namespace: str
+    forest: Forest, beside: Fabrics, domain: str, kinds: Sequence[str], *, namespace: str
 ) -> ForestFile:
     """Return the NodeFeature objects of all nodes in groups; of these kinds, else the known ones.
 
+    `beside` are the forests of further fabrics.
     Raises `CliError` where there is none: applied with `--prune` it would delete all.
     """
     keys = _keys(domain, kinds)
-    text = _unless_empty(manifest(node_features(forest, keys, namespace)), keys)
+    text = _unless_empty(manifest(node_features(forest, keys, namespace, beside)), keys)
     unnameable = tuple(node.name for node in forest.nodes() if not can_name(node.name))
     return ForestFile(text=text, remarks=_remark(unnameable, "cannot be named in a label"))
 
 
 def topology_objects(
-    forest: Forest, domain: str, kinds: Sequence[str], scheduler: str
+    forest: Forest, beside: Fabrics, domain: str, kinds: Sequence[str], *, scheduler: str
 ) -> ForestFile:
     """Return the topologies of a scheduler for the tiers of these kinds, else of the known ones.
 
+    `beside` are the forests of further fabrics.
     Raises `CliError` where there is none.
     """
     keys = _keys(domain, kinds)
     objects, api_version = _TOPOLOGIES[scheduler]
-    wanted = objects(tier_chains(forest, keys, domain))
+    wanted = objects(all_chains(forest, keys, domain, beside))
     made = documents(wanted, api_version, dict([MANAGED_BY]))
     return ForestFile(text=_unless_empty(manifest(made), keys))
 

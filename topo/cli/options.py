@@ -29,6 +29,10 @@ OutputFormat = Annotated[
     Output,
     typer.Option("--output", "-o", help="table for people; json or yaml for programs."),
 ]
+FabricName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The groups of another fabric, such as scale-out."),
+]
 GroupName = Annotated[
     str | None,
     typer.Option(

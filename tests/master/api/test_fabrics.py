@@ -98,6 +98,11 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
         name = beside["groups"][0]["name"]
         one = read(TopologyDocument, await master.get(f"/v1/topology?fabric=scale-up&group={name}"))
         assert [each["name"] for each in one["groups"]] == [name]
+        for query, fabric, group in (("?fabric=scale-up", "scale-up", name), ("", "scale-out", "")):
+            graph = (await master.get(f"/v1/topology/graph{query}")).json
+            assert graph["graph"]["fabric"] == fabric
+            assert any(vertex["name"] == group for vertex in graph["nodes"]) is bool(group)
+        assert (await master.get("/v1/topology/graph?fabric=x")).status == 404
         unknown = await master.get("/v1/topology?fabric=scaleup")
         assert (unknown.status, unknown.json["field"]) == (404, "fabric")
         assert "scale-up" in unknown.json["fix"]
@@ -117,6 +122,7 @@ async def test_where_one_fabric_is_known_no_answer_says_more(
     async with running("--mode=fabric", f"--fabric-dir={dumps}", token_flag) as master:
         await told(master, built, {})
         assert "fabrics" not in (await master.get("/v1/topology")).json
+        assert "fabric" not in (await master.get("/v1/topology/graph")).json["graph"]
         assert "places" not in (await master.get("/v1/topology?node=a")).json["node"]
         diff = (await master.get("/v1/topology/diff?from=0")).json["changes"]
         assert diff

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from topo.cli.exit_codes import Exit, usage
-from topo.cli.options import GroupName, MasterOptions, takes_options
+from topo.cli.options import FabricName, GroupName, MasterOptions, takes_options
 
 if TYPE_CHECKING:
     from topo.cli.forest_files import ForestFile
@@ -39,6 +39,14 @@ class ExportFormat(StrEnum):
 
 OF_SCHEDULERS = (ExportFormat.KUEUE, ExportFormat.KAI, ExportFormat.KOORDINATOR)
 GRAPHS = (ExportFormat.NODE_LINK, ExportFormat.GRAPHML, ExportFormat.DOT)
+OF_ONE_FABRIC = (
+    *GRAPHS,
+    ExportFormat.SLURM_TREE,
+    ExportFormat.SLURM_BLOCK,
+    ExportFormat.KOORDINATOR,
+)
+"""Formats with one topology: that of the tree, or of the fabric that is named. The others have all
+fabrics, each under its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +123,7 @@ def export(
         bool,
         typer.Option("--exit-code", help="End with 6 where the file was changed. No graphs."),
     ] = False,
+    fabric: FabricName = None,
     graph: GraphOptions,
     tree: TreeOptions,
     options: MasterOptions,
@@ -123,15 +132,17 @@ def export(
     topology files of Slurm, as objects of Node Feature Discovery, Kueue, KAI or Koordinator, or
     only the nodes that a launcher should leave out.
     """
+    is_unwanted = fabric is not None and export_format not in OF_ONE_FABRIC
+    _refuse_given(is_unwanted, "formats of one topology", export_format)
     if export_format in GRAPHS:
         _refuse_given(tree != TreeOptions() or exit_code, "files and objects", export_format)
-        _export_graph(export_format, graph, output, options)
+        _export_graph(export_format, graph, output, options, fabric=fabric)
         return
     _refuse_given(graph != GraphOptions(), "graphs", export_format)
     from topo.cli.forest_files import put
 
     where = None if output == _STANDARD_OUTPUT else output
-    changed = put(_forest_file(export_format, tree, where, options), where)
+    changed = put(_forest_file(export_format, tree, where, options, fabric=fabric), where)
     if where is not None:
         print(f"topo: {'written' if changed else 'unchanged'}: {where}", file=sys.stderr)
         if changed and exit_code:
@@ -145,13 +156,20 @@ def _refuse_given(is_given: bool, whose: str, export_format: ExportFormat) -> No
 
 
 def _forest_file(
-    export_format: ExportFormat, tree: TreeOptions, output: Path | None, options: MasterOptions
+    export_format: ExportFormat,
+    tree: TreeOptions,
+    output: Path | None,
+    options: MasterOptions,
+    *,
+    fabric: str | None,
 ) -> "ForestFile":
     from topo.cli import forest_files
     from topo.cli.client import connection
     from topo.cli.client.decoding import decode
     from topo.cli.forest_document import forest_of
-    from topo.model.ids import FabricName, Kind
+    from topo.model.forest import Forest
+    from topo.model.ids import FabricName as Fabric
+    from topo.model.ids import Kind
     from topo.model.rest.topology import TopologyDocument
     from topo.publish.slurm.document import SlurmChoice, SlurmFormat
 
@@ -160,32 +178,45 @@ def _forest_file(
         _refuse_given(tree != TreeOptions(), "trees and objects", export_format)
         as_hostlist = export_format is ExportFormat.EXCLUDED_HOSTLIST
         return forest_files.excluded_hosts(document, as_hostlist=as_hostlist)
-    forest = forest_of(document)
-    kinds = tree.kind or []
+    names = [Fabric(each["fabric"]) for each in document["fabrics"]]
+
+    def forest_in(name: str) -> Forest:
+        shown = connection.document(options, _TREE_PATH, fabric=name)
+        return forest_of(decode(TopologyDocument, shown))
+
+    forest, kinds = forest_of(document) if fabric is None else forest_in(fabric), tree.kind or []
+    has_all = export_format not in OF_ONE_FABRIC or export_format is ExportFormat.SLURM_BLOCK
+    beside = {name: forest_in(name) for name in names[1:] if has_all and fabric is None}
     if export_format is ExportFormat.NFD:
-        return forest_files.node_feature_objects(forest, tree.domain, kinds, tree.namespace)
+        objects_of = forest_files.node_feature_objects
+        return objects_of(forest, beside, tree.domain, kinds, namespace=tree.namespace)
     if export_format in OF_SCHEDULERS:
-        return forest_files.topology_objects(forest, tree.domain, kinds, export_format)
-    choice = SlurmChoice(
-        format=SlurmFormat(export_format.value),
-        kinds=tuple(map(Kind, kinds)),
-        base=tree.block_size,
-        is_forgetful=tree.forget,
-    )
-    others = {
-        FabricName(each["fabric"]): forest_of(
-            decode(
-                TopologyDocument,
-                connection.document(options, _TREE_PATH, fabric=each["fabric"]),
-            )
+        if fabric in names[1:]:
+            forest, beside = Forest(), {Fabric(fabric): forest}
+        objects_of_tiers = forest_files.topology_objects
+        made = objects_of_tiers(forest, beside, tree.domain, kinds, scheduler=export_format)
+    else:
+        choice = SlurmChoice(
+            format=SlurmFormat(export_format.value),
+            kinds=tuple(map(Kind, kinds)),
+            base=tree.block_size,
+            is_forgetful=tree.forget,
         )
-        for each in document["fabrics"][1:]
-    }
-    return forest_files.slurm(forest, choice, output, others)
+        made = forest_files.slurm(forest, choice, output, beside)
+    if fabric is None and names and export_format in OF_ONE_FABRIC:
+        made = made.remarked(
+            f"it is {names[0]}, the tree; --fabric {names[1]} writes the other fabric"
+        )
+    return made
 
 
 def _export_graph(
-    export_format: ExportFormat, graph: GraphOptions, output: Path, options: MasterOptions
+    export_format: ExportFormat,
+    graph: GraphOptions,
+    output: Path,
+    options: MasterOptions,
+    *,
+    fabric: str | None,
 ) -> None:
     from topo.cli.client import connection
     from topo.cli.render.safe import plain
@@ -193,6 +224,7 @@ def _export_graph(
     query = {
         "format": export_format.value,
         "group": graph.group,
+        "fabric": fabric,
         "devices": "vertices" if graph.devices else None,
     }
     to = connection.target_to_read(options)

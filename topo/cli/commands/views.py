@@ -10,6 +10,7 @@ import typer
 from topo.cli.completion import node_names
 from topo.cli.exit_codes import CliError, Exit
 from topo.cli.options import (
+    FabricName,
     GroupName,
     MasterOptions,
     Output,
@@ -40,10 +41,7 @@ def tree(
     depth: Annotated[
         int | None, typer.Option(min=0, help="Levels of children to show; 0 shows roots only.")
     ] = None,
-    fabric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The groups of another fabric, such as scale-out."),
-    ] = None,
+    fabric: FabricName = None,
     problems: Annotated[
         bool, typer.Option("--problems", help="Only what is not as it should be.")
     ] = False,

@@ -37,6 +37,12 @@ def forests_beside(forest: Forest) -> Mapping[FabricName, Forest]:
     return {fabric: _forest(forest, fabric, paths[fabric]) for fabric in sorted(paths)}
 
 
+def fabric_of_tree(forest: Forest, mode: str) -> FabricName | None:
+    """Return the fabric of the tree; None where only one is known. O(nodes)."""
+    others = {fabric for node in forest.nodes() for fabric, _ in node.elsewhere}
+    return first_fabric(mode, others) if others else None
+
+
 def first_fabric(mode: str, others: Container[FabricName]) -> FabricName:
     """Return the fabric of the tree; that of a moment of another mode is the one that is left."""
     named = (FIRST.get(mode, SCALE_UP), SCALE_UP, SCALE_OUT)
